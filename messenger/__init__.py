@@ -1,0 +1,1 @@
+"""The Ceph messenger in Python."""

@@ -1,0 +1,104 @@
+"""Errors of the messenger: ours, the peer's, and the typed reason every broken link carries.
+
+A peer's bytes never raise out of the core (the receiving side turns :class:`PeerError` into a
+:class:`Fault`); a caller's own misuse raises :class:`LocalError` where it happens.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class FaultReason(StrEnum):
+    """Why a link ended. The value is what logs, histories and counters show."""
+
+    # the byte stream itself
+    REFUSED = "connection refused"
+    SOCKET = "socket error"
+    EOF = "peer closed the connection"
+    READY_TIMEOUT = "handshake not finished in time"
+    IDLE_TIMEOUT = "no traffic for too long"
+    # banner (protocol.md §4.2)
+    V1_PEER = "peer speaks msgr v1"
+    NOT_MSGR = "peer does not speak the Ceph messenger protocol"
+    BANNER = "malformed banner"
+    BANNER_FEATURES = "required msgr2 feature missing"
+    # frames (protocol.md §4.4, §4.5)
+    PREAMBLE_CRC = "bad preamble crc"
+    SEGMENT_CRC = "bad segment crc"
+    AUTH_TAG = "bad authentication tag"
+    OVERSIZE = "frame larger than the limit"
+    FRAME = "malformed frame"
+    NONCE_EXHAUSTED = "out of nonces"
+    # conversation
+    UNKNOWN_TAG = "unknown frame tag"
+    UNEXPECTED_FRAME = "frame not expected in this state"
+    MALFORMED = "malformed payload"
+    BAD_MESSAGE = "message cannot be decoded"
+    PEER_TYPE = "unexpected peer entity type"
+    WRONG_TARGET = "peer is not who was dialled"
+    MISSING_FEATURES = "required features missing"
+    STALE = "stale connection attempt"
+    RACE = "lost a connection race"
+    REPLACED = "replaced by a newer link"
+    # authentication (protocol.md §4.7, §5)
+    AUTH_METHOD = "no common authentication method or mode"
+    AUTH_DENIED = "authentication refused"
+    AUTH_BUSY = "authentication service not ready"
+    AUTH_REPLY = "authentication reply not genuine"
+    AUTH_SIGNATURE = "bad authentication signature"
+    # local decisions
+    MARKED_DOWN = "marked down"
+    SHUTDOWN = "messenger shut down"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One broken link, in words: the reason, what exactly was seen, and where in the conversation."""
+
+    reason: FaultReason
+    detail: str = ""
+    state: str = ""
+
+    def __str__(self) -> str:
+        where = f" in {self.state}" if self.state else ""
+        return f"{self.reason.value}{where}" + (f": {self.detail}" if self.detail else "")
+
+
+class MsgrError(Exception):
+    """Base of every error this package raises."""
+
+
+class LocalError(MsgrError):
+    """The caller asked for something that is not possible: wrong state, wrong argument."""
+
+
+class PeerError(MsgrError):
+    """The peer's bytes break the protocol. Carries the typed reason; becomes a :class:`Fault` in the core."""
+
+    def __init__(self, reason: FaultReason, detail: str = "") -> None:
+        super().__init__(f"{reason.value}: {detail}" if detail else reason.value)
+        self.reason = reason
+        self.detail = detail
+
+
+class DecodeError(PeerError):
+    """Bytes that do not decode as the structure they should be: too short, too new, out of range."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(FaultReason.MALFORMED, detail)
+
+
+class AuthError(PeerError):
+    """Authentication failed. ``errno`` is the positive Linux error number that goes on the wire (§4.7)."""
+
+    def __init__(self, reason: FaultReason, detail: str = "", errno: int = 13) -> None:
+        super().__init__(reason, detail)
+        self.errno = errno
+
+
+class FaultError(MsgrError):
+    """Raised to a caller waiting on a connection that ended. ``fault`` says why."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
