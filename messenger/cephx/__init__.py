@@ -1,0 +1,1 @@
+"""Authentication: cephx and none (protocol.md §5)."""

@@ -1,0 +1,122 @@
+"""Authorizers: how the holder of a ticket and a service prove themselves to each other (protocol.md §5.7).
+
+Pure functions over bytes and keys, shared by clients, services and whoever watches with keys at hand: given a
+service's keys, :func:`open_authorizer` yields the session key from the client's payload; given that,
+:func:`open_reply` yields the connection secret from AUTH_DONE.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from messenger.cephx.ciphers import KeyUsage
+from messenger.cephx.keys import CryptoKey, same_u64
+from messenger.cephx.structures import (
+    AuthMode,
+    Authorize,
+    AuthorizeChallenge,
+    AuthorizeReply,
+    ServiceTicketInfo,
+    TicketBlob,
+)
+from messenger.cephx.tickets import Ticket, open_ticket
+from messenger.denc.codec import Buffer, Decoder, Encoder
+from messenger.denc.entity import EntityType
+from messenger.denc.layout import U32, U64, Blob, Structure, encoded
+from messenger.errors import AuthError, FaultReason
+from messenger.randomness import RandomSource
+
+_U64_MASK = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Authorizer(Structure):
+    """The payload of AUTH_REQUEST and AUTH_REQUEST_MORE to a service; its version is the auth mode."""
+
+    VERSION = AuthMode.AUTHORIZER
+    global_id: U64
+    service_id: U32
+    ticket: TicketBlob
+    sealed_authorize: Blob
+    """:class:`Authorize`, sealed with the ticket's session key."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedAuthorizer:
+    """An authorizer and everything sealed in it."""
+
+    authorizer: Authorizer
+    info: ServiceTicketInfo
+    """What the monitor vouches for; ``info.session_key`` opens the rest of the exchange."""
+    authorize: Authorize
+
+
+def build_authorizer(ticket: Ticket, global_id: int, authorize: Authorize, rng: RandomSource) -> bytes:
+    """The payload that presents ``ticket`` to its service."""
+    sealed = ticket.session_key.seal(KeyUsage.AUTHORIZE, encoded(authorize), rng)
+    return encoded(Authorizer(global_id, ticket.service, ticket.blob, sealed))
+
+
+def open_authorizer(
+    payload: Buffer, service_keys: Mapping[EntityType, Mapping[int, CryptoKey]]
+) -> OpenedAuthorizer:
+    """Open an authorizer with the keys of the service, checking in the order of §5.7.
+
+    Args:
+        payload: the payload inside AUTH_REQUEST or AUTH_REQUEST_MORE.
+        service_keys: per service the keys by secret_id.
+
+    Raises:
+        DecodeError: malformed.
+        SealError: not sealed with these keys, or tampered with.
+        AuthError: AUTH_DENIED, not an authorizer, for another service, sealed with an unknown secret, or
+            presented under another global_id than the ticket's.
+    """
+    if payload and payload[0] != AuthMode.AUTHORIZER:
+        raise _denied(f"auth mode {payload[0]} is not an authorizer's; was the client looking for a monitor?")
+    authorizer = Authorizer.decode(Decoder(payload))
+    if authorizer.service_id not in service_keys:
+        known = ", ".join(service.label for service in service_keys)
+        raise _denied(f"authorizer for service 0x{authorizer.service_id:x}, this is {known}")
+    info = open_ticket(authorizer.ticket, service_keys[EntityType(authorizer.service_id)])
+    if info.ticket.global_id != authorizer.global_id:
+        raise _denied(f"global_id {authorizer.global_id}, but the ticket is for {info.ticket.global_id}")
+    authorize = info.session_key.unseal(KeyUsage.AUTHORIZE, authorizer.sealed_authorize, Authorize.decode)
+    return OpenedAuthorizer(authorizer, info, authorize)
+
+
+def seal_challenge(session_key: CryptoKey, server_challenge: int, rng: RandomSource) -> bytes:
+    """The service's AUTH_REPLY_MORE payload."""
+    return session_key.seal(KeyUsage.AUTHORIZE_CHALLENGE, encoded(AuthorizeChallenge(server_challenge)), rng)
+
+
+def open_challenge(session_key: CryptoKey, payload: bytes) -> int:
+    """The server challenge in an AUTH_REPLY_MORE payload; raises SealError."""
+    challenge = session_key.unseal(KeyUsage.AUTHORIZE_CHALLENGE, payload, AuthorizeChallenge.decode)
+    return challenge.server_challenge
+
+
+def seal_reply(session_key: CryptoKey, reply: AuthorizeReply, rng: RandomSource) -> bytes:
+    """The service's AUTH_DONE payload."""
+    encoder = Encoder()
+    encoder.blob(session_key.seal(KeyUsage.AUTHORIZE_REPLY, encoded(reply), rng))
+    return encoder.getvalue()
+
+
+def open_reply(session_key: CryptoKey, payload: bytes) -> AuthorizeReply:
+    """The content of an AUTH_DONE payload; raises SealError and DecodeError."""
+    return session_key.unseal(KeyUsage.AUTHORIZE_REPLY, Decoder(payload).blob(), AuthorizeReply.decode)
+
+
+def successor(value: int) -> int:
+    """What the other side must make of a challenge or nonce to prove that it could read it."""
+    return (value + 1) & _U64_MASK
+
+
+def answers_challenge(authorize: Authorize, server_challenge: int) -> bool:
+    """Whether the client of a second-round authorizer has read ``server_challenge``."""
+    expected = successor(server_challenge)
+    return authorize.have_challenge and same_u64(authorize.server_challenge_plus_one, expected)
+
+
+def _denied(detail: str) -> AuthError:
+    return AuthError(FaultReason.AUTH_DENIED, detail)

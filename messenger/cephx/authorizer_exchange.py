@@ -1,0 +1,102 @@
+"""The connector's half of the authorizer exchange with a service (protocol.md §5.7)."""
+
+from errno import EOPNOTSUPP
+from typing import Protocol
+
+from messenger.cephx.authorizer import build_authorizer, open_challenge, open_reply, successor
+from messenger.cephx.ciphers import SealError
+from messenger.cephx.connection_secret import usable_connection_secret
+from messenger.cephx.exchange import AuthMethod, AuthOpening, AuthResult, ConMode
+from messenger.cephx.keys import same_u64
+from messenger.cephx.refusal import refusal
+from messenger.cephx.structures import Authorize
+from messenger.cephx.tickets import Ticket
+from messenger.denc.entity import EntityType
+from messenger.errors import AuthError, FaultReason, LocalError
+from messenger.randomness import RandomSource
+
+
+class TicketSource(Protocol):
+    """Whoever has tickets to present."""
+
+    global_id: int
+
+    def ticket_for(self, service: EntityType, wall_time_s: float, rng: RandomSource) -> Ticket:
+        """A ticket that is good at ``wall_time_s``; raises AuthError when there is none."""
+
+    def ticket_refused(self, ticket: Ticket) -> None:
+        """The service did not accept ``ticket``."""
+
+
+class AuthorizerExchange:
+    """One authentication with a service: authorizer, answer to its challenge, check of its reply."""
+
+    def __init__(self, source: TicketSource, service: EntityType, wall_time_s: float, rng: RandomSource) -> None:
+        self._source = source
+        self._service = service
+        self._wall_time_s = wall_time_s
+        self._rng = rng
+        self._nonce = rng.getrandbits(64)
+        self._ticket: Ticket | None = None
+        self._challenged = False
+
+    def start(self) -> AuthOpening:
+        """The first authorizer.
+
+        Raises:
+            AuthError: AUTH_DENIED, there is no ticket for this service.
+        """
+        self._ticket = self._source.ticket_for(self._service, self._wall_time_s, self._rng)
+        return AuthOpening(AuthMethod.CEPHX, self._authorizer(Authorize(self._nonce)))
+
+    def bad_method(self, result: int, allowed_methods: list[int]) -> AuthOpening:
+        """Give the ticket up, so that a new one is asked for, and end this exchange (§5.8).
+
+        Raises:
+            AuthError: always.
+        """
+        if result != -EOPNOTSUPP:  # which speaks of methods and modes, not of the ticket
+            self._source.ticket_refused(self._current_ticket())
+        raise refusal(AuthMethod.CEPHX, result, allowed_methods)
+
+    def more(self, payload: bytes) -> bytes:
+        """The second authorizer, which answers the service's challenge.
+
+        Raises:
+            AuthError: AUTH_REPLY, not sealed with the session key, or a challenge too many.
+        """
+        if self._challenged:
+            raise AuthError(FaultReason.AUTH_REPLY, "service challenged twice")
+        self._challenged = True
+        try:
+            challenge = open_challenge(self._current_ticket().session_key, payload)
+        except SealError as error:
+            raise AuthError(FaultReason.AUTH_REPLY, f"challenge: {error.detail}") from None
+        answer = successor(challenge)
+        return self._authorizer(Authorize(self._nonce, have_challenge=True, server_challenge_plus_one=answer))
+
+    def done(self, global_id: int, con_mode: ConMode, payload: bytes) -> AuthResult:  # noqa: ARG002 - ours is known
+        """Check that the service could open the ticket.
+
+        Raises:
+            DecodeError: malformed.
+            AuthError: AUTH_REPLY, the reply is not sealed with the session key, carries another nonce than
+                ours plus one, or a connection secret of the wrong size.
+        """
+        session_key = self._current_ticket().session_key
+        try:
+            reply = open_reply(session_key, payload)
+        except SealError as error:
+            raise AuthError(FaultReason.AUTH_REPLY, f"reply: {error.detail}") from None
+        if not same_u64(reply.nonce_plus_one, successor(self._nonce)):
+            raise AuthError(FaultReason.AUTH_REPLY, "reply does not carry this exchange's nonce plus one")
+        secret = usable_connection_secret(reply.connection_secret, con_mode)
+        return AuthResult(self._source.global_id, session_key.secret, secret)
+
+    def _authorizer(self, authorize: Authorize) -> bytes:
+        return build_authorizer(self._current_ticket(), self._source.global_id, authorize, self._rng)
+
+    def _current_ticket(self) -> Ticket:
+        if self._ticket is None:
+            raise LocalError("an authorizer exchange begins with start()")
+        return self._ticket

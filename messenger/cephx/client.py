@@ -1,0 +1,182 @@
+"""The connecting side of cephx for an entity that has a key of its own (protocol.md §5.5, §5.7)."""
+
+from collections.abc import Mapping
+from errno import EOPNOTSUPP
+from types import MappingProxyType
+
+from messenger.cephx.authorizer_exchange import AuthorizerExchange
+from messenger.cephx.ciphers import SealError
+from messenger.cephx.connection_secret import usable_connection_secret
+from messenger.cephx.exchange import AuthMethod, AuthOpening, AuthResult, ClientExchange, ConMode
+from messenger.cephx.keys import CryptoKey
+from messenger.cephx.refusal import refusal
+from messenger.cephx.session_reply import SessionReply, decode_session_reply
+from messenger.cephx.structures import (
+    NO_TICKET,
+    Authenticate,
+    AuthMode,
+    Prelude,
+    RequestHeader,
+    RequestType,
+    ServerChallenge,
+)
+from messenger.cephx.tickets import Ticket
+from messenger.denc.codec import Decoder
+from messenger.denc.entity import AuthName, EntityType
+from messenger.denc.layout import encoded
+from messenger.errors import AuthError, FaultReason, LocalError
+from messenger.randomness import RandomSource
+
+CLIENT_SERVICES = EntityType.AUTH | EntityType.MGR | EntityType.OSD | EntityType.MON
+"""What a RADOS client and an OSD ask tickets for (§5.3)."""
+
+
+class CephxClient:
+    """An entity with a key: it gets tickets from monitors and presents them to everybody else.
+
+    Towards a monitor it proves its key and, from the second time on, that its global_id is its own. What it
+    got last is what it presents, so when several monitors are dialled at once, the last to answer counts.
+
+    Args:
+        name: as in the keyring.
+        key: the key of ``name``.
+        wanted_services: mask of the services to ask tickets for; AUTH is always among them.
+
+    Raises:
+        LocalError: a key of an unsupported type, or a mask that is not u32.
+    """
+
+    def __init__(self, name: AuthName, key: CryptoKey, wanted_services: int = CLIENT_SERVICES) -> None:
+        key.require_usable(str(name))
+        if not 0 <= wanted_services < 1 << 32:
+            raise LocalError(f"mask of wanted services 0x{wanted_services:x} is not 32 bits")
+        self.name = name
+        self.key = key
+        self.wanted_services = wanted_services | EntityType.AUTH
+        self.global_id = 0
+        """Given by the monitors; 0 before."""
+        self._tickets: dict[EntityType, Ticket] = {}
+
+    @property
+    def tickets(self) -> Mapping[EntityType, Ticket]:
+        """The tickets held, by service; expired ones stay until they are replaced."""
+        return MappingProxyType(self._tickets)
+
+    def needs_renewal(self, service: EntityType, wall_time_s: float) -> bool:
+        """Whether it is time to ask a monitor for a (new) ticket for ``service``."""
+        ticket = self._tickets.get(service)
+        return ticket is None or wall_time_s >= ticket.renew_after_s
+
+    def exchange(self, peer_type: EntityType, wall_time_s: float, rng: RandomSource) -> ClientExchange:
+        """A new exchange: with a monitor for tickets, with any other peer on the strength of its ticket."""
+        if peer_type is EntityType.MON:
+            return MonitorExchange(self, wall_time_s, rng)
+        return AuthorizerExchange(self, peer_type, wall_time_s, rng)
+
+    def ticket_for(self, service: EntityType, wall_time_s: float, rng: RandomSource) -> Ticket:  # noqa: ARG002 - others mint
+        """The ticket to present to ``service``.
+
+        Raises:
+            AuthError: AUTH_DENIED, no ticket, or it has expired.
+        """
+        ticket = self._tickets.get(service)
+        if ticket is None:
+            held = ", ".join(held.label for held in sorted(self._tickets)) or "none"
+            detail = f"{self.name} has no ticket for {service.label} from a monitor; it holds: {held}"
+            raise AuthError(FaultReason.AUTH_DENIED, detail)
+        if wall_time_s >= ticket.expires_s:
+            late_s = wall_time_s - ticket.expires_s
+            detail = f"{self.name}'s ticket for {service.label} expired {late_s:.0f} s ago"
+            raise AuthError(FaultReason.AUTH_DENIED, detail)
+        return ticket
+
+    def ticket_refused(self, ticket: Ticket) -> None:
+        """Drop a ticket that its service did not accept, unless there is a newer one already (§5.8)."""
+        if self._tickets.get(ticket.service) is ticket:
+            del self._tickets[ticket.service]
+
+    def old_ticket(self, wall_time_s: float) -> Ticket | None:
+        """The AUTH ticket that proves global_id; None when it cannot be proved and a new id is needed."""
+        ticket = self._tickets.get(EntityType.AUTH)
+        return ticket if ticket is not None and wall_time_s < ticket.expires_s else None
+
+    def accept(self, global_id: int, reply: SessionReply, wall_time_s: float) -> None:
+        """Take over what a monitor granted; tickets of another global_id are worthless and go.
+
+        Raises:
+            DecodeError, AuthError: a ticket that cannot be used; nothing is changed then.
+        """
+        granted = [Ticket.received(grant, wall_time_s) for grant in (reply.auth, *reply.services)]
+        if global_id != self.global_id:
+            self._tickets.clear()
+        self.global_id = global_id
+        self._tickets.update({ticket.service: ticket for ticket in granted})
+
+
+class MonitorExchange:
+    """One authentication with a monitor: introduction, answer to its challenge, tickets."""
+
+    def __init__(self, client: CephxClient, wall_time_s: float, rng: RandomSource) -> None:
+        self._client = client
+        self._wall_time_s = wall_time_s
+        self._rng = rng
+        self._old_ticket = client.old_ticket(wall_time_s)
+        self._challenged = False
+
+    def start(self) -> AuthOpening:
+        """The introduction: a known global_id goes along only when there is a ticket to prove it with."""
+        global_id = self._client.global_id if self._old_ticket else 0
+        prelude = Prelude(AuthMode.MON, self._client.name, global_id)
+        return AuthOpening(AuthMethod.CEPHX, encoded(prelude))
+
+    def bad_method(self, result: int, allowed_methods: list[int]) -> AuthOpening:
+        """End this exchange. A claim to a global_id is not repeated: the monitor may be refusing just that.
+
+        Raises:
+            AuthError: always.
+        """
+        if self._old_ticket is not None and result != -EOPNOTSUPP:
+            self._client.ticket_refused(self._old_ticket)
+        raise refusal(AuthMethod.CEPHX, result, allowed_methods)
+
+    def more(self, payload: bytes) -> bytes:
+        """The answer to the monitor's challenge, with the old ticket and the wanted services.
+
+        Raises:
+            DecodeError: malformed.
+            AuthError: AUTH_REPLY, a challenge of 0, or a challenge too many.
+        """
+        if self._challenged:
+            raise AuthError(FaultReason.AUTH_REPLY, "monitor challenged twice")
+        self._challenged = True
+        server_challenge = ServerChallenge.decode(Decoder(payload)).server_challenge
+        if not server_challenge:
+            raise AuthError(FaultReason.AUTH_REPLY, "monitor's challenge is 0")
+        client_challenge = self._rng.getrandbits(64)
+        authenticate = Authenticate(
+            client_challenge,
+            self._client.key.challenge_response(server_challenge, client_challenge),
+            self._old_ticket.blob if self._old_ticket else NO_TICKET,
+            self._client.wanted_services,
+        )
+        return encoded(RequestHeader(RequestType.GET_AUTH_SESSION_KEY), authenticate)
+
+    def done(self, global_id: int, con_mode: ConMode, payload: bytes) -> AuthResult:
+        """Take the tickets; only a monitor that knows our key can have made them.
+
+        Raises:
+            DecodeError: malformed.
+            AuthError: AUTH_REPLY, not sealed with our keys, global_id 0, or a connection secret of the wrong
+                size; AUTH_DENIED, the reply carries an error.
+        """
+        if not self._challenged or not global_id:
+            what = f"global_id {global_id}" if self._challenged else "without a challenge"
+            raise AuthError(FaultReason.AUTH_REPLY, f"monitor finished with {what}")
+        old_session_key = self._old_ticket.session_key if self._old_ticket else None
+        try:
+            reply = decode_session_reply(payload, self._client.key, old_session_key)
+        except SealError as error:
+            raise AuthError(FaultReason.AUTH_REPLY, f"tickets: {error.detail}") from None
+        secret = usable_connection_secret(reply.connection_secret, con_mode)
+        self._client.accept(global_id, reply, self._wall_time_s)
+        return AuthResult(global_id, reply.auth.ticket.session_key.secret, secret)

@@ -1,0 +1,26 @@
+"""The key material of secure mode that an acceptor gives to a connector (protocol.md §4.6)."""
+
+from messenger.cephx.exchange import ConMode
+from messenger.errors import AuthError, FaultReason
+from messenger.randomness import RandomSource
+
+CONNECTION_SECRET_SIZE = 64
+
+
+def new_connection_secret(con_mode: ConMode, rng: RandomSource) -> bytes:
+    """What an acceptor gives out: random bytes in secure mode, nothing in crc mode."""
+    return rng.randbytes(CONNECTION_SECRET_SIZE) if con_mode == ConMode.SECURE else b""
+
+
+def usable_connection_secret(secret: bytes, con_mode: ConMode) -> bytes:
+    """What a connector makes of the secret it was given: nothing in crc mode.
+
+    Raises:
+        AuthError: AUTH_REPLY, too short or too long for secure mode.
+    """
+    if con_mode != ConMode.SECURE:
+        return b""
+    if len(secret) != CONNECTION_SECRET_SIZE:
+        detail = f"connection secret of {len(secret)} bytes, {CONNECTION_SECRET_SIZE} are due"
+        raise AuthError(FaultReason.AUTH_REPLY, detail)
+    return secret

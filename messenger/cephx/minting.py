@@ -1,0 +1,79 @@
+"""Authenticating with self-made tickets, as monitors do among themselves (protocol.md §5.7).
+
+Whoever holds a service's key can make tickets for it. So two peers that share a key can authenticate to each
+other by cephx with no monitor about.
+"""
+
+from collections.abc import Mapping
+
+from messenger.cephx.authorizer_exchange import AuthorizerExchange
+from messenger.cephx.exchange import ClientExchange
+from messenger.cephx.tickets import ServiceKey, Ticket, mint_ticket
+from messenger.denc.entity import AuthName, EntityType
+from messenger.errors import AuthError, FaultReason
+from messenger.randomness import RandomSource
+
+
+class MintingClient:
+    """An entity that makes its own tickets, a new one for each exchange.
+
+    A monitor among monitors is ``MintingClient(AuthName(EntityType.MON, ""), 0, {EntityType.MON:
+    ServiceKey(NAMED_KEY_SECRET_ID, key_of_mon)})``.
+
+    Args:
+        name: whom the tickets vouch for.
+        global_id: of ``name``.
+        service_keys: the key to seal tickets with, by the type of the peer.
+        caps: capabilities that the tickets grant.
+        validity_s: how long they are good for.
+
+    Raises:
+        LocalError: a key of an unsupported type.
+    """
+
+    def __init__(
+        self,
+        name: AuthName,
+        global_id: int,
+        service_keys: Mapping[EntityType, ServiceKey],
+        *,
+        caps: str = "allow *",
+        validity_s: float = 3600.0,
+    ) -> None:
+        for service, service_key in service_keys.items():
+            service_key.key.require_usable(f"service key of {service.label}")
+        self.name = name
+        self.global_id = global_id
+        self._service_keys = dict(service_keys)
+        self._caps = caps
+        self._validity_s = validity_s
+
+    def exchange(self, peer_type: EntityType, wall_time_s: float, rng: RandomSource) -> ClientExchange:
+        """A new exchange with a peer of that type."""
+        return AuthorizerExchange(self, peer_type, wall_time_s, rng)
+
+    def ticket_for(self, service: EntityType, wall_time_s: float, rng: RandomSource) -> Ticket:
+        """A new ticket for ``service``.
+
+        Raises:
+            AuthError: AUTH_DENIED, there is no key to make it with.
+        """
+        service_key = self._service_keys.get(service)
+        if service_key is None:
+            held = ", ".join(held.label for held in sorted(self._service_keys)) or "none"
+            detail = f"{self.name} has no service key to make tickets for {service.label}; it holds: {held}"
+            raise AuthError(FaultReason.AUTH_DENIED, detail)
+        grant = mint_ticket(
+            service_key,
+            service,
+            self.name,
+            self.global_id,
+            caps=self._caps,
+            validity_s=self._validity_s,
+            wall_time_s=wall_time_s,
+            rng=rng,
+        )
+        return Ticket.received(grant, wall_time_s)
+
+    def ticket_refused(self, ticket: Ticket) -> None:
+        """Nothing to drop: every exchange makes its own ticket."""

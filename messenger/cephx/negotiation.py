@@ -1,0 +1,145 @@
+"""Several methods behind one identity or one judge, and the choice among them (protocol.md §4.7)."""
+
+import errno
+from collections.abc import Callable, Mapping, Sequence
+
+from messenger.cephx.exchange import (
+    AuthClient,
+    AuthMethod,
+    AuthOpening,
+    AuthResult,
+    AuthServer,
+    AuthStep,
+    ClientExchange,
+    ConMode,
+    ServerExchange,
+)
+from messenger.cephx.refusal import method_label
+from messenger.denc.entity import EntityType
+from messenger.errors import AuthError, FaultReason, LocalError
+from messenger.randomness import RandomSource
+
+
+class ClientAuth:
+    """An identity with several methods, in order of preference.
+
+    The method that a monitor agreed to is the only one used with other peers afterwards: the cluster has one
+    method, and the tickets for it came from that monitor.
+
+    Raises:
+        LocalError: no methods.
+    """
+
+    def __init__(self, methods: Mapping[AuthMethod, AuthClient]) -> None:
+        if not methods:
+            raise LocalError("an identity needs at least one authentication method")
+        self._methods = dict(methods)
+        self._agreed: AuthMethod | None = None
+
+    def exchange(self, peer_type: EntityType, wall_time_s: float, rng: RandomSource) -> ClientExchange:
+        """A new exchange with a peer of that type."""
+        methods = self._methods
+        if peer_type is not EntityType.MON and self._agreed is not None:
+            methods = {self._agreed: methods[self._agreed]}
+        attempts = [(method, client.exchange(peer_type, wall_time_s, rng)) for method, client in methods.items()]
+        return NegotiatingExchange(attempts, self._agree if peer_type is EntityType.MON else None)
+
+    def _agree(self, method: AuthMethod) -> None:
+        self._agreed = method
+
+
+class NegotiatingExchange:
+    """One authentication that goes on to the next own method when the peer refuses one."""
+
+    def __init__(
+        self,
+        attempts: Sequence[tuple[AuthMethod, ClientExchange]],
+        agreed: Callable[[AuthMethod], None] | None = None,
+    ) -> None:
+        self._attempts = iter(attempts)
+        self._method, self._exchange = next(self._attempts)
+        self._agreed = agreed
+
+    def start(self) -> AuthOpening:
+        """The attempt with the preferred method."""
+        return self._exchange.start()
+
+    def bad_method(self, result: int, allowed_methods: list[int]) -> AuthOpening:
+        """The attempt with the next own method that the peer allows, whatever it refused the last one with.
+
+        Raises:
+            AuthError: none is left: AUTH_DENIED or AUTH_METHOD for the last one tried, see
+                :func:`messenger.cephx.refusal.refusal`.
+        """
+        try:
+            return self._exchange.bad_method(result, allowed_methods)
+        except AuthError as error:
+            refused = error
+        for method, exchange in self._attempts:
+            if method in allowed_methods:
+                self._method, self._exchange = method, exchange
+                return exchange.start()
+        raise refused
+
+    def more(self, payload: bytes) -> bytes:
+        """The answer of the method under way."""
+        return self._exchange.more(payload)
+
+    def done(self, global_id: int, con_mode: ConMode, payload: bytes) -> AuthResult:
+        """The result of the method under way."""
+        result = self._exchange.done(global_id, con_mode, payload)
+        if self._agreed is not None:
+            self._agreed(self._method)
+        return result
+
+
+class ServerAuth:
+    """A judge of identities with several methods, in order of preference.
+
+    Raises:
+        LocalError: no methods.
+    """
+
+    def __init__(self, methods: Mapping[AuthMethod, AuthServer]) -> None:
+        if not methods:
+            raise LocalError("a service needs at least one authentication method")
+        self._methods = dict(methods)
+
+    def exchange(self, peer_type: EntityType, wall_time_s: float, rng: RandomSource) -> ServerExchange:
+        """A new exchange with a peer that called itself ``peer_type`` in HELLO."""
+        return JudgingExchange(
+            {method: server.exchange(peer_type, wall_time_s, rng) for method, server in self._methods.items()}
+        )
+
+
+class JudgingExchange:
+    """One authentication by whichever method the peer chooses; it may choose anew after a refusal."""
+
+    def __init__(self, exchanges: Mapping[AuthMethod, ServerExchange]) -> None:
+        self.allowed_methods: tuple[AuthMethod, ...] = tuple(exchanges)
+        self._exchanges = exchanges
+        self._current: ServerExchange | None = None
+
+    def start(self, method: AuthMethod, con_mode: ConMode, payload: bytes) -> AuthStep:
+        """Judge AUTH_REQUEST.
+
+        Raises:
+            DecodeError: malformed.
+            AuthError: AUTH_METHOD, not an allowed method; or what the method says.
+        """
+        self._current = self._exchanges.get(method)
+        if self._current is None:
+            detail = f"{method_label(method)} is not allowed here"
+            raise AuthError(FaultReason.AUTH_METHOD, detail, errno=errno.EOPNOTSUPP)
+        return self._current.start(method, con_mode, payload)
+
+    def more(self, payload: bytes) -> AuthStep:
+        """Judge AUTH_REQUEST_MORE.
+
+        Raises:
+            DecodeError: malformed.
+            AuthError: no exchange is under way; or what the method says.
+        """
+        if self._current is None:
+            raise AuthError(FaultReason.AUTH_DENIED, "another round of no exchange")
+        return self._current.more(payload)

@@ -1,0 +1,136 @@
+"""Auth none: everybody is who they say they are (protocol.md §5.9).
+
+There is no session key, so AUTH_SIGNATURE carries zeros, and no secure mode.
+"""
+
+import errno
+from itertools import count
+
+from messenger.cephx.exchange import (
+    AuthDone,
+    AuthMethod,
+    AuthOpening,
+    AuthResult,
+    AuthStep,
+    ClientExchange,
+    ConMode,
+    ServerExchange,
+)
+from messenger.cephx.refusal import refusal
+from messenger.cephx.structures import AuthMode, Prelude
+from messenger.denc.codec import Decoder
+from messenger.denc.entity import AuthName, EntityType
+from messenger.denc.layout import encoded
+from messenger.errors import AuthError, DecodeError, FaultReason
+from messenger.randomness import RandomSource
+
+_FIRST_GLOBAL_ID = 4100
+"""Where a new cluster's monitors start, which keeps these ids familiar to the eye."""
+
+
+class NoneClient:
+    """An entity that just says its name. A monitor may give it a global_id, which it then keeps."""
+
+    def __init__(self, name: AuthName, global_id: int = 0) -> None:
+        self.name = name
+        self.global_id = global_id
+
+    def exchange(
+        self,
+        peer_type: EntityType,
+        wall_time_s: float,  # noqa: ARG002 - nothing expires
+        rng: RandomSource,  # noqa: ARG002 - nothing is secret
+    ) -> ClientExchange:
+        """A new exchange with a peer of that type."""
+        return NoneClientExchange(self, peer_type)
+
+
+class NoneClientExchange:
+    """One introduction."""
+
+    def __init__(self, client: NoneClient, peer_type: EntityType) -> None:
+        self._client = client
+        self._mode = AuthMode.MON if peer_type is EntityType.MON else AuthMode.AUTHORIZER
+
+    def start(self) -> AuthOpening:
+        """Name and global_id."""
+        prelude = Prelude(self._mode, self._client.name, self._client.global_id)
+        return AuthOpening(AuthMethod.NONE, encoded(prelude))
+
+    def bad_method(self, result: int, allowed_methods: list[int]) -> AuthOpening:
+        """End this exchange; always raises AuthError."""
+        raise refusal(AuthMethod.NONE, result, allowed_methods)
+
+    def more(self, payload: bytes) -> bytes:  # noqa: ARG002 - whatever it is
+        """Always raises AuthError: there is nothing more to say."""
+        raise AuthError(FaultReason.AUTH_REPLY, "auth none has no second round")
+
+    def done(self, global_id: int, con_mode: ConMode, payload: bytes) -> AuthResult:  # noqa: ARG002 - empty
+        """Take the global_id when a monitor gives one.
+
+        Raises:
+            AuthError: AUTH_METHOD, a mode that needs keys.
+        """
+        _require_crc(con_mode)
+        if self._mode == AuthMode.MON:
+            self._client.global_id = global_id
+        return AuthResult(self._client.global_id)
+
+
+class NoneServer:
+    """Believes everybody. Towards those who take it for a monitor it gives out global_ids as one."""
+
+    def __init__(self) -> None:
+        self._new_global_ids = count(_FIRST_GLOBAL_ID)
+
+    def exchange(
+        self,
+        peer_type: EntityType,  # noqa: ARG002 - the peer says its name
+        wall_time_s: float,  # noqa: ARG002 - nothing expires
+        rng: RandomSource,  # noqa: ARG002 - nothing is secret
+    ) -> ServerExchange:
+        """A new exchange."""
+        return NoneServerExchange(self)
+
+    def global_id_for(self, prelude: Prelude) -> int:
+        """The id that the peer claims, or a new one when it asks for that."""
+        if prelude.mode == AuthMode.MON and not prelude.global_id:
+            return next(self._new_global_ids)
+        return prelude.global_id
+
+
+class NoneServerExchange:
+    """One introduction, believed."""
+
+    allowed_methods: tuple[AuthMethod, ...] = (AuthMethod.NONE,)
+
+    def __init__(self, server: NoneServer) -> None:
+        self._server = server
+
+    def start(
+        self,
+        method: AuthMethod,  # noqa: ARG002 - there is one
+        con_mode: ConMode,
+        payload: bytes,
+    ) -> AuthStep:
+        """Take the peer's word.
+
+        Raises:
+            DecodeError: malformed.
+            AuthError: AUTH_METHOD, a mode that needs keys.
+        """
+        _require_crc(con_mode)
+        prelude = Prelude.decode(Decoder(payload))
+        if prelude.mode not in (AuthMode.AUTHORIZER, AuthMode.MON):
+            raise DecodeError(f"auth mode {prelude.mode} is neither a service's nor a monitor's")
+        return AuthDone(b"", AuthResult(self._server.global_id_for(prelude), name=prelude.name))
+
+    def more(self, payload: bytes) -> AuthStep:  # noqa: ARG002 - whatever it is
+        """Always raises AuthError: there is no second round."""
+        raise AuthError(FaultReason.AUTH_DENIED, "auth none has no second round")
+
+
+def _require_crc(con_mode: ConMode) -> None:
+    if con_mode == ConMode.SECURE:
+        detail = "auth none has no keys for secure mode"
+        raise AuthError(FaultReason.AUTH_METHOD, detail, errno=errno.EOPNOTSUPP)

@@ -1,0 +1,116 @@
+"""The accepting side of cephx at a service: judging authorizers (protocol.md §5.7)."""
+
+from collections.abc import Mapping
+
+from messenger.cephx.authorizer import (
+    OpenedAuthorizer,
+    answers_challenge,
+    open_authorizer,
+    seal_challenge,
+    seal_reply,
+    successor,
+)
+from messenger.cephx.ciphers import SealError
+from messenger.cephx.connection_secret import new_connection_secret
+from messenger.cephx.exchange import AuthDone, AuthMethod, AuthMore, AuthResult, AuthStep, ConMode
+from messenger.cephx.keys import CryptoKey
+from messenger.cephx.structures import AuthorizeReply
+from messenger.denc.entity import EntityType
+from messenger.errors import AuthError, FaultReason
+from messenger.randomness import RandomSource, nonzero_u64
+
+
+class CephxService:
+    """A service that shares keys with the monitors, or with peers that mint their own tickets.
+
+    Args:
+        service_type: whose tickets are accepted.
+        secrets: the keys by secret_id (``NAMED_KEY_SECRET_ID`` for the own key of a monitor). The mapping is
+            kept and not copied: change it to rotate keys.
+
+    Raises:
+        LocalError: a key of an unsupported type.
+    """
+
+    def __init__(self, service_type: EntityType, secrets: Mapping[int, CryptoKey]) -> None:
+        for key in secrets.values():
+            key.require_usable(f"service key of {service_type.label}")
+        self._service_type = service_type
+        self._secrets = secrets
+
+    def exchange(
+        self,
+        peer_type: EntityType,  # noqa: ARG002 - see below
+        wall_time_s: float,
+        rng: RandomSource,
+    ) -> "CephxServiceExchange":
+        """A new exchange; who the peer is comes from its ticket, not from its HELLO."""
+        return CephxServiceExchange({self._service_type: self._secrets}, wall_time_s, rng)
+
+
+class CephxServiceExchange:
+    """One authentication: authorizer, challenge, authorizer with the answer, reply."""
+
+    allowed_methods: tuple[AuthMethod, ...] = (AuthMethod.CEPHX,)
+
+    def __init__(
+        self,
+        service_keys: Mapping[EntityType, Mapping[int, CryptoKey]],
+        wall_time_s: float,
+        rng: RandomSource,
+    ) -> None:
+        self._service_keys = service_keys
+        self._wall_time_s = wall_time_s
+        self._rng = rng
+        self._con_mode = ConMode.CRC
+        self._challenge: int | None = None
+
+    def start(
+        self,
+        method: AuthMethod,  # noqa: ARG002 - there is one
+        con_mode: ConMode,
+        payload: bytes,
+    ) -> AuthStep:
+        """Check the first authorizer and challenge its sender, whatever it claims to know already.
+
+        Raises:
+            DecodeError: malformed.
+            AuthError: AUTH_DENIED.
+        """
+        opened = self._open(payload)
+        self._con_mode = con_mode
+        self._challenge = nonzero_u64(self._rng)
+        return AuthMore(seal_challenge(opened.info.session_key, self._challenge, self._rng))
+
+    def more(self, payload: bytes) -> AuthStep:
+        """Check the second authorizer, which must answer the challenge; there is one try per challenge.
+
+        Raises:
+            DecodeError: malformed.
+            AuthError: AUTH_DENIED.
+        """
+        challenge, self._challenge = self._challenge, None
+        if challenge is None:
+            raise AuthError(FaultReason.AUTH_DENIED, "second authorizer without a challenge to answer")
+        opened = self._open(payload)
+        if not answers_challenge(opened.authorize, challenge):
+            raise AuthError(FaultReason.AUTH_DENIED, "authorizer does not answer this link's challenge")
+        return self._accept(opened)
+
+    def _accept(self, opened: OpenedAuthorizer) -> AuthDone:
+        secret = new_connection_secret(self._con_mode, self._rng)
+        ticket, session_key = opened.info.ticket, opened.info.session_key
+        reply = AuthorizeReply(successor(opened.authorize.nonce), secret)
+        result = AuthResult(ticket.global_id, session_key.secret, secret, name=ticket.name, caps=ticket.caps.caps)
+        return AuthDone(seal_reply(session_key, reply, self._rng), result)
+
+    def _open(self, payload: bytes) -> OpenedAuthorizer:
+        try:
+            opened = open_authorizer(payload, self._service_keys)
+        except SealError as error:
+            raise AuthError(FaultReason.AUTH_DENIED, f"authorizer: {error.detail}") from None
+        expires_s = opened.info.ticket.expires.to_seconds()
+        if expires_s < self._wall_time_s:
+            late_s = self._wall_time_s - expires_s
+            raise AuthError(FaultReason.AUTH_DENIED, f"ticket expired {late_s:.0f} s ago")
+        return opened

@@ -1,0 +1,82 @@
+"""What a monitor's AUTH_DONE carries: session key, connection secret and tickets (protocol.md §5.5).
+
+Pure functions over bytes and keys, shared by clients, monitors and whoever watches with the principal's key.
+"""
+
+from dataclasses import dataclass, field
+
+from messenger.cephx.ciphers import KeyUsage
+from messenger.cephx.keys import CryptoKey
+from messenger.cephx.refusal import errno_name
+from messenger.cephx.structures import RequestType, ResponseHeader
+from messenger.cephx.tickets import TicketGrant, decode_ticket_reply, encode_ticket_reply
+from messenger.denc.codec import Buffer, Decoder, Encoder
+from messenger.denc.entity import EntityType
+from messenger.errors import AuthError, DecodeError, FaultReason
+from messenger.randomness import RandomSource
+
+
+@dataclass(frozen=True, slots=True)
+class SessionReply:
+    """The response to GET_AUTH_SESSION_KEY."""
+
+    auth: TicketGrant
+    """The ticket for the monitor's ticket service; its session key is that of the connection."""
+    connection_secret: bytes = field(default=b"", repr=False)
+    """Key material of secure mode, empty in crc mode."""
+    services: tuple[TicketGrant, ...] = ()
+    """Tickets for the other services that were asked for."""
+
+
+def encode_session_reply(
+    reply: SessionReply, principal_key: CryptoKey, rng: RandomSource, old_session_key: CryptoKey | None = None
+) -> bytes:
+    """The payload of a monitor's AUTH_DONE to a client that asked for other keys, too.
+
+    ``old_session_key`` is that of the old ticket, when the client reclaimed its global_id with one.
+    """
+    encoder = Encoder()
+    ResponseHeader(RequestType.GET_AUTH_SESSION_KEY).encode(encoder)
+    encoder.raw(encode_ticket_reply([reply.auth], principal_key, rng, old_session_key))
+    session_key = reply.auth.ticket.session_key
+    secret, sealed = Encoder(), Encoder()
+    secret.blob(reply.connection_secret)
+    sealed.blob(session_key.seal(KeyUsage.AUTH_CONNECTION_SECRET, secret.getvalue(), rng))
+    encoder.blob(sealed.getvalue())
+    encoder.blob(encode_ticket_reply(reply.services, session_key, rng) if reply.services else b"")
+    return encoder.getvalue()
+
+
+def decode_session_reply(
+    payload: Buffer, principal_key: CryptoKey, old_session_key: CryptoKey | None = None
+) -> SessionReply:
+    """The content of a monitor's AUTH_DONE payload.
+
+    Args:
+        payload: the payload inside the frame.
+        principal_key: the client's own key.
+        old_session_key: that of the ticket the client presented, if it did. Without it the new AUTH ticket
+            of a reclaim stays closed (``auth.blob`` is None), everything else opens.
+
+    Raises:
+        DecodeError: malformed.
+        SealError: not sealed with these keys.
+        AuthError: AUTH_DENIED, the response carries an error; AUTH_REPLY, it has no AUTH ticket.
+    """
+    decoder = Decoder(payload)
+    header = ResponseHeader.decode(decoder)
+    if header.request_type != RequestType.GET_AUTH_SESSION_KEY:
+        raise DecodeError(f"response to request 0x{header.request_type:x}, expected GET_AUTH_SESSION_KEY")
+    if header.status:
+        raise AuthError(FaultReason.AUTH_DENIED, f"monitor answered {errno_name(header.status)}")
+    grants = decode_ticket_reply(decoder, principal_key, old_session_key)
+    auth = next((grant for grant in grants if grant.service_id == EntityType.AUTH), None)
+    if auth is None:
+        raise AuthError(FaultReason.AUTH_REPLY, "monitor's reply has no ticket for its ticket service")
+    if not decoder.remaining:  # the client asked for no other keys
+        return SessionReply(auth)
+    session_key = auth.ticket.session_key
+    sealed_secret, extra = Decoder(decoder.blob()), decoder.blob()
+    secret = session_key.unseal(KeyUsage.AUTH_CONNECTION_SECRET, sealed_secret.blob(), Decoder.blob)
+    services = decode_ticket_reply(Decoder(extra), session_key) if extra else []
+    return SessionReply(auth, secret, tuple(services))

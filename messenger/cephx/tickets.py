@@ -1,0 +1,190 @@
+"""Tickets: minting and opening them, and how the monitor hands them out (protocol.md §5.5).
+
+Pure functions over bytes and keys, for clients, services, monitors and whoever watches with keys at hand.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from messenger.cephx.ciphers import KeyUsage
+from messenger.cephx.keys import CryptoKey
+from messenger.cephx.structures import (
+    NAMED_KEY_SECRET_ID,
+    NO_TICKET,
+    AuthCapsInfo,
+    AuthTicket,
+    ServiceTicket,
+    ServiceTicketInfo,
+    TicketBlob,
+)
+from messenger.denc.codec import Decoder, Encoder
+from messenger.denc.entity import AuthName, EntityType
+from messenger.denc.layout import encoded
+from messenger.denc.utime import UTime
+from messenger.errors import AuthError, FaultReason
+from messenger.randomness import RandomSource
+
+_REPLY_VERSION = 1
+_MIN_GRANT_SIZE = 4 + 1 + 4 + 1 + 4
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceKey:
+    """One of the keys that a service shares with the monitors, under its id."""
+
+    secret_id: int
+    """Version of a rotating key, or ``NAMED_KEY_SECRET_ID`` for the service's own key."""
+    key: CryptoKey
+
+
+@dataclass(frozen=True, slots=True)
+class TicketGrant:
+    """One ticket as it is handed to its holder."""
+
+    service_id: int
+    ticket: ServiceTicket
+    blob: TicketBlob | None
+    """None: encrypted with the holder's previous session key, which the reader does not have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ticket:
+    """One ticket as its holder keeps it."""
+
+    service: EntityType
+    session_key: CryptoKey
+    blob: TicketBlob
+    expires_s: float
+    """Unix time after which the service may not know the key of the blob any more."""
+    renew_after_s: float
+    """Unix time from which on a new one should be asked for: a quarter of the validity before the end."""
+
+    @classmethod
+    def received(cls, grant: TicketGrant, wall_time_s: float) -> "Ticket":
+        """The ticket of a grant that arrived at ``wall_time_s``.
+
+        Raises:
+            DecodeError: for a service that does not exist.
+            AuthError: the blob could not be decrypted.
+        """
+        service = EntityType.from_wire(grant.service_id)
+        if grant.blob is None:
+            raise AuthError(FaultReason.AUTH_REPLY, f"{service.label} ticket encrypted with an unknown key")
+        validity_s = grant.ticket.validity.to_seconds()
+        expires_s = wall_time_s + validity_s
+        return cls(service, grant.ticket.session_key, grant.blob, expires_s, expires_s - validity_s / 4)
+
+
+def mint_ticket(
+    service_key: ServiceKey,
+    service_id: int,
+    name: AuthName,
+    global_id: int,
+    *,
+    caps: str = "allow *",
+    validity_s: float = 3600.0,
+    wall_time_s: float,
+    rng: RandomSource,
+) -> TicketGrant:
+    """A new ticket with a new session key, as monitors make them (§5.5, §5.7).
+
+    Args:
+        service_key: seals the part for the service.
+        service_id: entity type of the service.
+        name: whom the ticket is for.
+        global_id: of whom the ticket is for; 0 between monitors.
+        caps: capabilities at that service.
+        validity_s: how long the ticket is good for.
+        wall_time_s: unix time of now.
+        rng: gives the session key.
+    """
+    session_key = CryptoKey.generate(rng, wall_time_s)
+    ticket = AuthTicket(
+        name,
+        global_id,
+        created=UTime.from_seconds(wall_time_s),
+        expires=UTime.from_seconds(wall_time_s + validity_s),
+        caps=AuthCapsInfo.from_text(caps),
+    )
+    info = encoded(ServiceTicketInfo(ticket, session_key))
+    blob = TicketBlob(service_key.secret_id, service_key.key.seal(KeyUsage.TICKET_INFO, info, rng))
+    return TicketGrant(service_id, ServiceTicket(session_key, UTime.from_seconds(validity_s)), blob)
+
+
+def open_ticket(blob: TicketBlob, secrets: Mapping[int, CryptoKey]) -> ServiceTicketInfo:
+    """What the monitor sealed for the service.
+
+    Args:
+        blob: from an authorizer, or the old ticket of a reclaim.
+        secrets: the service's keys by secret_id.
+
+    Raises:
+        SealError: it was sealed with another key, or tampered with.
+        AuthError: AUTH_DENIED, there is no key of that secret_id.
+    """
+    key = secrets.get(blob.secret_id)
+    if key is None:
+        known = ", ".join(map(_secret_label, sorted(secrets))) or "none"
+        detail = f"ticket sealed with secret {_secret_label(blob.secret_id)}, those known are {known}"
+        raise AuthError(FaultReason.AUTH_DENIED, detail)
+    return key.unseal(KeyUsage.TICKET_INFO, blob.blob, ServiceTicketInfo.decode)
+
+
+def _secret_label(secret_id: int) -> str:
+    return "-1" if secret_id == NAMED_KEY_SECRET_ID else str(secret_id)
+
+
+def encode_ticket_reply(
+    grants: Sequence[TicketGrant], key: CryptoKey, rng: RandomSource, old_session_key: CryptoKey | None = None
+) -> bytes:
+    """Tickets for their holder.
+
+    Args:
+        grants: the tickets; each must have its blob.
+        key: the holder's: the principal's key, or the AUTH session key for service tickets.
+        rng: for key types that encrypt with a confounder.
+        old_session_key: encrypts the blobs, too, as monitors do for a reclaimed global_id.
+    """
+    encoder = Encoder()
+    encoder.u8(_REPLY_VERSION)
+    encoder.u32(len(grants))
+    for grant in grants:
+        encoder.u32(grant.service_id)
+        encoder.u8(_REPLY_VERSION)
+        encoder.blob(key.seal(KeyUsage.SERVICE_TICKET, encoded(grant.ticket), rng))
+        encoder.boolean(old_session_key is not None)
+        blob = Encoder()
+        blob.blob(encoded(grant.blob or NO_TICKET))
+        if old_session_key is None:
+            encoder.raw(blob.getvalue())
+        else:
+            encoder.blob(old_session_key.seal(KeyUsage.TICKET_BLOB, blob.getvalue(), rng))
+    return encoder.getvalue()
+
+
+def decode_ticket_reply(
+    decoder: Decoder, key: CryptoKey, old_session_key: CryptoKey | None = None
+) -> list[TicketGrant]:
+    """The tickets that :func:`encode_ticket_reply` packed.
+
+    Raises:
+        DecodeError: malformed.
+        SealError: ``key`` does not open a ticket, or ``old_session_key`` an encrypted blob.
+    """
+    decoder.u8()
+
+    def grant() -> TicketGrant:
+        service_id = decoder.u32()
+        decoder.u8()
+        ticket = key.unseal(KeyUsage.SERVICE_TICKET, decoder.blob(), ServiceTicket.decode)
+        encrypted, content = decoder.boolean(), decoder.blob()
+        if not encrypted:
+            return TicketGrant(service_id, ticket, TicketBlob.decode(Decoder(content)))
+        if old_session_key is None:
+            return TicketGrant(service_id, ticket, None)
+        blob = old_session_key.unseal(
+            KeyUsage.TICKET_BLOB, content, lambda inner: TicketBlob.decode(Decoder(inner.blob()))
+        )
+        return TicketGrant(service_id, ticket, blob)
+
+    return decoder.sequence(grant, _MIN_GRANT_SIZE)
