@@ -1,0 +1,1 @@
+"""Typed payloads of messages (protocol.md §6)."""

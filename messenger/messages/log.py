@@ -1,0 +1,137 @@
+"""The cluster log: entries on their way to the monitors, and their receipt (protocol.md §6.2)."""
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import ClassVar, Self
+from uuid import UUID
+
+from messenger.denc.address import AddrVec
+from messenger.denc.codec import Decoder, Encoder
+from messenger.denc.entity import AuthName, EntityName
+from messenger.denc.features import Feature, has_feature
+from messenger.denc.utime import UTime
+from messenger.errors import DecodeError
+from messenger.messages.fields import decode_paxos, decode_uuid, encode_paxos, encode_uuid
+from messenger.messages.types import MessageType
+
+_ENTRY_VERSION = 5
+_ENTRY_VERSION_LEGACY = 4
+_ENTRY_COMPAT_LEGACY = 2
+_SHORTEST_ENTRY = 6
+
+
+class LogPriority(IntEnum):
+    """How serious a log entry is (Ceph's clog_type)."""
+
+    DEBUG = 0
+    INFO = 1
+    SEC = 2
+    WARN = 3
+    ERROR = 4
+
+
+@dataclass(slots=True)
+class LogEntry:
+    """One line of the cluster log."""
+
+    name: AuthName
+    """Who logs, as it authenticated."""
+    rank: EntityName
+    """Who logs, as messengers name it."""
+    addrs: AddrVec
+    stamp: UTime
+    seq: int
+    """Counts the entries of one sender; receipts refer to it."""
+    priority: int
+    """A :class:`LogPriority`, unless the sender knows more of them."""
+    message: str
+    channel: str = "cluster"
+
+    def encode(self, encoder: Encoder, features: int) -> None:
+        """Append the present form, or the older one for peers without SERVER_NAUTILUS."""
+        if not has_feature(features, Feature.SERVER_NAUTILUS):
+            with encoder.versioned(_ENTRY_VERSION_LEGACY, _ENTRY_COMPAT_LEGACY):
+                self.rank.encode(encoder)
+                self.addrs.legacy_addr().encode(encoder, features)
+                self._encode_text(encoder)
+                self.name.encode(encoder)
+            return
+        with encoder.versioned(_ENTRY_VERSION, _ENTRY_VERSION):
+            self.name.encode(encoder)
+            self.rank.encode(encoder)
+            self.addrs.encode(encoder, features)
+            self._encode_text(encoder)
+
+    def _encode_text(self, encoder: Encoder) -> None:
+        self.stamp.encode(encoder)
+        encoder.u64(self.seq)
+        encoder.u16(self.priority)
+        encoder.string(self.message)
+        encoder.string(self.channel)
+
+    @classmethod
+    def decode(cls, decoder: Decoder) -> Self:
+        """Read either form.
+
+        Raises:
+            DecodeError: cut short, malformed, or from before Luminous.
+        """
+        body = decoder.versioned(_ENTRY_VERSION)
+        if body.struct_v < _ENTRY_VERSION_LEGACY:
+            raise DecodeError(f"log entry of version {body.struct_v}, at least {_ENTRY_VERSION_LEGACY} is known")
+        name = AuthName.decode(body) if body.struct_v >= _ENTRY_VERSION else None
+        rank = EntityName.decode(body)
+        addrs = AddrVec.decode(body)  # reads the older form's single address too
+        stamp, seq, priority = UTime.decode(body), body.u64(), body.u16()
+        message, channel = body.string(), body.string()
+        return cls(name or AuthName.decode(body), rank, addrs, stamp, seq, priority, message, channel)
+
+
+@dataclass(slots=True)
+class MLog:
+    """Entries for the cluster log."""
+
+    TYPE: ClassVar = MessageType.LOG
+    VERSION: ClassVar = 1
+    COMPAT_VERSION: ClassVar = 1
+
+    fsid: UUID
+    entries: list[LogEntry] = field(default_factory=list)
+    map_version: int = 0
+
+    def encode(self, encoder: Encoder, features: int) -> None:
+        """Append the front."""
+        encode_paxos(encoder, self.map_version)
+        encode_uuid(encoder, self.fsid)
+        encoder.sequence(self.entries, lambda entry: entry.encode(encoder, features))
+
+    @classmethod
+    def decode(cls, decoder: Decoder, _version: int, _features: int) -> Self:
+        """Read the front."""
+        map_version = decode_paxos(decoder)
+        fsid = decode_uuid(decoder)
+        return cls(fsid, decoder.sequence(lambda: LogEntry.decode(decoder), _SHORTEST_ENTRY), map_version)
+
+
+@dataclass(slots=True)
+class MLogAck:
+    """Entries up to ``last`` of one channel are stored."""
+
+    TYPE: ClassVar = MessageType.LOGACK
+    VERSION: ClassVar = 1
+    COMPAT_VERSION: ClassVar = 1
+
+    fsid: UUID
+    last: int
+    channel: str = "cluster"
+
+    def encode(self, encoder: Encoder, _features: int) -> None:
+        """Append the front."""
+        encode_uuid(encoder, self.fsid)
+        encoder.u64(self.last)
+        encoder.string(self.channel)
+
+    @classmethod
+    def decode(cls, decoder: Decoder, _version: int, _features: int) -> Self:
+        """Read the front."""
+        return cls(decode_uuid(decoder), decoder.u64(), decoder.string())

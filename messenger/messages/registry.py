@@ -1,0 +1,63 @@
+"""Which payload class reads which message type."""
+
+from messenger.denc.codec import Decoder
+from messenger.errors import DecodeError
+from messenger.messages.config import MConfig
+from messenger.messages.log import MLog, MLogAck
+from messenger.messages.message import Message, Payload
+from messenger.messages.mon import (
+    MMonCommand,
+    MMonCommandAck,
+    MMonGetMap,
+    MMonGetVersion,
+    MMonGetVersionReply,
+    MMonSubscribe,
+    MMonSubscribeAck,
+)
+from messenger.messages.monmap import MMonMap
+from messenger.messages.osd import MOSDMap
+from messenger.messages.ping import MPing
+from messenger.messages.types import message_name
+
+PAYLOADS: dict[int, type[Payload]] = {
+    payload.TYPE: payload
+    for payload in (
+        MPing,
+        MMonMap,
+        MMonGetMap,
+        MMonSubscribe,
+        MMonSubscribeAck,
+        MMonGetVersion,
+        MMonGetVersionReply,
+        MOSDMap,
+        MMonCommand,
+        MMonCommandAck,
+        MLog,
+        MLogAck,
+        MConfig,
+    )
+}
+"""Message types that are decoded. All others pass through as bytes."""
+
+KNOWN_TYPES = frozenset(PAYLOADS)
+
+
+def decode_payload(message: Message, features: int) -> Payload | None:
+    """What a received message means, or None if its type is not known here.
+
+    Args:
+        message: as received; it is not changed.
+        features: negotiated with the sender.
+
+    Raises:
+        DecodeError: the sender says that a decoder of our version cannot read it, or the front is malformed.
+    """
+    payload = PAYLOADS.get(message.type)
+    if payload is None:
+        return None
+    # Very old senders leave compat_version 0, which means the version itself (§3.7).
+    needed = message.compat_version or message.version
+    if needed > payload.VERSION:
+        name = message_name(message.type)
+        raise DecodeError(f"{name} needs a decoder of version {needed}, this one knows {payload.VERSION}")
+    return payload.decode(Decoder(message.front), message.version, features)

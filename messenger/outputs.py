@@ -1,0 +1,93 @@
+"""What the core asks of its driver, as plain values (the other half of the contract of endpoint.py).
+
+A driver drains them after each input and carries them out in order.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from messenger.denc.address import EntityAddr
+from messenger.denc.codec import Buffer
+from messenger.errors import Fault
+from messenger.messages.message import Message
+
+if TYPE_CHECKING:
+    from messenger.session.session import Session
+
+
+@dataclass(slots=True)
+class OpenLink:
+    """Dial ``addr``; report link_opened or link_failed."""
+
+    link_id: int
+    addr: EntityAddr
+
+
+@dataclass(slots=True)
+class WriteLink:
+    """Write the buffers, in order; report link_written as bytes leave."""
+
+    link_id: int
+    buffers: list[Buffer]
+    size_bytes: int
+
+
+@dataclass(slots=True)
+class CloseLink:
+    """Close the byte stream; nothing more is read from or written to it."""
+
+    link_id: int
+
+
+@dataclass(slots=True)
+class PauseLink:
+    """Stop reading (the dispatch throttle is full) or, with ``paused`` false, go on."""
+
+    link_id: int
+    paused: bool
+
+
+@dataclass(slots=True)
+class Deliver:
+    """Messages for the application, in order. Their ``size_bytes`` are held until released."""
+
+    session: "Session"
+    messages: list[Message]
+    size_bytes: int
+
+
+class EventKind(StrEnum):
+    """What happens to a session, in crimson's words."""
+
+    CONNECT = "connect"
+    """This side dialled and the session is open (again)."""
+    ACCEPT = "accept"
+    """The peer dialled and the session is open (again)."""
+    RESET = "reset"
+    """The session ended; what was queued is gone."""
+    REMOTE_RESET = "remote_reset"
+    """The peer lost its state: what was sent and queued is gone, the session goes on empty."""
+    REFUSED = "refused"
+    """The peer refused: nobody listens there, or authentication or features are not accepted."""
+
+
+@dataclass(slots=True)
+class SessionEvent:
+    """A session event; ``fault`` says why where something went wrong."""
+
+    session: "Session"
+    kind: EventKind
+    fault: Fault | None = None
+
+
+@dataclass(slots=True)
+class TraceRecord:
+    """One line of the history: time in seconds, kind, and the kind's fields as JSON values."""
+
+    time_s: float
+    kind: str
+    fields: dict[str, object]
+
+
+Output = OpenLink | WriteLink | CloseLink | PauseLink | Deliver | SessionEvent | TraceRecord

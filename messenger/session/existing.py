@@ -1,0 +1,93 @@
+"""Who wins when a peer dials and a session with it exists (protocol.md §4.9, in the order given there).
+
+Pure decisions over values; carrying them out is the acceptor's work.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from messenger.denc.address import EntityAddr
+from messenger.session.session import Session, SessionState
+from messenger.v2.wire import ClientIdent, SessionReconnect
+
+
+class Verdict(Enum):
+    """What becomes of the incoming link and the existing session."""
+
+    OPEN = auto()
+    """A fresh session on the incoming link."""
+    STOP_EXISTING = auto()
+    """End the existing session with a reset event, then as OPEN."""
+    CLOSE_INCOMING = auto()
+    """The incoming link is an outdated attempt: drop it silently."""
+    REUSE = auto()
+    """The incoming link takes over the existing session."""
+    REUSE_RESET = auto()
+    """As REUSE, after a full reset of the existing session: the peer lost its state."""
+    WAIT = auto()
+    """The existing session's own dial wins."""
+    RESET = auto()
+    """Answer SESSION_RESET (see ``full``)."""
+    RETRY = auto()
+    """Answer SESSION_RETRY with the existing connect_seq."""
+    RETRY_GLOBAL = auto()
+    """Answer SESSION_RETRY_GLOBAL with the existing peer_global_seq."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A verdict and why, in one line for the history."""
+
+    verdict: Verdict
+    why: str
+    full: bool = False
+    """With RESET: the peer must drop its queues too."""
+
+
+def judge_client_ident(existing: Session | None, ident: ClientIdent, my_addr: EntityAddr) -> Decision:
+    """Decide on CLIENT_IDENT; ``my_addr`` is this messenger's msgr2 address."""
+    if existing is None or existing.state is SessionState.CLOSED:
+        return Decision(Verdict.OPEN, "no session with this peer")
+    if existing.peer_global_seq > ident.global_seq:
+        return Decision(
+            Verdict.CLOSE_INCOMING, f"global_seq {ident.global_seq} is behind {existing.peer_global_seq}"
+        )
+    if existing.lossy:
+        return Decision(Verdict.STOP_EXISTING, "the existing session is lossy")
+    if existing.server_cookie and existing.client_cookie and existing.client_cookie != ident.client_cookie:
+        verdict = Verdict.REUSE_RESET if existing.policy.resetcheck else Verdict.REUSE
+        return Decision(verdict, "another client_cookie: the peer lost its session")
+    if existing.client_cookie == ident.client_cookie:
+        return Decision(Verdict.REUSE, "the same client_cookie: establishment was interrupted")
+    if existing.state in {SessionState.READY, SessionState.STANDBY}:
+        return Decision(Verdict.REUSE, f"the existing session is {existing.state}")
+    peer_addr = ident.addrs.msgr2_addr()
+    if peer_addr.sort_key() < my_addr.sort_key():
+        return Decision(Verdict.REUSE, "connection race: the peer's address is the lower one")
+    if existing.policy.server:
+        return Decision(Verdict.REUSE, "connection race: a server never dials")
+    return Decision(Verdict.WAIT, "connection race: this side's address is the lower one")
+
+
+def judge_reconnect(
+    existing: Session | None, frame: SessionReconnect, my_addr: EntityAddr, *, resetcheck: bool
+) -> Decision:
+    """Decide on SESSION_RECONNECT; ``resetcheck`` is that of the policy towards the peer's type."""
+    if existing is None or existing.state is SessionState.CLOSED:
+        return Decision(Verdict.RESET, "no session with this peer", full=True)
+    if existing.client_cookie != frame.client_cookie:
+        return Decision(Verdict.RESET, "another client_cookie", full=resetcheck)
+    if existing.server_cookie == 0:
+        return Decision(Verdict.RESET, "SERVER_IDENT of that session was never seen here")
+    if existing.peer_global_seq > frame.global_seq:
+        return Decision(
+            Verdict.RETRY_GLOBAL, f"global_seq {frame.global_seq} is behind {existing.peer_global_seq}"
+        )
+    if existing.connect_seq > frame.connect_seq:
+        return Decision(Verdict.RETRY, f"connect_seq {frame.connect_seq} is behind {existing.connect_seq}")
+    if existing.connect_seq == frame.connect_seq and not existing.policy.server:
+        peer_addr = existing.peer_addrs.msgr2_addr()
+        if peer_addr.sort_key() > my_addr.sort_key():
+            return Decision(Verdict.WAIT, "reconnection race: this side's address is the lower one")
+        return Decision(Verdict.REUSE, "reconnection race: the peer's address is the lower one")
+    return Decision(Verdict.REUSE, "the session goes on")

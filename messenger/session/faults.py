@@ -1,0 +1,74 @@
+"""What a broken link does to its session (protocol.md §3.9, §4.11), step by step as listed there."""
+
+from typing import TYPE_CHECKING
+
+from messenger.errors import Fault, FaultReason
+from messenger.outputs import EventKind
+from messenger.session.session import Session, SessionState
+
+if TYPE_CHECKING:
+    from messenger.endpoint import Endpoint
+
+REFUSALS = frozenset(
+    {
+        FaultReason.REFUSED,
+        FaultReason.AUTH_DENIED,
+        FaultReason.AUTH_METHOD,
+        FaultReason.MISSING_FEATURES,
+    }
+)
+"""Faults the application is told of while the session goes on trying."""
+
+FATAL = frozenset({FaultReason.BANNER_FEATURES, FaultReason.PEER_TYPE})
+"""Faults that trying again cannot cure: the session ends with a reset event (§4.2, §9 item 12)."""
+
+
+def session_fault(endpoint: "Endpoint", session: Session, fault: Fault, now: float) -> None:
+    """The session has lost the link that carried it or was being made for it."""
+    state = session.state
+    if state is SessionState.CLOSED:
+        return
+    if fault.reason in REFUSALS and state is not SessionState.READY:
+        endpoint.session_event(session, EventKind.REFUSED, fault, now)
+    if fault.reason in FATAL or (session.lossy and state is SessionState.READY):
+        endpoint.stop_session(session, fault, now)
+        return
+    session.requeue_sent()
+    why = str(fault)
+    if session.policy.standby and not session.has_output and state is not SessionState.WAIT:
+        endpoint.set_state(session, SessionState.STANDBY, f"{why}; nothing to send", now)
+    elif session.policy.server:
+        endpoint.set_state(session, SessionState.STANDBY, f"{why}; a server waits for its client", now)
+    elif state is SessionState.READY:
+        session.connect_seq += 1
+        session.backoff_s = 0.0
+        endpoint.set_state(session, SessionState.CONNECTING, f"{why}; dialling again", now)
+        endpoint.dial(session, now)
+    else:
+        _back_off(endpoint, session, why, now)
+
+
+def _back_off(endpoint: "Endpoint", session: Session, why: str, now: float) -> None:
+    """A dial failed: pause, doubling up to the maximum; a race loser pauses for the maximum."""
+    config = endpoint.config
+    if session.state is SessionState.WAIT:
+        pause_s = config.ms_max_backoff
+    elif not session.backoff_s:
+        pause_s = session.backoff_s = config.ms_initial_backoff
+    else:
+        pause_s = session.backoff_s = min(session.backoff_s * 2, config.ms_max_backoff)
+    if session.server_cookie:
+        session.connect_seq += 1
+    if session.state is not SessionState.WAIT:
+        endpoint.set_state(session, SessionState.CONNECTING, f"{why}; dialling again in {pause_s:g} s", now)
+    session.backoff_timer = endpoint.timers.at(now + pause_s, lambda then: endpoint.redial(session, then))
+
+
+def wake(endpoint: "Endpoint", session: Session, now: float) -> None:
+    """There is something to send: leave STANDBY unless only the peer may dial (§3.9)."""
+    if session.state is not SessionState.STANDBY or session.policy.server:
+        return
+    if session.server_cookie:
+        session.connect_seq += 1
+    endpoint.set_state(session, SessionState.CONNECTING, "something to send", now)
+    endpoint.dial(session, now)

@@ -1,0 +1,83 @@
+"""Messages on their way out: by priority while they wait, by seq while they are unacknowledged.
+
+Message objects are never changed by being sent: a seq belongs to one transmission on one session, so the same
+object may be sent twice or on two connections (protocol.md §3.6, §6.1).
+"""
+
+from collections import deque
+
+from messenger.messages.message import Message
+
+
+class OutQueue:
+    """What a session still has to put on the wire, and what it must be able to put there again."""
+
+    __slots__ = ("_by_priority", "requeued", "sent")
+
+    def __init__(self) -> None:
+        self._by_priority: dict[int, deque[Message]] = {}
+        self.requeued: deque[tuple[int, Message]] = deque()
+        """Sent once on an earlier link, unacknowledged, with their seq; they leave before anything else."""
+        self.sent: deque[tuple[int, Message]] = deque()
+        """On the wire of the present link, unacknowledged, with their seq."""
+
+    def push(self, message: Message) -> None:
+        """Queue a new message behind those of its priority."""
+        queue = self._by_priority.get(message.priority)
+        if queue is None:
+            queue = self._by_priority[message.priority] = deque()
+        queue.append(message)
+
+    def __bool__(self) -> bool:
+        return bool(self.requeued or self._by_priority)
+
+    def __len__(self) -> int:
+        return len(self.requeued) + sum(map(len, self._by_priority.values()))
+
+    def pop(self) -> Message:
+        """The next message to write: requeued ones first, then the highest priority, oldest first.
+
+        Raises:
+            IndexError: nothing is queued.
+        """
+        if self.requeued:
+            return self.requeued.popleft()[1]
+        by_priority = self._by_priority
+        if not by_priority:
+            raise IndexError("pop from an empty OutQueue")
+        priority = max(by_priority) if len(by_priority) > 1 else next(iter(by_priority))
+        queue = by_priority[priority]
+        message = queue.popleft()
+        if not queue:
+            del by_priority[priority]
+        return message
+
+    def acknowledge(self, seq: int) -> None:
+        """Forget sent messages up to ``seq``."""
+        sent = self.sent
+        while sent and sent[0][0] <= seq:
+            sent.popleft()
+
+    def requeue_sent(self) -> int:
+        """Move unacknowledged messages to the front of the queue; returns how many."""
+        count = len(self.sent)
+        self.requeued.extendleft(reversed(self.sent))
+        self.sent.clear()
+        return count
+
+    def discard_requeued_up_to(self, out_seq: int, seq: int) -> int:
+        """Drop requeued messages the peer has already; returns the out_seq to go on from (§3.6)."""
+        if not self.requeued:
+            return seq
+        while self.requeued and self.requeued[0][0] <= seq:
+            self.requeued.popleft()
+            out_seq += 1
+        return out_seq
+
+    def clear(self) -> int:
+        """Drop everything; returns how many messages that were."""
+        count = len(self) + len(self.sent)
+        self.requeued.clear()
+        self.sent.clear()
+        self._by_priority.clear()
+        return count

@@ -1,0 +1,173 @@
+"""A session: what the application holds and what survives links (protocol.md §3.6, §4.9).
+
+This file has the state and its bookkeeping. What a fault does is in ``faults.py``, who wins against an existing
+session in ``existing.py``.
+"""
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from messenger.denc.address import AddrVec, EntityAddr
+from messenger.denc.entity import EntityName, EntityType
+from messenger.messages.message import Message
+from messenger.session.policy import Policy
+from messenger.session.queue import OutQueue
+from messenger.session.timers import Timer
+
+if TYPE_CHECKING:
+    from messenger.v2.link import Link
+
+
+class SessionState(StrEnum):
+    """Where a session stands between links."""
+
+    CONNECTING = "CONNECTING"
+    """Dialling, shaking hands, or pausing before the next dial."""
+    READY = "READY"
+    """A link carries it."""
+    STANDBY = "STANDBY"
+    """No link and no wish for one; something to send, or the peer, wakes it."""
+    WAIT = "WAIT"
+    """Lost a race; the peer's own dial is expected."""
+    CLOSED = "CLOSED"
+    """Over; nothing happens to it any more."""
+
+
+class Session:
+    """One end of a session with one peer."""
+
+    __slots__ = (
+        "ack_due",
+        "acked_seq",
+        "backoff_s",
+        "backoff_timer",
+        "client_cookie",
+        "connect_seq",
+        "features",
+        "global_seq",
+        "id",
+        "in_seq",
+        "keepalive_acked_s",
+        "keepalive_due",
+        "link",
+        "lossy",
+        "old_messages",
+        "out_seq",
+        "peer_addrs",
+        "peer_global_seq",
+        "peer_name",
+        "peer_type",
+        "policy",
+        "queue",
+        "server_cookie",
+        "skipped_messages",
+        "state",
+        "target_addr",
+        "user",
+    )
+
+    def __init__(
+        self,
+        session_id: int,
+        peer_type: EntityType,
+        peer_addrs: AddrVec,
+        target_addr: EntityAddr,
+        policy: Policy,
+    ) -> None:
+        self.id = session_id
+        self.peer_type = peer_type
+        self.peer_name = EntityName(peer_type)
+        self.peer_addrs = peer_addrs
+        self.target_addr = target_addr
+        """The address this side dials."""
+        self.policy = policy
+        self.lossy = policy.lossy
+        """As the server decided; the policy's word until then."""
+        self.state = SessionState.CONNECTING
+        self.link: Link | None = None
+        """The link that carries it, or that is being made for it."""
+        self.client_cookie = 0
+        self.server_cookie = 0
+        self.connect_seq = 0
+        self.global_seq = 0
+        self.peer_global_seq = 0
+        self.features = 0
+        self.in_seq = 0
+        self.out_seq = 0
+        self.acked_seq = 0
+        self.queue = OutQueue()
+        self.ack_due = 0
+        """Messages received since the last seq told to the peer."""
+        self.keepalive_due = False
+        self.keepalive_acked_s = 0.0
+        """Unix time of the newest of our keepalives that the peer echoed; 0 before the first."""
+        self.old_messages = 0
+        self.skipped_messages = 0
+        self.backoff_s = 0.0
+        self.backoff_timer: Timer | None = None
+        self.user: Any = None
+        """The driver's own object for this session."""
+
+    def __repr__(self) -> str:
+        return f"<Session {self.id} {self.peer_type.label} {self.peer_addrs} {self.state}>"
+
+    @property
+    def has_output(self) -> bool:
+        """Whether something waits to be written that alone justifies a link."""
+        return bool(self.queue) or self.keepalive_due
+
+    def acknowledge(self, seq: int) -> None:
+        """The peer has every message up to ``seq``; repeated and older acks change nothing."""
+        if seq > self.acked_seq:
+            self.acked_seq = seq
+            self.queue.acknowledge(seq)
+
+    def requeue_sent(self) -> None:
+        """What the peer may have missed is to be sent again, before anything newer (§3.6)."""
+        self.out_seq -= self.queue.requeue_sent()
+
+    def discard_requeued_up_to(self, seq: int) -> None:
+        """Of what was to be sent again, drop what the peer has, and go on counting behind it."""
+        self.out_seq = self.acked_seq = self.queue.discard_requeued_up_to(self.out_seq, seq)
+
+    def forget_peer_state(self) -> None:
+        """A new session starts: the peer counts its messages from 1 again."""
+        self.in_seq = 0
+        self.ack_due = 0
+
+    def reset(self) -> int:
+        """Full reset: nothing of the old session stays; returns how many messages were dropped (§4.9)."""
+        dropped = self.queue.clear()
+        self.forget_peer_state()
+        self.out_seq = 0
+        self.acked_seq = 0
+        self.client_cookie = 0
+        self.server_cookie = 0
+        self.connect_seq = 0
+        self.peer_global_seq = 0
+        return dropped
+
+    def push(self, message: Message) -> None:
+        """Queue a message for the peer."""
+        self.queue.push(message)
+
+    def cancel_backoff(self) -> None:
+        """Do not dial when the pause is over; something better has happened."""
+        if self.backoff_timer is not None:
+            self.backoff_timer.cancel()
+            self.backoff_timer = None
+
+    def counters(self) -> dict[str, object]:
+        """The numbers of the session, for the history."""
+        return {
+            "connect_seq": self.connect_seq,
+            "global_seq": self.global_seq,
+            "peer_global_seq": self.peer_global_seq,
+            "client_cookie": self.client_cookie,
+            "server_cookie": self.server_cookie,
+            "in_seq": self.in_seq,
+            "out_seq": self.out_seq,
+            "acked_seq": self.acked_seq,
+            "sent": len(self.queue.sent),
+            "queued": len(self.queue),
+        }

@@ -1,0 +1,26 @@
+"""A limit on what is held at a time (protocol.md §3.10)."""
+
+
+class Throttle:
+    """Counts units taken and given back. One that is over its limit says so; it never refuses what is here."""
+
+    __slots__ = ("limit", "value")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        """0 = without limit."""
+        self.value = 0
+
+    @property
+    def full(self) -> bool:
+        """Whether no more should be taken for now."""
+        return 0 < self.limit <= self.value
+
+    def take(self, amount: int) -> None:
+        """Hold ``amount`` more."""
+        self.value += amount
+
+    def put(self, amount: int) -> None:
+        """Give ``amount`` back."""
+        assert amount <= self.value, f"{amount} given back, {self.value} held"
+        self.value -= amount

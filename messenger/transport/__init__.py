@@ -1,0 +1,1 @@
+"""Byte streams under the endpoint."""

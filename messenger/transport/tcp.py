@@ -1,0 +1,217 @@
+"""TCP under an endpoint: non-blocking sockets on an asyncio loop, without streams or transports.
+
+Reads go straight into the buffer the core names, writes are tried at once and only what does not fit waits for
+the socket. No coroutine runs per message (performance.md §2).
+"""
+
+import asyncio
+import contextlib
+import errno
+import socket
+from collections import deque
+from collections.abc import Callable
+
+from messenger.denc.address import AddressType, EntityAddr
+from messenger.denc.codec import Buffer
+from messenger.endpoint import Endpoint
+from messenger.errors import FaultReason
+
+_LISTEN_BACKLOG = 512
+_READS_PER_WAKEUP = 8
+_ACCEPT_PAUSE_S = 0.1
+_MAX_IOVECS = 512
+_WOULD_BLOCK = (BlockingIOError, InterruptedError)
+
+
+class TcpLink:
+    """One connected socket carrying one link."""
+
+    __slots__ = ("_endpoint", "_loop", "_pending", "_pump", "_reading", "_sock", "link_id")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        endpoint: Endpoint,
+        link_id: int,
+        sock: socket.socket,
+        pump: Callable[[], None],
+    ) -> None:
+        self.link_id = link_id
+        self._loop = loop
+        self._endpoint = endpoint
+        self._sock = sock
+        self._pump = pump
+        self._pending: deque[memoryview] = deque()
+        self._reading = False
+
+    def start(self) -> None:
+        """Begin to read."""
+        with contextlib.suppress(OSError):
+            self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.pause(paused=False)
+
+    def pause(self, *, paused: bool) -> None:
+        """Stop reading, or go on."""
+        if paused and self._reading:
+            self._loop.remove_reader(self._sock)
+        elif not paused and not self._reading:
+            self._loop.add_reader(self._sock, self._on_readable)
+        self._reading = not paused
+
+    def close(self) -> None:
+        """Close the socket; what was not written is lost."""
+        self.pause(paused=True)
+        if self._pending:
+            self._loop.remove_writer(self._sock)
+            self._pending.clear()
+        self._sock.close()
+
+    def _on_readable(self) -> None:
+        endpoint, link_id, now = self._endpoint, self.link_id, self._loop.time()
+        try:
+            for _ in range(_READS_PER_WAKEUP):
+                buffer = endpoint.receive_buffer(link_id)
+                count = self._sock.recv_into(buffer)
+                if not count:
+                    endpoint.link_eof(link_id, now)
+                    break
+                endpoint.link_received(link_id, count, now)
+                self._pump()
+                if count < len(buffer) or not self._reading:
+                    break
+        except _WOULD_BLOCK:
+            return
+        except OSError as error:
+            endpoint.link_failed(link_id, FaultReason.SOCKET, _text(error), now)
+        self._pump()
+
+    def write(self, buffers: list[Buffer]) -> None:
+        """Write the buffers behind what is still pending."""
+        pending = self._pending
+        waiting = bool(pending)
+        pending.extend(map(memoryview, buffers))
+        if not waiting:
+            self._write_some()
+            if self._pending:
+                self._loop.add_writer(self._sock, self._on_writable)
+
+    def _on_writable(self) -> None:
+        self._write_some()
+        if not self._pending:
+            self._loop.remove_writer(self._sock)
+        self._pump()
+
+    def _write_some(self) -> None:
+        """Give the socket what it takes and report it."""
+        pending, written = self._pending, 0
+        try:
+            while pending:
+                count = self._sock.send(pending[0]) if len(pending) == 1 else self._send_many()
+                written += count
+                while count:
+                    head = pending[0]
+                    if count < len(head):
+                        pending[0] = head[count:]
+                        break
+                    count -= len(head)
+                    pending.popleft()
+        except _WOULD_BLOCK:
+            pass
+        except OSError as error:
+            pending.clear()
+            # The core must not be re-entered while it is being drained.
+            self._loop.call_soon(self._failed, _text(error))
+        if written:
+            self._endpoint.link_written(self.link_id, written, self._loop.time())
+
+    def _send_many(self) -> int:
+        return self._sock.sendmsg([self._pending[i] for i in range(min(len(self._pending), _MAX_IOVECS))])
+
+    def _failed(self, detail: str) -> None:
+        self._endpoint.link_failed(self.link_id, FaultReason.SOCKET, detail, self._loop.time())
+        self._pump()
+
+
+class Listener:
+    """A listening socket that hands accepted ones on."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        sock: socket.socket,
+        accepted: Callable[[socket.socket, EntityAddr], None],
+    ) -> None:
+        self._loop = loop
+        self._sock = sock
+        self._accepted = accepted
+        self.addr = socket_addr(sock.getsockname())
+        self._listen()
+
+    def _listen(self) -> None:
+        if self._sock.fileno() >= 0:
+            self._loop.add_reader(self._sock, self._on_readable)
+
+    def _on_readable(self) -> None:
+        try:
+            sock, name = self._sock.accept()
+        except (*_WOULD_BLOCK, ConnectionAbortedError):
+            return
+        except OSError as error:
+            if error.errno not in {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}:
+                raise
+            # Out of descriptors: the listener survives and looks again when some may be free.
+            self._loop.remove_reader(self._sock)
+            self._loop.call_later(_ACCEPT_PAUSE_S, self._listen)
+            return
+        sock.setblocking(False)
+        self._accepted(sock, socket_addr(name))
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._loop.remove_reader(self._sock)
+        self._sock.close()
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """A non-blocking socket bound to an address and listening.
+
+    Raises:
+        OSError: the address cannot be bound.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((host, port))
+        sock.listen(_LISTEN_BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    sock.setblocking(False)
+    return sock
+
+
+async def dial(loop: asyncio.AbstractEventLoop, host: str, port: int) -> socket.socket:
+    """A non-blocking socket connected to an address.
+
+    Raises:
+        OSError: the connection was refused or failed.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    sock.setblocking(False)
+    try:
+        await loop.sock_connect(sock, (host, port))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def socket_addr(name: tuple[str, int, *tuple[int, ...]]) -> EntityAddr:
+    """A socket's name as an address: type MSGR2, nonce 0 (protocol.md §4.3)."""
+    return EntityAddr.from_host(name[0], name[1], AddressType.MSGR2)
+
+
+def _text(error: OSError) -> str:
+    return error.strerror or str(error)

@@ -1,0 +1,1 @@
+"""msgr v2: frames, handshake and data phase of one link (protocol.md §4)."""

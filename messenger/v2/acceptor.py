@@ -1,0 +1,244 @@
+"""The accepting side's handshake: from HELLO to SERVER_IDENT or SESSION_RECONNECT_OK (protocol.md §4.7, §4.9)."""
+
+from errno import EOPNOTSUPP
+from typing import cast
+
+from messenger.cephx.exchange import AuthMethod, AuthMore, AuthStep, ConMode, ServerExchange
+from messenger.denc.address import AddressType, AddrVec, EntityAddr
+from messenger.denc.entity import EntityName
+from messenger.denc.features import MSG_ADDR2
+from messenger.errors import AuthError, Fault, FaultReason, PeerError
+from messenger.outputs import EventKind
+from messenger.randomness import nonzero_u64
+from messenger.session.existing import Decision, Verdict, judge_client_ident, judge_reconnect
+from messenger.session.session import Session
+from messenger.v2.handshake import check_signature, start_signing, take_hello
+from messenger.v2.link import Link, Table
+from messenger.v2.states import LinkState
+from messenger.v2.wire import (
+    FLAG_LOSSY,
+    AuthBadMethod,
+    AuthDone,
+    AuthReplyMore,
+    AuthRequest,
+    AuthRequestMore,
+    ClientIdent,
+    ControlFrame,
+    IdentMissingFeatures,
+    ServerIdent,
+    SessionReconnect,
+    SessionReconnectOk,
+    SessionReset,
+    SessionRetry,
+    SessionRetryGlobal,
+    Tag,
+    Wait,
+)
+
+
+def _on_hello(link: Link, frame: ControlFrame, now: float) -> None:
+    hello = take_hello(link, frame)
+    link.exchange = link.endpoint.server_exchange(hello.entity_type, now)
+    link.state = LinkState.AUTH_ACCEPTING
+
+
+# ---- authentication
+
+
+def _exchange(link: Link) -> ServerExchange:
+    return cast("ServerExchange", link.exchange)
+
+
+def _allowed_modes(link: Link, method: int) -> tuple[ConMode, ...]:
+    """Method none has no keys to encrypt with (§4.7)."""
+    modes = link.endpoint.connection_modes(link.peer_entity, connecting=False)
+    return tuple(m for m in modes if m is ConMode.CRC) if method == AuthMethod.NONE else modes
+
+
+def _refuse(link: Link, error: AuthError, now: float) -> None:
+    """AUTH_BAD_METHOD; the peer may try again on this link. While busy it is dropped without a word (§4.7)."""
+    if error.reason is FaultReason.AUTH_BUSY:
+        raise error
+    link.endpoint.refused_peer(link, error, now)
+    link.state = LinkState.AUTH_ACCEPTING
+    link.exchange = link.endpoint.server_exchange(link.peer_entity, now)
+    methods, modes = _exchange(link).allowed_methods, _allowed_modes(link, link.auth_method)
+    link.send(AuthBadMethod(link.auth_method, -error.errno, [*methods], [*modes]), now)
+
+
+def _on_auth_request(link: Link, frame: ControlFrame, now: float) -> None:
+    assert isinstance(frame, AuthRequest)
+    exchange = _exchange(link)
+    link.auth_method = frame.method
+    try:
+        if frame.method not in exchange.allowed_methods:
+            raise AuthError(FaultReason.AUTH_METHOD, f"method {frame.method} is not allowed", EOPNOTSUPP)
+        allowed = _allowed_modes(link, frame.method)
+        con_mode = next((ConMode(mode) for mode in frame.preferred_modes if mode in allowed), None)
+        if con_mode is None:
+            raise AuthError(FaultReason.AUTH_METHOD, f"modes {frame.preferred_modes} are not allowed", EOPNOTSUPP)
+        link.con_mode = con_mode
+        step = exchange.start(AuthMethod(frame.method), con_mode, frame.auth_payload)
+    except AuthError as error:
+        _refuse(link, error, now)
+    else:
+        _after_step(link, step, now)
+
+
+def _on_auth_request_more(link: Link, frame: ControlFrame, now: float) -> None:
+    assert isinstance(frame, AuthRequestMore)
+    try:
+        step = _exchange(link).more(frame.auth_payload)
+    except AuthError as error:
+        _refuse(link, error, now)
+    else:
+        _after_step(link, step, now)
+
+
+def _after_step(link: Link, step: AuthStep, now: float) -> None:
+    if isinstance(step, AuthMore):
+        link.state = LinkState.AUTH_ACCEPTING_MORE
+        link.send(AuthReplyMore(step.payload), now)
+        return
+    link.state = LinkState.AUTH_ACCEPTING_SIGN
+    link.send(AuthDone(step.result.global_id, link.con_mode, step.payload), now)
+    start_signing(link, step.result, link.con_mode, now)
+
+
+def _on_signature(link: Link, frame: ControlFrame, _now: float) -> None:
+    check_signature(link, frame)
+    link.state = LinkState.SESSION_ACCEPTING
+
+
+# ---- session
+
+
+def _on_client_ident(link: Link, frame: ControlFrame, now: float) -> None:
+    assert isinstance(frame, ClientIdent)
+    endpoint = link.endpoint
+    _check_addrs(frame.addrs)
+    if frame.target_addr not in endpoint.addrs:
+        raise PeerError(
+            FaultReason.WRONG_TARGET, f"the peer looks for {frame.target_addr}, this is {endpoint.addrs}"
+        )
+    policy = endpoint.policies.towards(link.peer_entity)
+    missing = (policy.features_required | MSG_ADDR2) & ~frame.features_supported
+    if missing:
+        link.send(IdentMissingFeatures(missing), now)
+        return
+    if policy.server and policy.lossy and not policy.register_lossy_clients:
+        decision = Decision(Verdict.OPEN, "lossy clients are not registered")
+        existing = None
+    else:
+        existing = endpoint.lookup(frame.addrs)
+        decision = judge_client_ident(existing, frame, endpoint.addrs.msgr2_addr())
+    endpoint.trace_decision(link, existing, decision, now)
+    _carry_out_ident(link, frame, existing, decision, now)
+
+
+def _check_addrs(addrs: AddrVec) -> None:
+    if not addrs or addrs.front.is_blank:
+        raise PeerError(FaultReason.MALFORMED, f"the peer gives no address of its own: {addrs}")
+
+
+def _carry_out_ident(
+    link: Link, ident: ClientIdent, existing: Session | None, decision: Decision, now: float
+) -> None:
+    verdict = decision.verdict
+    endpoint = link.endpoint
+    if verdict is Verdict.CLOSE_INCOMING:
+        raise PeerError(FaultReason.STALE, decision.why)
+    if existing is None or verdict in {Verdict.OPEN, Verdict.STOP_EXISTING}:
+        if existing is not None:
+            endpoint.stop_session(existing, Fault(FaultReason.REPLACED, decision.why), now)
+        policy = endpoint.policies.towards(link.peer_entity)
+        session = endpoint.new_session(link.peer_entity, ident.addrs, _dial_target(ident.addrs), policy)
+    elif verdict is Verdict.WAIT:
+        _send_wait(link, existing, now)
+        return
+    else:
+        session = existing
+        if verdict is Verdict.REUSE_RESET:
+            endpoint.reset_session(session, decision.why, now)
+        endpoint.take_over(session, link, now)
+    session.client_cookie = ident.client_cookie
+    session.peer_name = EntityName(link.peer_entity, ident.gid)
+    session.features = ident.features_supported & endpoint.config.features_supported
+    session.peer_global_seq = ident.global_seq
+    _send_server_ident(link, session, now)
+
+
+def _dial_target(addrs: AddrVec) -> EntityAddr:
+    return next((addr for addr in addrs if addr.type is not AddressType.LEGACY), addrs.front)
+
+
+def _send_wait(link: Link, existing: Session, now: float) -> None:
+    """The loser is told to wait; the own dial must then really happen, so a keepalive keeps it going (§4.9)."""
+    link.send(Wait(), now)
+    link.endpoint.send_keepalive(existing, now)
+
+
+def _send_server_ident(link: Link, session: Session, now: float) -> None:
+    endpoint = link.endpoint
+    session.discard_requeued_up_to(0)
+    session.forget_peer_state()
+    session.server_cookie = 0 if session.lossy else nonzero_u64(endpoint.rng)
+    session.global_seq = endpoint.next_global_seq()
+    link.session = session
+    link.send(
+        ServerIdent(
+            addrs=endpoint.addrs,
+            gid=endpoint.name.num,
+            global_seq=session.global_seq,
+            features_supported=endpoint.config.features_supported,
+            features_required=session.policy.features_required | MSG_ADDR2,
+            flags=FLAG_LOSSY if session.lossy else 0,
+            server_cookie=session.server_cookie,
+        ),
+        now,
+    )
+    if session.policy.register_lossy_clients or not session.lossy:
+        endpoint.register(session)
+    endpoint.open_session(session, link, EventKind.ACCEPT, now)
+
+
+def _on_reconnect(link: Link, frame: ControlFrame, now: float) -> None:
+    assert isinstance(frame, SessionReconnect)
+    endpoint = link.endpoint
+    _check_addrs(frame.addrs)
+    existing = endpoint.lookup(frame.addrs)
+    resetcheck = endpoint.policies.towards(link.peer_entity).resetcheck
+    decision = judge_reconnect(existing, frame, endpoint.addrs.msgr2_addr(), resetcheck=resetcheck)
+    endpoint.trace_decision(link, existing, decision, now)
+    if existing is None or decision.verdict is Verdict.RESET:
+        link.send(SessionReset(decision.full), now)
+    elif decision.verdict is Verdict.RETRY:
+        link.send(SessionRetry(existing.connect_seq), now)
+    elif decision.verdict is Verdict.RETRY_GLOBAL:
+        link.send(SessionRetryGlobal(existing.peer_global_seq), now)
+    elif decision.verdict is Verdict.WAIT:
+        _send_wait(link, existing, now)
+    else:
+        _resume(link, existing, frame, now)
+
+
+def _resume(link: Link, session: Session, frame: SessionReconnect, now: float) -> None:
+    link.endpoint.take_over(session, link, now)
+    session.connect_seq = frame.connect_seq
+    session.peer_global_seq = frame.global_seq
+    session.discard_requeued_up_to(frame.msg_seq)
+    link.session = session
+    link.send(SessionReconnectOk(session.in_seq), now)
+    session.ack_due = 0  # the frame just sent tells in_seq
+    link.endpoint.open_session(session, link, EventKind.ACCEPT, now)
+
+
+ACCEPTOR: Table = {
+    (LinkState.HELLO_ACCEPTING, Tag.HELLO): _on_hello,
+    (LinkState.AUTH_ACCEPTING, Tag.AUTH_REQUEST): _on_auth_request,
+    (LinkState.AUTH_ACCEPTING_MORE, Tag.AUTH_REQUEST_MORE): _on_auth_request_more,
+    (LinkState.AUTH_ACCEPTING_SIGN, Tag.AUTH_SIGNATURE): _on_signature,
+    (LinkState.SESSION_ACCEPTING, Tag.CLIENT_IDENT): _on_client_ident,
+    (LinkState.SESSION_ACCEPTING, Tag.SESSION_RECONNECT): _on_reconnect,
+}
+"""The acceptor's handshake: what each frame does in each state."""

@@ -1,0 +1,212 @@
+"""The connecting side's handshake: from HELLO to SERVER_IDENT or SESSION_RECONNECT_OK (protocol.md §4.7, §4.9)."""
+
+from messenger.cephx.exchange import AuthOpening, ClientExchange, ConMode
+from messenger.denc.features import MSG_ADDR2
+from messenger.errors import FaultReason, PeerError
+from messenger.outputs import EventKind
+from messenger.randomness import nonzero_u64
+from messenger.session.session import Session, SessionState
+from messenger.v2.handshake import check_signature, start_signing, take_hello
+from messenger.v2.link import Link, Table
+from messenger.v2.states import LinkState
+from messenger.v2.wire import (
+    FLAG_LOSSY,
+    AuthBadMethod,
+    AuthDone,
+    AuthReplyMore,
+    AuthRequest,
+    AuthRequestMore,
+    ClientIdent,
+    ControlFrame,
+    IdentMissingFeatures,
+    ServerIdent,
+    SessionReconnect,
+    SessionReconnectOk,
+    SessionReset,
+    SessionRetry,
+    SessionRetryGlobal,
+    Tag,
+)
+
+
+def _session(link: Link) -> Session:
+    assert link.session is not None
+    return link.session
+
+
+def _exchange(link: Link) -> ClientExchange:
+    assert link.exchange is not None
+    return link.exchange  # type: ignore[return-value]  # a connector's exchange is the client's half
+
+
+def _on_hello(link: Link, frame: ControlFrame, now: float) -> None:
+    hello = take_hello(link, frame)
+    expected = _session(link).peer_type
+    if hello.entity_type is not expected:
+        raise PeerError(
+            FaultReason.PEER_TYPE, f"dialled a {expected.label}, but the peer is a {hello.entity_type.label}"
+        )
+    link.exchange = link.endpoint.client_exchange(expected, now)
+    link.state = LinkState.AUTH_CONNECTING
+    _send_auth_request(link, _exchange(link).start(), now)
+
+
+def _send_auth_request(link: Link, opening: AuthOpening, now: float) -> None:
+    modes = link.endpoint.connection_modes(link.peer_entity, connecting=True)
+    link.send(AuthRequest(opening.method, list(modes), opening.payload), now)
+
+
+def _on_bad_method(link: Link, frame: ControlFrame, now: float) -> None:
+    assert isinstance(frame, AuthBadMethod)
+    modes = link.endpoint.connection_modes(link.peer_entity, connecting=True)
+    if frame.allowed_modes and not set(frame.allowed_modes) & set(modes):
+        names = ", ".join(_mode_label(mode) for mode in frame.allowed_modes)
+        raise PeerError(FaultReason.AUTH_METHOD, f"the peer allows only connection mode {names}")
+    _send_auth_request(link, _exchange(link).bad_method(frame.result, frame.allowed_methods), now)
+
+
+def _mode_label(mode: int) -> str:
+    return ConMode(mode).name.lower() if mode in list(ConMode) else str(mode)
+
+
+def _on_reply_more(link: Link, frame: ControlFrame, now: float) -> None:
+    assert isinstance(frame, AuthReplyMore)
+    link.send(AuthRequestMore(_exchange(link).more(frame.auth_payload)), now)
+
+
+def _on_auth_done(link: Link, frame: ControlFrame, now: float) -> None:
+    assert isinstance(frame, AuthDone)
+    modes = link.endpoint.connection_modes(link.peer_entity, connecting=True)
+    if frame.con_mode not in modes:
+        # Obeying would let a man in the middle strip encryption.
+        raise PeerError(FaultReason.AUTH_METHOD, f"the peer chose mode {_mode_label(frame.con_mode)}, not offered")
+    con_mode = ConMode(frame.con_mode)
+    result = _exchange(link).done(frame.global_id, con_mode, frame.auth_payload)
+    link.state = LinkState.AUTH_CONNECTING_SIGN
+    start_signing(link, result, con_mode, now)
+
+
+def _on_signature(link: Link, frame: ControlFrame, now: float) -> None:
+    check_signature(link, frame)
+    if _session(link).server_cookie:
+        _send_reconnect(link, now)
+    else:
+        _send_client_ident(link, now)
+
+
+def _send_client_ident(link: Link, now: float) -> None:
+    endpoint, session = link.endpoint, _session(link)
+    if not session.lossy and not session.client_cookie:
+        session.client_cookie = nonzero_u64(endpoint.rng)
+    link.state = LinkState.SESSION_CONNECTING
+    link.send(
+        ClientIdent(
+            addrs=endpoint.addrs,
+            target_addr=link.dialled_addr,
+            gid=endpoint.name.num,
+            global_seq=session.global_seq,
+            features_supported=endpoint.config.features_supported,
+            features_required=session.policy.features_required | MSG_ADDR2,
+            flags=FLAG_LOSSY if session.lossy else 0,
+            client_cookie=session.client_cookie,
+        ),
+        now,
+    )
+
+
+def _send_reconnect(link: Link, now: float) -> None:
+    session = _session(link)
+    link.state = LinkState.SESSION_RECONNECTING
+    link.send(
+        SessionReconnect(
+            addrs=link.endpoint.addrs,
+            client_cookie=session.client_cookie,
+            server_cookie=session.server_cookie,
+            global_seq=session.global_seq,
+            connect_seq=session.connect_seq,
+            msg_seq=session.in_seq,
+        ),
+        now,
+    )
+
+
+def _on_server_ident(link: Link, frame: ControlFrame, now: float) -> None:
+    assert isinstance(frame, ServerIdent)
+    endpoint, session = link.endpoint, _session(link)
+    if link.dialled_addr not in frame.addrs:
+        raise PeerError(FaultReason.WRONG_TARGET, f"dialled {link.dialled_addr}, the peer is {frame.addrs}")
+    missing = (session.policy.features_required | MSG_ADDR2) & ~frame.features_supported
+    if missing:
+        raise PeerError(FaultReason.MISSING_FEATURES, f"the peer lacks 0x{missing:x}")
+    endpoint.rename_peer(session, frame.addrs, frame.gid)
+    session.server_cookie = frame.server_cookie
+    session.features = frame.features_supported & endpoint.config.features_supported
+    session.peer_global_seq = frame.global_seq
+    session.lossy = bool(frame.flags & FLAG_LOSSY)
+    session.forget_peer_state()
+    endpoint.open_session(session, link, EventKind.CONNECT, now)
+
+
+def _on_missing_features(_link: Link, frame: ControlFrame, _now: float) -> None:
+    assert isinstance(frame, IdentMissingFeatures)
+    raise PeerError(FaultReason.MISSING_FEATURES, f"the peer requires 0x{frame.features:x} too")
+
+
+def _on_reconnect_ok(link: Link, frame: ControlFrame, now: float) -> None:
+    assert isinstance(frame, SessionReconnectOk)
+    session = _session(link)
+    session.discard_requeued_up_to(frame.msg_seq)
+    session.ack_due = 0  # SESSION_RECONNECT told in_seq already
+    link.endpoint.open_session(session, link, EventKind.CONNECT, now)
+
+
+def _on_session_reset(link: Link, frame: ControlFrame, now: float) -> None:
+    assert isinstance(frame, SessionReset)
+    session = _session(link)
+    if frame.full:
+        link.endpoint.reset_session(session, "the peer does not know the session", now)
+    else:
+        session.server_cookie = 0
+        session.connect_seq = 0
+        session.forget_peer_state()
+    _send_client_ident(link, now)
+
+
+def _on_retry(link: Link, frame: ControlFrame, now: float) -> None:
+    assert isinstance(frame, SessionRetry)
+    session = _session(link)
+    if frame.connect_seq < session.connect_seq:
+        raise PeerError(
+            FaultReason.UNEXPECTED_FRAME, f"SESSION_RETRY {frame.connect_seq} is behind {session.connect_seq}"
+        )
+    session.connect_seq = frame.connect_seq + 1
+    _send_reconnect(link, now)
+
+
+def _on_retry_global(link: Link, frame: ControlFrame, now: float) -> None:
+    assert isinstance(frame, SessionRetryGlobal)
+    _session(link).global_seq = link.endpoint.next_global_seq(frame.global_seq)
+    _send_reconnect(link, now)
+
+
+def _on_wait(link: Link, _frame: ControlFrame, now: float) -> None:
+    link.endpoint.set_state(_session(link), SessionState.WAIT, "the peer's own dial wins", now)
+    raise PeerError(FaultReason.RACE, "told to wait for the peer's dial")
+
+
+CONNECTOR: Table = {
+    (LinkState.HELLO_CONNECTING, Tag.HELLO): _on_hello,
+    (LinkState.AUTH_CONNECTING, Tag.AUTH_BAD_METHOD): _on_bad_method,
+    (LinkState.AUTH_CONNECTING, Tag.AUTH_REPLY_MORE): _on_reply_more,
+    (LinkState.AUTH_CONNECTING, Tag.AUTH_DONE): _on_auth_done,
+    (LinkState.AUTH_CONNECTING_SIGN, Tag.AUTH_SIGNATURE): _on_signature,
+    (LinkState.SESSION_CONNECTING, Tag.SERVER_IDENT): _on_server_ident,
+    (LinkState.SESSION_CONNECTING, Tag.IDENT_MISSING_FEATURES): _on_missing_features,
+    (LinkState.SESSION_CONNECTING, Tag.WAIT): _on_wait,
+    (LinkState.SESSION_RECONNECTING, Tag.SESSION_RECONNECT_OK): _on_reconnect_ok,
+    (LinkState.SESSION_RECONNECTING, Tag.SESSION_RESET): _on_session_reset,
+    (LinkState.SESSION_RECONNECTING, Tag.SESSION_RETRY): _on_retry,
+    (LinkState.SESSION_RECONNECTING, Tag.SESSION_RETRY_GLOBAL): _on_retry_global,
+    (LinkState.SESSION_RECONNECTING, Tag.WAIT): _on_wait,
+}
+"""The connector's handshake: what each frame does in each state."""

@@ -1,0 +1,46 @@
+"""Steps that connector and acceptor share: HELLO and the pre-auth signatures (protocol.md §4.3, §4.7)."""
+
+import hmac
+
+from messenger.cephx.exchange import AuthResult, ConMode
+from messenger.cephx.keys import hmac_sha256
+from messenger.errors import FaultReason, PeerError
+from messenger.v2.link import Link
+from messenger.v2.wire import SIGNATURE_SIZE, AuthSignature, ControlFrame, Hello
+
+
+def take_hello(link: Link, frame: ControlFrame) -> Hello:
+    """Learn who the peer is, and the own address if it was not known yet."""
+    assert isinstance(frame, Hello)
+    link.peer_type = frame.entity_type
+    if link.endpoint.config.ms_learn_addr_from_peer:
+        link.endpoint.learned_addr(frame.peer_addr)
+    return frame
+
+
+def _sign(session_key: bytes, transcript: bytearray | None) -> bytes:
+    """HMAC over one direction's bytes; without a key, zeros (§4.7)."""
+    assert transcript is not None
+    if not session_key:
+        return bytes(SIGNATURE_SIZE)
+    return hmac_sha256(session_key, transcript)
+
+
+def start_signing(link: Link, result: AuthResult, con_mode: ConMode, now: float) -> None:
+    """Authentication is done: install the keys and send the signature, sealed already (§4.6)."""
+    mine = _sign(result.session_key, link.rx_transcript)
+    link.expected_signature = _sign(result.session_key, link.tx_transcript)
+    link.finish_authentication(result, con_mode)
+    link.send(AuthSignature(mine), now)
+
+
+def check_signature(link: Link, frame: ControlFrame) -> None:
+    """The peer's signature must match what this side sent.
+
+    Raises:
+        PeerError: AUTH_SIGNATURE; bytes were changed on the way, or the peer has another key.
+    """
+    assert isinstance(frame, AuthSignature)
+    if not hmac.compare_digest(frame.signature, link.expected_signature):
+        raise PeerError(FaultReason.AUTH_SIGNATURE, "the peer did not receive what was sent to it")
+    link.lift_limits()
