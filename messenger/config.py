@@ -42,7 +42,7 @@ class Config:
     max_preauth_frame_bytes: int = 128 << 10
     """Longest frame accepted before the peer has authenticated."""
     max_preauth_bytes: int = 512 << 10
-    """What an unauthenticated peer may send in all (both sides keep these bytes for the signature)."""
+    """What may be exchanged with an unauthenticated peer (both directions are kept for the signature)."""
     write_ahead_bytes: int = 2 << 20
     """Frames handed to the transport but not yet written by it; more is built only below this."""
 

@@ -28,6 +28,9 @@ from messenger.v2.states import LinkState
 from messenger.v2.wire import Hello
 
 
+_UNSETTLED = frozenset({SessionState.CONNECTING, SessionState.WAIT})
+
+
 class Endpoint:
     """One messenger without its sockets.
 
@@ -285,6 +288,7 @@ class Endpoint:
             "dispatch_bytes": self.dispatch_throttle.value,
             "queued": sum(len(session.queue) for session in self._sessions.values()),
             "sent": sum(len(session.queue.sent) for session in self._sessions.values()),
+            "unsettled": sum(session.state in _UNSETTLED for session in self._sessions.values()),
         }
 
     # ---- the rest is called by the parts of the core
@@ -312,8 +316,13 @@ class Endpoint:
         return self.config.connection_modes(self.name.type, peer, connecting=connecting)
 
     def client_exchange(self, peer: EntityType, now: float) -> ClientExchange:
-        """A new authentication towards a peer."""
-        assert self._auth_client is not None
+        """A new authentication towards a peer.
+
+        Raises:
+            AuthError: a session that a peer had opened is to be dialled again, without credentials to do so.
+        """
+        if self._auth_client is None:
+            raise AuthError(FaultReason.AUTH_DENIED, "this messenger has no credentials to connect with")
         return self._auth_client.exchange(peer, self.wall_time_s(now), self.rng)
 
     def server_exchange(self, peer: EntityType, now: float) -> ServerExchange:

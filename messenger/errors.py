@@ -7,6 +7,9 @@ A peer's bytes never raise out of the core (the receiving side turns :class:`Pee
 from dataclasses import dataclass
 from enum import StrEnum
 
+_DETAIL_CHARS = 200
+"""Longest quotation of what a peer sent."""
+
 
 class FaultReason(StrEnum):
     """Why a link ended. The value is what logs, histories and counters show."""
@@ -64,6 +67,15 @@ class Fault:
         return f"{self.reason.value}{where}" + (f": {self.detail}" if self.detail else "")
 
 
+def _one_line(detail: str) -> str:
+    """Fit for a log whatever the peer put into it: without line breaks and the like, of bounded length."""
+    shown = detail[:_DETAIL_CHARS]
+    if not shown.isprintable():
+        escaped = (c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
+        shown = "".join(escaped)[:_DETAIL_CHARS]
+    return shown if len(detail) <= _DETAIL_CHARS else f"{shown}..."
+
+
 class MsgrError(Exception):
     """Base of every error this package raises."""
 
@@ -76,6 +88,7 @@ class PeerError(MsgrError):
     """The peer's bytes break the protocol. Carries the typed reason; becomes a :class:`Fault` in the core."""
 
     def __init__(self, reason: FaultReason, detail: str = "") -> None:
+        detail = _one_line(detail)
         super().__init__(f"{reason.value}: {detail}" if detail else reason.value)
         self.reason = reason
         self.detail = detail

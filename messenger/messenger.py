@@ -109,7 +109,7 @@ class Messenger(Driver):
             wall_offset_s=time.time() - time.monotonic(),
             tracing=trace is not None,
         )
-        super().__init__(endpoint, dispatcher or Dispatcher())
+        super().__init__(endpoint, Dispatcher() if dispatcher is None else dispatcher)
         self._loop = asyncio.get_running_loop()
         self._route = route
         self._trace = trace

@@ -41,6 +41,10 @@ def test_float_seconds_are_kept_to_the_precision_of_a_float(value_s):
     assert math.isclose(back.to_seconds(), value_s, rel_tol=1e-15, abs_tol=1e-9)
 
 
+def test_nanoseconds_never_reach_a_second():
+    assert UTime.from_seconds(math.nextafter(1, 0)) == UTime(0, 999_999_999)
+
+
 @pytest.mark.parametrize("value_s", [-1e-9, -1.0, float(2**32), math.nan, math.inf])
 def test_seconds_that_do_not_fit(value_s):
     with pytest.raises(LocalError, match="not between 0 and"):
