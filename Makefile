@@ -1,0 +1,47 @@
+# Everything happens in .venv, which is made when first needed. PYTHON is the interpreter that makes it.
+PYTHON ?= python3
+VENV ?= .venv
+
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench lab setup clean
+
+help:  ## say what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(INSTALLED)  ## reconnect, standby and session reset on an embedded cluster, with a report
+	@$(BIN)/msgrlab demo
+
+test: lint  ## every check and every test; MSGRLAB_STRICT=1 makes a skip a failure
+	@$(BIN)/pytest -n auto --dist loadgroup
+
+lint: $(INSTALLED)  ## style and types alone
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff format --check --quiet
+	@$(BIN)/mypy --no-error-summary
+
+bench: $(INSTALLED)  ## measure the messenger
+	@$(BIN)/msgrlab bench
+
+lab: $(INSTALLED)  ## JupyterLab on the notebooks
+	@$(BIN)/msgrlab lab
+
+setup: $(INSTALLED)  ## make .venv, with everything installed in it
+	@:
+
+clean:  ## remove .venv and every cache; results in msgrlab-out stay
+	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "msgrlab needs Python, and there is no $(PYTHON) here: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "msgrlab needs Python 3.11 or newer, $(PYTHON) is `$(PYTHON) --version 2>&1`: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments (on Debian: apt-get install python3-venv)" >&2; exit 1; }
+	@echo "Setting up $(VENV), once; this takes a minute."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -qq --upgrade 'pip>=25.1'  # the first that knows --group
+	@$(BIN)/python -m pip install -qq --editable . --group dev
+	@touch $@

@@ -1,0 +1,153 @@
+"""Strict mode and the ``needs`` marker, seen from outside: pytest run on a small suite with our conftest."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+pytestmark = pytest.mark.xdist_group("conftest")  # its runs are made once
+
+HERE = Path(__file__).parent
+
+CAPABILITIES = """
+from toolkit.doctor import catalogue
+from toolkit.doctor.capability import Capability, Finding
+
+catalogue.CAPABILITIES += (
+    Capability("present", "", lambda: Finding(available=True, detail="1.0")),
+    Capability("addable", "", lambda: Finding(available=False, detail="left at home", command="fetch it")),
+    Capability("impossible", "", lambda: Finding(available=False, detail="no such hardware")),
+)
+"""
+
+SUITE = """
+import pytest
+
+@pytest.mark.needs("present")
+def test_present(): pass
+
+@pytest.mark.needs("present", "addable")
+def test_addable(): raise AssertionError("ran without what it needs")
+
+@pytest.mark.needs("impossible")
+def test_impossible(): raise AssertionError("ran without what it needs")
+
+@pytest.mark.needs("misspelt")
+def test_misspelt(): pass
+
+def test_skips_itself(): pytest.skip("not today")
+
+@pytest.mark.skipif(True, reason="by mark")
+def test_skipped_by_mark(): pass
+
+@pytest.mark.xfail(reason="known")
+def test_xfail(): raise AssertionError
+
+@pytest.fixture
+def skipping(): pytest.skip("from a fixture")
+
+def test_fixture_skips(skipping): pass
+"""
+
+
+@dataclass
+class Run:
+    output: str
+    code: int
+    outcomes: dict[str, tuple[str, str]]
+    """Test name to its outcome, and the message that comes with it."""
+
+
+def run_suite(directory: Path, strict: str, suite: str = SUITE, *arguments: str) -> Run:
+    (directory / "conftest.py").write_text((HERE / "conftest.py").read_text() + CAPABILITIES)
+    (directory / "test_suite.py").write_text(suite)
+    (directory / "pytest.ini").write_text("[pytest]\nmarkers = needs\n")
+    # the inner run must not take itself for a worker of the outer one, and starts quicker without all plugins
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    environment |= {
+        "PYTHONPATH": str(HERE.parent),
+        "MSGRLAB_STRICT": strict,
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
+    plugins = ["-p", "_hypothesis_pytestplugin", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", *plugins, "--junit-xml=result.xml", *arguments]
+    done = subprocess.run(
+        command, cwd=directory, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    outcomes = {}
+    for case in ET.parse(directory / "result.xml").iter("testcase"):
+        child = next(iter(case), None)
+        outcome = ("passed", "") if child is None else (child.tag, f"{child.get('message')} {child.text}")
+        outcomes[case.get("name", "")] = outcome
+    return Run(done.stdout + done.stderr, done.returncode, outcomes)
+
+
+@pytest.fixture(scope="module")
+def lenient(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run_suite(tmp_path_factory.mktemp("lenient"), "0")
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return run_suite(tmp_path_factory.mktemp("strict"), "1")
+
+
+def test_a_test_with_what_it_needs_runs(lenient: Run, strict: Run) -> None:
+    assert lenient.outcomes["test_present"][0] == strict.outcomes["test_present"][0] == "passed"
+
+
+def test_a_missing_capability_skips_with_the_doctors_words(lenient: Run) -> None:
+    outcome, message = lenient.outcomes["test_addable"]
+    assert outcome == "skipped"
+    assert "addable: left at home; to add it: fetch it" in message
+    outcome, message = lenient.outcomes["test_impossible"]
+    assert outcome == "skipped"
+    assert "impossible: no such hardware" in message
+
+
+@pytest.mark.parametrize("name", ["test_skips_itself", "test_skipped_by_mark", "test_fixture_skips"])
+def test_other_skips_are_skips_unless_strict(name: str, lenient: Run, strict: Run) -> None:
+    assert lenient.outcomes[name][0] == "skipped"
+    assert strict.outcomes[name][0] in ("failure", "error")
+
+
+def test_strict_fails_for_what_could_be_added(strict: Run) -> None:
+    outcome, message = strict.outcomes["test_addable"]
+    assert outcome in ("failure", "error")
+    assert "addable: left at home; to add it: fetch it" in message
+    assert "A skip is a failure with MSGRLAB_STRICT=1" in message
+    assert strict.code == 1
+
+
+def test_strict_still_skips_for_what_the_machine_cannot_have(strict: Run) -> None:
+    outcome, message = strict.outcomes["test_impossible"]
+    assert outcome == "skipped"
+    assert "no such hardware" in message
+
+
+def test_an_unknown_capability_is_an_error_and_names_the_known_ones(lenient: Run) -> None:
+    outcome, message = lenient.outcomes["test_misspelt"]
+    assert outcome == "error"
+    assert "no capability 'misspelt'; known: python, " in message
+
+
+def test_an_expected_failure_is_no_skip(strict: Run) -> None:
+    assert strict.outcomes["test_xfail"][0] == "skipped"
+
+
+def test_strict_fails_for_a_module_that_skips_itself(tmp_path: Path) -> None:
+    suite = "import pytest\npytest.importorskip('no_such_module')\n"
+    run = run_suite(tmp_path, "1", suite, "--hypothesis-seed=7")
+    assert "to repeat this run: --hypothesis-seed=7\n" in run.output
+    assert run.code == pytest.ExitCode.INTERRUPTED
+    assert "A skip is a failure with MSGRLAB_STRICT=1" in run.output
+
+
+def test_the_seed_is_shown_and_in_strict_runs_fixed(lenient: Run, strict: Run) -> None:
+    assert "to repeat this run: --hypothesis-seed=20060701\n" in strict.output
+    assert "to repeat this run: --hypothesis-seed=" in lenient.output
+    assert "--hypothesis-seed=20060701" not in lenient.output

@@ -1,0 +1,162 @@
+"""House rules that no tool checks: who imports what, how long things get, what the text does not say."""
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FUNCTION_LINES = 70
+FILE_LINES = 600
+
+TABLES: frozenset[str] = frozenset()
+"""Files that may be longer, since they are data."""
+
+SKINS = ("messenger/transport/", "messenger/messenger.py")
+"""Where the core meets the world; everywhere else in messenger/ the world is an argument."""
+
+WORLD = {
+    "asyncio",
+    "concurrent",
+    "importlib",
+    "multiprocessing",
+    "os",
+    "random",
+    "secrets",
+    "select",
+    "selectors",
+}
+WORLD |= {"signal", "socket", "ssl", "subprocess", "threading", "time"}
+
+UNFINISHED = re.compile(
+    r"\b(TODO|FIXME|XXX|HACK|WIP|TBD)\b|(?i:not (yet implemented|implemented yet)|as requested)"
+)
+"""The text says what the project is, not what it was or is going to be."""
+
+WRITTEN = ("*.py", "*.md", "*.toml", "*.yaml", "*.ipynb", "Makefile", ".ci/run")
+HIDDEN = (".git", ".venv", ".ipynb_checkpoints")
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Every module a file imports, also inside functions."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def impure_core(path: str, text: str) -> list[str]:
+    """The core takes time, randomness and bytes as arguments."""
+    if not path.startswith("messenger/") or path.startswith(SKINS):
+        return []
+    return [f"imports {name}" for name in imports(ast.parse(text)) if name.partition(".")[0] in WORLD]
+
+
+def upward_import(path: str, text: str) -> list[str]:
+    """The messenger knows nothing of the toolkit."""
+    if not path.startswith("messenger/"):
+        return []
+    return [f"imports {name}" for name in imports(ast.parse(text)) if name.partition(".")[0] == "toolkit"]
+
+
+def stray_scapy(path: str, text: str) -> list[str]:
+    """Only the dissector needs scapy installed."""
+    if path.startswith("toolkit/dissect/"):
+        return []
+    return [f"imports {name}" for name in imports(ast.parse(text)) if name.partition(".")[0] == "scapy"]
+
+
+def long_function(_path: str, text: str) -> list[str]:
+    """A function fits a screen."""
+    return [
+        f"{node.name} has {length} lines"
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (length := (node.end_lineno or 0) - node.lineno + 1) > FUNCTION_LINES
+    ]
+
+
+def long_file(path: str, text: str) -> list[str]:
+    """A file is one idea."""
+    length = text.count("\n")
+    return [f"has {length} lines"] if length > FILE_LINES and path not in TABLES else []
+
+
+def unfinished(_path: str, text: str) -> list[str]:
+    """Nothing is left for later."""
+    return [f"says {match[0]!r}" for match in UNFINISHED.finditer(text)]
+
+
+PYTHON_RULES = (impure_core, upward_import, stray_scapy, long_function, long_file)
+
+
+def files(*patterns: str) -> Iterator[tuple[str, str]]:
+    """Path from the root, and text, of every file of the project with such a name."""
+    for pattern in patterns:
+        for path in ROOT.rglob(pattern):
+            relative = path.relative_to(ROOT)
+            if not set(relative.parts) & set(HIDDEN):
+                yield relative.as_posix(), path.read_text(encoding="utf-8")
+
+
+def offences(rule: Callable[[str, str], list[str]], *patterns: str) -> list[str]:
+    return [f"{path} {offence}" for path, text in files(*patterns) for offence in rule(path, text)]
+
+
+@pytest.mark.parametrize("rule", PYTHON_RULES)
+def test_every_python_file_keeps(rule: Callable[[str, str], list[str]]) -> None:
+    assert offences(rule, "*.py") == []
+
+
+def test_nothing_is_left_for_later() -> None:
+    here = Path(__file__).relative_to(ROOT).as_posix()
+    assert [offence for offence in offences(unfinished, *WRITTEN) if not offence.startswith(here)] == []
+
+
+def test_the_rules_see_the_project() -> None:
+    seen = {path for path, _ in files("*.py")}
+    assert {"messenger/errors.py", "toolkit/cli/main.py", "tests/test_tidy.py"} <= seen
+    assert not any(path.startswith(HIDDEN) for path in seen)
+
+
+BAD_SAMPLES = [
+    (impure_core, "messenger/session/bad.py", "import time\n"),
+    (impure_core, "messenger/bad.py", "def f():\n    from os.path import join\n"),
+    (impure_core, "messenger/bad.py", "import asyncio.events as events\n"),
+    (upward_import, "messenger/transport/bad.py", "from toolkit.faults import proxy\n"),
+    (stray_scapy, "toolkit/report/bad.py", "from scapy.packet import Packet\n"),
+    (stray_scapy, "messenger/bad.py", "import scapy\n"),
+    (long_function, "toolkit/bad.py", "async def f():\n" + "    pass\n" * FUNCTION_LINES),
+    (long_file, "toolkit/bad.py", "pass\n" * (FILE_LINES + 1)),
+    (unfinished, "README.md", "Decoding: TODO.\n"),
+    (unfinished, "toolkit/bad.py", "raise ValueError('not implemented yet')\n"),
+]
+
+GOOD_SAMPLES = [
+    (
+        impure_core,
+        "messenger/session/good.py",
+        "import struct\nfrom messenger.session.timers import Timers\n",
+    ),
+    (impure_core, "messenger/transport/tcp.py", "import asyncio\nimport socket\n"),
+    (impure_core, "messenger/messenger.py", "import time\n"),
+    (impure_core, "toolkit/good.py", "import os\n"),
+    (upward_import, "toolkit/good.py", "from toolkit.faults import proxy\n"),
+    (stray_scapy, "toolkit/dissect/good.py", "import scapy\n"),
+    (long_function, "toolkit/good.py", "def f():\n" + "    pass\n" * (FUNCTION_LINES - 1)),
+    (long_file, "toolkit/good.py", "pass\n" * FILE_LINES),
+    (unfinished, "README.md", "A session is yet to come; hackers welcome.\n"),
+]
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), BAD_SAMPLES)
+def test_a_bad_sample_is_caught(rule: Callable[[str, str], list[str]], path: str, text: str) -> None:
+    assert len(rule(path, text)) == 1
+
+
+@pytest.mark.parametrize(("rule", "path", "text"), GOOD_SAMPLES)
+def test_a_good_sample_passes(rule: Callable[[str, str], list[str]], path: str, text: str) -> None:
+    assert rule(path, text) == []

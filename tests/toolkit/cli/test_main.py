@@ -1,0 +1,112 @@
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+import typer
+
+from messenger.errors import LocalError
+from toolkit.cli import main as cli
+
+SCRIPT = "from toolkit.cli.main import main; main()"
+
+
+@pytest.fixture
+def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], list[str]]:
+    """Adds a sub-command that raises; returns the command line for it."""
+
+    def add(error: BaseException) -> list[str]:
+        monkeypatch.setattr(cli.app, "registered_commands", list(cli.app.registered_commands))
+
+        @cli.app.command("fail")
+        def fail() -> None:
+            raise error
+
+        return ["fail"]
+
+    return add
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--bogus"], "msgrlab: No such option: --bogus (see 'msgrlab --help')\n"),
+        (["bogus"], "msgrlab: No such command 'bogus' (see 'msgrlab --help')\n"),
+        (["doctor", "--jso"], "--json"),
+        (["doctor", "extra"], "(extra) (see 'msgrlab doctor --help')\n"),
+    ],
+)
+def test_a_wrong_command_line_is_one_line_and_exit_2(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(arguments) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_a_local_error_is_one_line_and_exit_2(
+    failing: Callable[[BaseException], list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(failing(LocalError("keyring x.keyring line 3: no key"))) == 2
+    assert capsys.readouterr() == ("", "msgrlab: keyring x.keyring line 3: no key\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (KeyboardInterrupt(), 130),
+        (typer.Exit(1), 1),
+        (typer.Exit(0), 0),
+        (SystemExit(3), 3),
+        (SystemExit("why"), 1),
+        (SystemExit(None), 0),
+    ],
+)
+def test_exit_codes(
+    error: BaseException,
+    code: int,
+    failing: Callable[[BaseException], list[str]],
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert cli.run(failing(error)) == code
+    assert capsys.readouterr().out == ""
+
+
+def test_a_mistake_of_ours_is_not_hidden(failing: Callable[[BaseException], list[str]]) -> None:
+    with pytest.raises(ZeroDivisionError):
+        cli.run(failing(ZeroDivisionError()))
+
+
+def test_help_lists_the_sub_commands_also_without_being_asked(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run([]) == 0
+    unasked = capsys.readouterr().out
+    assert cli.run(["--help"]) == 0
+    assert "doctor" in unasked
+    assert "doctor" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_who_leaves_ends_it_quietly(unbuffered: str) -> None:
+    # buffered output meets the closed pipe twice: when it is flushed, and when the interpreter ends
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, "doctor", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+    ) as command:
+        assert command.stdout is not None
+        assert command.stderr is not None
+        command.stdout.close()
+        assert command.stderr.read() == b""
+    assert command.returncode == 141
+
+
+def test_importing_the_command_line_loads_nothing_heavy() -> None:
+    heavy = ["asyncio", "pandas", "numpy", "rich.console", "jupyterlab", "cryptography", "fastcrc", "scapy"]
+    code = f"import sys, toolkit.cli.main; print(sorted(set({heavy!r}) & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

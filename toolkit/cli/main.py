@@ -1,0 +1,90 @@
+"""The ``msgrlab`` command: its sub-commands, and what every one of them does about errors.
+
+Exit codes: what the sub-command says; 2 for a wrong command line or input, with one line on stderr; 130 after
+Ctrl-C; 141 when whoever read the output stopped reading, as for any program that a pipe ends.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from messenger.errors import LocalError
+from toolkit.cli import demo, doctor, lab, listing, node, probe
+from toolkit.cli import run as run_command
+
+USAGE_ERROR = 2
+INTERRUPTED = 130
+READER_GONE = 141
+
+app = typer.Typer(
+    help="Ceph messenger in Python, and a lab to break it.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    invoke_without_command=True,
+)
+
+# A sub-command is a function of that name in a file of that name; what is slow to import it imports inside.
+app.command()(demo.demo)
+app.command()(run_command.run)
+app.command("list")(listing.list_scenarios)
+app.command()(probe.probe)
+app.command()(doctor.doctor)
+app.command()(lab.lab)
+app.command(hidden=True)(node.node)
+
+
+def main() -> None:
+    """Run the command line of this process and exit."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; the exit code of it."""
+    try:
+        code = app(list(arguments), prog_name="msgrlab", standalone_mode=False)
+        sys.stdout.flush()
+    except typer.TyperException as error:
+        return _complain(f"{error.format_message().rstrip('.')}{_hint(error)}")
+    except LocalError as error:
+        return _complain(str(error))
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except (BrokenPipeError, SystemExit) as error:
+        return _ended(error)
+    return int(code or 0)
+
+
+@app.callback()
+def _options(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        from importlib.metadata import version as installed
+
+        print(f"msgrlab {installed('msgrlab')}")
+    elif context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+def _complain(message: str) -> int:
+    print(f"msgrlab: {message}", file=sys.stderr)
+    return USAGE_ERROR
+
+
+def _hint(error: typer.TyperException) -> str:
+    """Where to read on, when the error knows which sub-command's line was wrong."""
+    context = getattr(error, "ctx", None)
+    return f" (see '{context.command_path} --help')" if context else ""
+
+
+def _ended(error: BrokenPipeError | SystemExit) -> int:
+    """The exit code after a sub-command ended the program itself; typer makes an exit of a broken pipe."""
+    if isinstance(error, SystemExit) and not isinstance(error.__context__, BrokenPipeError):
+        return error.code if isinstance(error.code, int) else int(error.code is not None)
+    # the interpreter flushes stdout once more when it ends, and would complain about the same pipe again
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return READER_GONE

@@ -1,0 +1,1 @@
+"""Real Ceph daemons to talk to."""

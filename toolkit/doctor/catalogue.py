@@ -1,0 +1,53 @@
+"""Every capability the project knows to ask for, by the name that tests and scenarios use."""
+
+from functools import partial
+
+from messenger.errors import LocalError
+from toolkit.doctor import kernel, kvm, programs
+from toolkit.doctor.capability import Capability
+
+CAPABILITIES = (
+    Capability("python", "everything", programs.python),
+    Capability("hardware-crc", "checksums at memory speed", programs.hardware_crc),
+    Capability("ceph-mon", "a real monitor as the peer", programs.ceph_mon),
+    Capability(
+        "ceph-authtool",
+        "keyrings by Ceph's own tool",
+        partial(programs.program, "ceph-authtool", packages=("ceph-common",)),
+    ),
+    Capability(
+        "ceph",
+        "Ceph's own command line as the peer",
+        partial(programs.program, "ceph", packages=("ceph-common",)),
+    ),
+    Capability(
+        "tshark",
+        "captures as Wireshark reads them",
+        partial(programs.program, "tshark", packages=("tshark",)),
+    ),
+    Capability(
+        "chromium",
+        "reports and notebooks in a real browser",
+        partial(programs.program, "chromium", "chromium-browser", "google-chrome", packages=("chromium",)),
+    ),
+    Capability("docker", "a container per node, other Ceph releases", programs.docker),
+    Capability("netns", "hosts as network namespaces", kernel.network_namespaces),
+    Capability("tun", "packets through user space", kernel.tun_device),
+    Capability("netem", "delay, loss and reordering by the kernel", kernel.netem),
+    Capability("rxe", "RDMA without RDMA hardware", kernel.soft_roce),
+    Capability("kvm", "micro-VMs at native speed", kvm.kvm),
+    Capability("qemu", "micro-VMs: netem, RDMA and Ceph's kernel client", programs.qemu),
+)
+
+
+def find(name: str) -> Capability:
+    """The capability of that name.
+
+    Raises:
+        LocalError: there is none.
+    """
+    for capability in CAPABILITIES:
+        if capability.name == name:
+            return capability
+    known = ", ".join(capability.name for capability in CAPABILITIES)
+    raise LocalError(f"no capability {name!r}; known: {known}")

@@ -1,0 +1,90 @@
+"""Probes of the kernel: namespaces by making one, features by its configuration and modules."""
+
+import gzip
+import os
+import platform
+import shutil
+from pathlib import Path
+
+from toolkit.doctor.capability import Finding, not_installed
+from toolkit.doctor.programs import run
+
+ROOT = Path("/")
+
+
+def network_namespaces() -> Finding:
+    """A network namespace, made for a moment in a child process; in a user namespace unless we are root."""
+    if shutil.which("unshare") is None:
+        return not_installed("no unshare in PATH", ("util-linux",))
+    if os.geteuid() == 0:
+        attempt, way = run("unshare", "--net", "true"), "as root"
+    else:
+        attempt, way = run("unshare", "--user", "--map-root-user", "--net", "true"), "in a user namespace"
+    if attempt.returncode == 0:
+        return Finding(available=True, detail=way)
+    return Finding(available=False, detail=f"refused {way}: {attempt.stderr.strip()}")
+
+
+def tun_device(path: Path = ROOT / "dev/net/tun") -> Finding:
+    """The device behind tun and tap interfaces, opened and closed."""
+    return _opened(path)
+
+
+def netem(root: Path = ROOT) -> Finding:
+    """Delay, loss, duplication and reordering by the kernel."""
+    return feature("CONFIG_NET_SCH_NETEM", "sch_netem", root)
+
+
+def soft_roce(root: Path = ROOT) -> Finding:
+    """RDMA over ordinary Ethernet."""
+    return feature("CONFIG_RDMA_RXE", "rdma_rxe", root)
+
+
+def feature(option: str, module: str, root: Path = ROOT) -> Finding:
+    """A kernel feature that is built in, or a module that is loaded or can be. Loads nothing."""
+    release = platform.release()
+    config = _config(root, release)
+    if f"{option}=y" in config:
+        return Finding(available=True, detail="built into the kernel")
+    if (root / "sys/module" / module).exists():
+        return Finding(available=True, detail="module, loaded")
+    modules = root / "lib/modules" / release
+    if _listed(modules / "modules.builtin", module):
+        return Finding(available=True, detail="built into the kernel")
+    if _listed(modules / "modules.dep", module):
+        return Finding(available=True, detail="module, loads when first used")
+    if f"{option}=m" in config:
+        return Finding(available=False, detail=f"module {module} of kernel {release} is not installed")
+    if config:
+        return Finding(available=False, detail=f"kernel {release} is built without {option}")
+    return Finding(available=False, detail=f"kernel {release} has no module {module} and hides its configuration")
+
+
+def _config(root: Path, release: str) -> list[str]:
+    """The kernel's build configuration by lines; empty where it is not published."""
+    running, packaged = root / "proc/config.gz", root / f"boot/config-{release}"
+    if running.exists():
+        return gzip.decompress(running.read_bytes()).decode().splitlines()
+    try:
+        return packaged.read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _listed(index: Path, module: str) -> bool:
+    """Whether depmod's index names the module; file names may have dashes for underscores."""
+    try:
+        text = index.read_text()
+    except OSError:
+        return False
+    return f"/{module}.ko" in text or f"/{module.replace('_', '-')}.ko" in text
+
+
+def _opened(path: Path) -> Finding:
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC))
+    except FileNotFoundError:
+        return Finding(available=False, detail=f"there is no {path}")
+    except OSError as error:
+        return Finding(available=False, detail=f"{path} does not open: {error.strerror}")
+    return Finding(available=True, detail=f"{path} opens")

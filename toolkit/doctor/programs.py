@@ -1,0 +1,117 @@
+"""Probes of what is installed: programs that start and tell their version, the CRC library, Docker."""
+
+import getpass
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import timeit
+from pathlib import Path
+
+from toolkit.doctor.capability import Finding, not_installed, sudo
+
+PROGRAM_TIMEOUT_S = 1.5
+
+_VERSION = re.compile(r"\d+(\.\d+)+")
+_CRC_CHECK_INPUT = b"123456789"
+_CRC_CHECK_VALUE = 0xE3069283
+"""CRC-32C of the input above, the check value every catalogue of CRCs gives."""
+_CRC_SAMPLE = bytes(1 << 20)
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    """The finished program with what it printed, its input empty.
+
+    Raises:
+        subprocess.TimeoutExpired: it took longer than ``PROGRAM_TIMEOUT_S``.
+        OSError: it does not start.
+    """
+    return subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=PROGRAM_TIMEOUT_S,
+        check=False,
+    )
+
+
+def program(*names: str, packages: tuple[str, ...]) -> Finding:
+    """The first of ``names`` that is in PATH, started with ``--version``."""
+    path = next(filter(None, map(shutil.which, names)), None)
+    if path is None:
+        return not_installed(f"no {' or '.join(names)} in PATH", packages)
+    try:
+        answer = run(path, "--version")
+    except subprocess.TimeoutExpired:
+        return Finding(available=True, detail=f"{path}, too slow just now to tell its version")
+    if answer.returncode:
+        return Finding(available=False, detail=f"{path} does not run: {_last_line(answer.stderr)}")
+    version = _VERSION.search(answer.stdout)
+    return Finding(available=True, detail=version[0] if version else path)
+
+
+def ceph_mon() -> Finding:
+    """The monitor daemon, with the tool that writes its first map."""
+    packages = ("ceph-mon",)
+    daemon = program("ceph-mon", packages=packages)
+    if not daemon.available or shutil.which("monmaptool"):
+        return daemon
+    return not_installed("no monmaptool in PATH", packages)
+
+
+def qemu() -> Finding:
+    """QEMU for machines of this processor."""
+    machine = platform.machine()
+    package = {"x86_64": "qemu-system-x86", "aarch64": "qemu-system-arm"}.get(machine, "qemu-system")
+    return program(f"qemu-system-{machine}", packages=(package,))
+
+
+def python() -> Finding:
+    """The interpreter that runs this."""
+    return Finding(available=True, detail=platform.python_version())
+
+
+def hardware_crc() -> Finding:
+    """fastcrc, right and how fast."""
+    try:
+        from fastcrc.crc32 import iscsi  # noqa: PLC0415 - may be absent
+    except ImportError as error:
+        pip = f"{sys.executable} -m pip install fastcrc"
+        return Finding(available=False, detail=f"fastcrc does not load: {error}", command=pip)
+    if iscsi(_CRC_CHECK_INPUT) != _CRC_CHECK_VALUE:
+        return Finding(available=False, detail="fastcrc computes a wrong CRC-32C on this processor")
+    seconds = min(timeit.repeat(lambda: iscsi(_CRC_SAMPLE), number=1, repeat=5))
+    return Finding(available=True, detail=f"fastcrc, {len(_CRC_SAMPLE) / seconds / 1e9:.0f} GB/s")
+
+
+def docker() -> Finding:
+    """A Docker engine that answers."""
+    packages = ("docker.io", "iptables")
+    if shutil.which("docker") is None:
+        return not_installed("no docker in PATH", packages, _start_dockerd())
+    try:
+        answer = run("docker", "version", "--format", "{{.Server.Version}}")
+    except subprocess.TimeoutExpired:
+        return Finding(available=False, detail="the docker engine does not answer")
+    if answer.returncode == 0:
+        return Finding(available=True, detail=f"engine {answer.stdout.strip()}")
+    reason = _last_line(answer.stderr)
+    if "permission denied" in reason:
+        join = f"sudo usermod -aG docker {getpass.getuser()}"
+        return Finding(available=False, detail="this user may not talk to the docker engine", command=join)
+    if shutil.which("dockerd") is None:
+        return not_installed("only the client of docker is installed", packages, _start_dockerd())
+    return Finding(available=False, detail=reason, command=_start_dockerd())
+
+
+def _start_dockerd() -> str:
+    if Path("/run/systemd/system").is_dir():
+        return f"{sudo()}systemctl start docker"
+    return f"({sudo()}dockerd >/dev/null 2>&1 &)"
+
+
+def _last_line(text: str) -> str:
+    return text.strip().rpartition("\n")[2] or "no reason given"
