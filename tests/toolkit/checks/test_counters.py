@@ -1,0 +1,81 @@
+"""INV-7 on hand-made histories."""
+
+
+def test_reconnects_count_up(story):
+    story.pair()
+    story.state("a", state="CONNECTING", connect_seq=1, global_seq=1)
+    story.state("a", connect_seq=1, global_seq=2)
+    story.state("a", state="CONNECTING", connect_seq=2, global_seq=2)
+    story.state("a", connect_seq=2, global_seq=4)
+    assert story.judge("INV-7").ok
+
+
+def test_connect_seq_falls(story):
+    story.pair()
+    story.state("a", connect_seq=2, global_seq=2)
+    wrong = story.state("a", connect_seq=1, global_seq=3)
+    result = story.judge("INV-7")
+    assert [(v.record, v.text) for v in result.violations] == [
+        (wrong, "a session 1: connect_seq falls from 2 to 1 in one session")
+    ]
+
+
+def test_connect_seq_starts_again_after_a_reset(story):
+    story.pair()
+    story.state("a", connect_seq=3, global_seq=2)
+    story.event("a", "remote_reset")
+    story.state("a", connect_seq=0, global_seq=2, client_cookie=1, server_cookie=2)
+    story.state("a", connect_seq=0, global_seq=3, client_cookie=1, server_cookie=0x77)
+    assert story.judge("INV-7").ok
+
+
+def test_connect_seq_grows_before_the_session_was_ready(story):
+    story.policies["a", 1] = "lossless_client"
+    story.cookies["a", 1] = {"client_cookie": 5, "server_cookie": 0}
+    story.state("a", state="CONNECTING")
+    story.state("a", state="CONNECTING", connect_seq=1, global_seq=2)
+    assert story.texts("INV-7") == [
+        "a session 1: connect_seq grows from 0 to 1, but the session has never been READY"
+    ]
+
+
+def test_connect_seq_grows_after_a_reset_before_ready(story):
+    story.pair()
+    story.event("a", "remote_reset")
+    story.state("a", state="CONNECTING", client_cookie=9, server_cookie=0)
+    story.state("a", state="CONNECTING", client_cookie=9, server_cookie=0, connect_seq=1)
+    assert story.texts("INV-7") == [
+        "a session 1: connect_seq grows from 0 to 1, but the session has never been READY"
+    ]
+
+
+def test_v1_counts_the_first_open(story):
+    story.policies["a", 1] = "lossless_client"
+    story.cookies["a", 1] = {"client_cookie": 0, "server_cookie": 0}
+    story.state("a", state="CONNECTING")
+    story.state("a", connect_seq=1)
+    assert story.judge("INV-7").ok
+
+
+def test_global_seq_falls(story):
+    story.pair()
+    story.state("a", global_seq=5)
+    story.state("a", global_seq=4)
+    assert story.texts("INV-7") == ["a session 1: global_seq falls from 5 to 4"]
+
+
+def test_new_attempt_towards_a_peer_reuses_an_old_global_seq(story):
+    story.pair()
+    story.state("a", global_seq=5)
+    story.open("a", "lossless_client", session=2, global_seq=3)
+    assert story.texts("INV-7") == ["a session 2: new global_seq 3 towards b is below 5, used before"]
+
+
+def test_a_restarted_process_counts_from_the_start(story):
+    story.process("a", "start")
+    story.pair()
+    story.state("a", connect_seq=4, global_seq=9)
+    story.process("a", "kill")
+    story.process("a", "start", 2)
+    story.open("a", "lossless_client")
+    assert story.judge("INV-7").ok

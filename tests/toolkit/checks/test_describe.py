@@ -1,0 +1,95 @@
+"""Every kind of record in one line."""
+
+import pytest
+
+from toolkit.checks.describe import cut_point, describe, show, telling
+from toolkit.checks.records import KINDS, Record
+
+LINES = {
+    "link": (
+        {"link": "a/1", "action": "dial", "peer": "v2:10.0.0.2:1/2", "session": 1},
+        "a/1 dial v2:10.0.0.2:1/2",
+    ),
+    "frame": (
+        {"link": "a/1", "direction": "tx", "tag": "ACK", "length": 40, "fields": {"seq": 3}},
+        "tx ACK on a/1, 40 bytes: seq 3",
+    ),
+    "state": (
+        {
+            **dict.fromkeys(("in_seq", "out_seq", "acked_seq", "sent", "queued"), 2),
+            "session": 1,
+            "peer": "b",
+            "state": "READY",
+            "policy": "lossless_peer",
+            "why": "accept",
+        },
+        "session 1 with b READY (lossless_peer; in 2, out 2, acked 2; 2 to replay, 2 queued): accept",
+    ),
+    "decision": (
+        {"link": "b/2", "session": 1, "verdict": "REUSE", "why": "it goes on"},
+        "REUSE on b/2: it goes on",
+    ),
+    "event": ({"session": 1, "peer": "b", "event": "reset", "detail": ""}, "session 1 with b: reset"),
+    "send": ({"session": 1, "peer": "b", "tid": 4, "size": 5}, "session 1 to b: tid 4, 5 bytes"),
+    "deliver": (
+        {"session": 1, "peer": "b", "tid": 4, "seq": 2, "size": 5},
+        "session 1 from b: tid 4, seq 2, 5 bytes",
+    ),
+    "fault": ({"link": "a/1", "reason": "EOF", "detail": "gone"}, "a/1: EOF: gone"),
+    "mark_down": ({"session": 1, "peer": "b"}, "session 1 with b marked down"),
+    "throttle": ({"name": "bytes", "value": 1000, "limit": 2000}, "bytes holds 1,000 of 2,000"),
+    "cut": (
+        {"a": "a", "b": "b", "at": {"sender": "a", "tag": "MESSAGE", "nth": 3, "byte": 17}, "detail": "a:MESSAGE"},
+        "a and b cut at byte 17 of a's MESSAGE 3",
+    ),
+    "step": ({"verb": "connect", "args": "a b"}, "connect a b"),
+    "process": ({"action": "kill", "incarnation": 1}, "kill, incarnation 1"),
+    "end": (
+        {"registry": 1, "links": 2, "queued": 0, "sent": 0, "dispatch_bytes": 0},
+        "at rest with 1 registered sessions, 2 links; 0 queued, 0 unacknowledged, 0 bytes held",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind(kind):
+    fields, line = LINES[kind]
+    assert describe(Record(0, "a", kind, fields)) == line
+
+
+def test_values_for_people():
+    assert [show(v) for v in (True, None, 7, 2**40, [1, 2], "x")] == [
+        "yes",
+        "none",
+        "7",
+        "10000000000",
+        "[1, 2]",
+        "x",
+    ]
+
+
+def test_telling_fields():
+    fields = {"name": "osd_op", "type": 42, "seq": 4, "tid": 9, "front": 100}
+    assert telling("MESSAGE", fields) == "osd_op · seq 4 · tid 9"
+    assert telling("SESSION_RECONNECT", {"connect_seq": 1, "msg_seq": 12, "addrs": "..."}) == (
+        "connect_seq 1 · msg_seq 12"
+    )
+    assert telling("SERVER_IDENT", {"server_cookie": 0x1234_5678_9ABC_DEF0}) == "server_cookie 12345678…"
+    assert telling("TAG_99", {"x": 1}) == ""
+
+
+@pytest.mark.parametrize(
+    ("at", "words"),
+    [
+        ({}, ""),
+        ({"sender": "a", "tag": "ACK", "nth": 2, "byte": None}, "after a's ACK 2"),
+        ({"tag": "ACK", "byte": 0}, "at byte 0 of ACK"),
+    ],
+)
+def test_cut_points(at, words):
+    assert cut_point(at) == words
+
+
+def test_cut_made_at_once():
+    fields = {"a": "a", "b": "b", "at": {}, "detail": "now"}
+    assert describe(Record(0, "network", "cut", fields)) == "a and b cut now"

@@ -1,0 +1,57 @@
+"""INV-9 on hand-made histories."""
+
+
+def throttle(story, value, *, name="ms_dispatch_throttle_bytes", limit=1000):
+    return story.tell("a", "throttle", name=name, value=value, limit=limit)
+
+
+def test_balanced(story):
+    story.pair()
+    story.send("b", 1)
+    story.deliver("a", 1, size=400)
+    throttle(story, 1400)
+    throttle(story, 0)
+    story.rest()
+    assert story.judge("INV-9").ok
+
+
+def test_negative(story):
+    throttle(story, -5)
+    assert story.texts("INV-9") == ["a: throttle ms_dispatch_throttle_bytes is negative: -5"]
+
+
+def test_above_the_limit_by_more_than_one_message(story):
+    story.deliver("a", 1, size=400)
+    throttle(story, 1401)
+    assert story.texts("INV-9") == [
+        "a: throttle ms_dispatch_throttle_bytes holds 1401, its limit is 1000 and one message"
+    ]
+
+
+def test_message_throttle_counts_messages(story):
+    throttle(story, 11, name="messages", limit=10)
+    throttle(story, 12, name="messages", limit=10)
+    assert story.texts("INV-9") == ["a: throttle messages holds 12, its limit is 10 and one message"]
+
+
+def test_no_limit(story):
+    throttle(story, 1 << 40, limit=0)
+    assert story.judge("INV-9").ok
+
+
+def test_not_returned_at_rest(story):
+    throttle(story, 7)
+    story.rest("a", dispatch_bytes=7)
+    assert story.texts("INV-9") == [
+        "a: throttle ms_dispatch_throttle_bytes still holds 7 at rest",
+        "a: 7 dispatched bytes are not released at rest",
+    ]
+
+
+def test_a_killed_process_takes_its_throttles_with_it(story):
+    story.process("a", "start")
+    throttle(story, 7)
+    story.process("a", "kill")
+    story.process("a", "start", 2)
+    story.rest("a")
+    assert story.judge("INV-9").ok

@@ -1,0 +1,199 @@
+"""The report as one file: everything in it, nothing from outside, hostile text harmless."""
+
+import re
+from base64 import b64encode
+from hashlib import sha256
+from html.parser import HTMLParser
+
+import pytest
+
+from toolkit.checks.history import History
+from toolkit.checks.invariants import check
+from toolkit.checks.result import CheckResult, Violation
+from toolkit.report.html import ScenarioReport, Verdict, render_report
+
+VOID = {"meta", "br", "rect", "line", "path"}
+HOSTILE = "<script>alert('1')</script><img src=x onerror=alert(1)>\"'&"
+
+
+class Page(HTMLParser):
+    """Tags, their attributes and the text of a page; fails if tags are not closed in order."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.texts = [], [], []
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.texts.append(data)
+
+    @property
+    def text(self):
+        return " ".join(" ".join(self.texts).split())
+
+    def all(self, tag):
+        return [attrs for name, attrs in self.tags if name == tag]
+
+    @property
+    def ids(self):
+        return [attrs["id"] for _, attrs in self.tags if "id" in attrs]
+
+
+@pytest.fixture
+def report(reconnect):
+    return ScenarioReport(
+        title="Cut in mid-traffic",
+        id="reconnect",
+        description="The link is cut in the middle of a frame.",
+        backend="sim",
+        mode="crc",
+        seed=7,
+        verdict=Verdict.PASSED,
+        duration_s=0.021,
+        checks=check(reconnect),
+        history=reconnect,
+        replay_command="msgrlab run reconnect --backend sim --mode crc --seed 7",
+        artefacts={"history": "reconnect/history.ndjson", "outcome": "/tmp/out/outcome.json"},
+        lifelines=["b", "a"],
+    )
+
+
+def failed(report):
+    checks = [
+        CheckResult("INV-1", "Lossless delivery", ok=False, violations=[Violation(40, "tid 2 never arrived")]),
+        CheckResult("INV-6", "Liveness", ok=True, violations=[], note="the run did not come to rest"),
+    ]
+    report.verdict, report.checks, report.reason = Verdict.FAILED, checks, "expected 20 messages, 19 came"
+    return report
+
+
+def test_the_histories_of_these_tests_are_clean(reconnect):
+    assert [result.violations for result in check(reconnect)] == [[]] * 9
+
+
+def test_every_part_is_there(report):
+    page = Page(render_report([report], "Nightly"))
+    for part in (
+        "Nightly",
+        "1 passed",
+        "Cut in mid-traffic",
+        "The link is cut in the middle of a frame.",
+        "9 of 9",
+        "INV-8",
+        "msgrlab run reconnect --backend sim --mode crc --seed 7",
+        "a and b cut at byte 40 of a's MESSAGE 13",
+        "session 1 with b: connect",
+        '"verb": "connect", "args": "a, b"',
+        "/tmp/out/outcome.json",
+    ):
+        assert part in page.text, part
+    assert len(page.all("svg")) == 1
+    assert {"href": "./reconnect/history.ndjson"} in page.all("a")
+    assert len(page.ids) == len(set(page.ids))
+    for link in page.all("a"):
+        if link["href"].startswith("#"):
+            assert link["href"][1:] in page.ids
+
+
+def test_failures_say_what_and_where(report):
+    page = Page(render_report([failed(report)]))
+    assert "1 failed" in page.text
+    assert "What went wrong: expected 20 messages, 19 came" in page.text
+    assert "tid 2 never arrived record 40" in page.text
+    assert "Not judged: the run did not come to rest." in page.text
+    assert {"href": "#s1-40"} in page.all("a")
+    assert {"id": "s1-40", "data-kind": report.history[40].kind, "class": "wrong"} in page.all("tr")
+
+
+def test_unsupported_says_why(report):
+    report.verdict, report.reason = Verdict.UNSUPPORTED, "no /dev/kvm here"
+    report.history, report.checks, report.seed, report.artefacts = History(), [], None, {}
+    page = Page(render_report([report]))
+    assert "Unsupported here: no /dev/kvm here" in page.text
+    assert page.all("svg") == []
+    assert "Events" not in page.text
+
+
+def test_it_loads_nothing(report):
+    text = render_report([failed(report)])
+    assert re.findall(r"(?i)(?:https?:)?//[\w.]+", text.split("<script>")[0]) == []
+    assert not re.search(r"(?i)https?:|@import|url\(|<link|<img|<iframe| src=", text)
+    (policy,) = [meta["content"] for meta in Page(text).all("meta") if "http-equiv" in meta]
+    script = text.partition("<script>")[2].partition("</script>")[0]
+    assert "default-src 'none'" in policy
+    assert b64encode(sha256(script.encode()).digest()).decode() in policy
+
+
+def test_hostile_text_stays_text(report):
+    history = report.history
+    history.append(1, HOSTILE, "step", verb=HOSTILE, args=HOSTILE)
+    history.append(1, "a", "fault", session=1, link=HOSTILE, reason=HOSTILE, detail=HOSTILE)
+    report.title = report.id = report.description = report.backend = report.mode = HOSTILE
+    report.replay_command = report.reason = HOSTILE
+    report.artefacts = {HOSTILE: HOSTILE, "js": "javascript:alert(1)", "up": "../../etc/passwd"}
+    report.checks = [CheckResult(HOSTILE, HOSTILE, ok=False, violations=[Violation(3, HOSTILE)], note=HOSTILE)]
+    page = Page(render_report([report], HOSTILE))
+    assert len(page.all("script")) == 1
+    assert page.all("img") == []
+    assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
+    hrefs = [link["href"] for link in page.all("a")]
+    assert "./javascript%3Aalert%281%29" in hrefs
+    assert all(href.startswith(("#", "./")) for href in hrefs)
+
+
+def test_many_scenarios_show_only_failed_charts(report, reconnect):
+    others = [
+        ScenarioReport("t", f"id{n}", "", "sim", "crc", n, Verdict.PASSED, 0, [], reconnect, "") for n in range(3)
+    ]
+    page = Page(render_report([*others, failed(report)]))
+    assert ["open" in details for details in page.all("details") if details["class"] == "chart"] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+    assert "3 passed" in page.text
+
+
+def test_large_histories_leave_out_their_middle(report):
+    for number in range(3000):
+        report.history.append(2, "a", "throttle", name="bytes", value=number, limit=0)
+    report.checks = [
+        CheckResult("INV-9", "Throttles", ok=False, violations=[Violation(1500, f"v{n}") for n in range(60)])
+    ]
+    page = Page(render_report([report]))
+    rows = [attrs for attrs in page.all("tr") if "data-kind" in attrs]
+    assert len(rows) == 1201
+    assert "left out here" in page.text
+    assert "s1-1500" in page.ids
+    assert "v49" in page.text
+    assert "v50" not in page.text
+    assert "And 10 more." in page.text
+
+
+def test_equal_runs_give_equal_bytes(report):
+    assert render_report([report]) == render_report([report])
+
+
+def test_a_peers_bytes_can_be_written(report):
+    report.history.append(2, "a", "fault", session=1, link="a/1", reason="FRAME", detail="\udcff\x00\x1b[31m")
+    text = render_report([report])
+    assert "\x1b" not in text
+    text.encode()
+
+
+def test_no_scenario_at_all():
+    assert "0 µs in all" in Page(render_report([])).text

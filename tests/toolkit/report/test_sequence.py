@@ -1,0 +1,164 @@
+"""The chart as SVG: well-formed, by itself, without overlaps, and safe with any text."""
+
+import re
+from itertools import combinations
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from toolkit.checks.history import History
+from toolkit.report.sequence import SequenceChart
+from toolkit.report.text import width
+
+SVG = "{http://www.w3.org/2000/svg}"
+SIZES = {"time": 10, "step": 10, "name": 13}
+HOSTILE = "<script>alert('1')</script>&\"]]>"
+
+
+def parse(history, **options):
+    return ET.fromstring(SequenceChart(history, **options).svg())
+
+
+def texts(root, class_=None):
+    return [
+        "".join(node.itertext())
+        for node in root.iter(f"{SVG}text")
+        if class_ is None or node.get("class") == class_
+    ]
+
+
+def boxes(root):
+    """The rectangles that texts fill."""
+    for node in root.iter(f"{SVG}text"):
+        content = "".join(node.itertext())
+        size = SIZES.get(node.get("class", ""), 11)
+        wide = width(content, size) * 0.95
+        x = float(node.get("x"))
+        left = {"start": x, "middle": x - wide / 2, "end": x - wide}[node.get("text-anchor")]
+        bottom = float(node.get("y")) + 2
+        yield left, bottom - size, left + wide, bottom, content
+
+
+def overlaps(one, other):
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def test_a_whole_chart(reconnect):
+    root = parse(reconnect)
+    shown = texts(root)
+    assert shown.count("a") == shown.count("b") == 2
+    assert "SESSION_RECONNECTmsg_seq 12" in shown
+    assert "cut at byte 40 of a's MESSAGE 13" in shown
+    assert "200 ms of silence" in shown
+    assert "… 10 MESSAGEseq 2-11" in shown
+    assert "… 6 MESSAGEseq 14-19" in shown
+    assert {"READY", "STANDBY", "CONNECTING", "SOCKET", "connect", "accept"} <= set(shown)
+
+
+def test_no_text_covers_another(reconnect):
+    found = list(boxes(parse(reconnect)))
+    assert len(found) > 60
+    assert [(a[4], b[4]) for a, b in combinations(found, 2) if overlaps(a, b)] == []
+
+
+def test_nothing_leaves_the_sheet(reconnect):
+    chart = SequenceChart(reconnect)
+    for left, top, right, bottom, content in boxes(ET.fromstring(chart.svg())):
+        assert left >= 0, content
+        assert top >= 0, content
+        assert right <= chart.layout.width, content
+        assert bottom <= chart.layout.height, content
+
+
+def test_lost_frames_end_in_a_cross(reconnect):
+    root = parse(reconnect)
+    lost = [node for node in root.iter(f"{SVG}g") if "lost" in node.get("class", "").split()]
+    crosses = [node for group in lost for node in group if node.get("class") == "cross"]
+    assert len(lost) == len(crosses) == 4  # MESSAGE 13, 14-19, 20 and an ACK
+    chart = SequenceChart(reconnect)
+    middle = (chart.layout.x("a") + chart.layout.x("b")) / 2
+    for group in lost:
+        line = next(node for node in group if node.tag == f"{SVG}line")
+        assert float(line.get("x2")) == pytest.approx(middle)
+
+
+def test_tooltips_have_every_field(reconnect):
+    titles = [node.text for node in parse(reconnect).iter(f"{SVG}title")]
+    assert any("SESSION_RECONNECT_OK b → a" in title and "msg_seq: 12" in title for title in titles)
+    assert any("b state at" in title and "server_cookie: 94" in title for title in titles)
+
+
+def test_it_needs_nothing_from_outside(reconnect):
+    text = SequenceChart(reconnect).svg()
+    assert re.findall(r"(?:https?:)?//[^\s\"<]+", text) == ["http://www.w3.org/2000/svg"]
+    assert not re.search(r"<image|<script|<use|@import|url\(|href=", text)
+    assert "prefers-color-scheme: dark" in text
+    assert "prefers-color-scheme" not in SequenceChart(reconnect).inline()
+
+
+def test_order_of_the_lifelines(reconnect):
+    chart = SequenceChart(reconnect, ["b", "a"])
+    assert chart.layout.x("b") < chart.layout.x("a")
+    assert SequenceChart(reconnect, ["b"]).lifelines == ["b", "a"]
+
+
+def test_hostile_text_stays_text():
+    history = History()
+    for node in (HOSTILE, "b"):
+        history.append(0, node, "process", action="start", incarnation=1)
+    history.append(0.1, "scenario", "step", verb=HOSTILE, args=HOSTILE)
+    history.append(0.2, "network", "cut", a=HOSTILE, b="b", at={"tag": HOSTILE}, detail=HOSTILE)
+    history.append(0.3, HOSTILE, "event", session=1, peer="b", event="reset", detail=HOSTILE)
+    history.append(0.4, "b", "fault", session=1, link="b/1", reason=HOSTILE, detail=HOSTILE)
+    frame = {"link": HOSTILE, "session": 1, "tag": HOSTILE, "index": 0, "offset": 0, "length": 1}
+    history.append(0.5, "b", "frame", direction="tx", fields={HOSTILE: HOSTILE}, **frame)
+    root = parse(history)
+    assert not list(root.iter(f"{SVG}script"))
+    assert HOSTILE in texts(root, "name")
+
+
+def test_text_that_xml_cannot_hold():
+    """Control characters and lone surrogates of a peer's bytes leave the file well-formed."""
+    history = History()
+    history.append(0, "a\x00\x1b", "fault", session=1, link="a/1", reason="EOF", detail="\udcff\ufffe\x08")
+    text = SequenceChart(history).svg()
+    ET.fromstring(text.encode())
+
+
+def test_an_empty_history():
+    root = parse(History())
+    assert texts(root) == []
+    history = History()
+    history.append(0, "network", "cut", a="a", b="b", at={}, detail="now")
+    assert "cut now" in texts(parse(history))
+
+
+def test_long_charts_are_capped(reconnect):
+    chart = SequenceChart(reconnect, most_rows=20)
+    assert len(chart.rows) == 21
+    assert any("more rows" in text for text in texts(ET.fromstring(chart.svg())))
+
+
+def test_times_have_enough_digits(reconnect):
+    """Frames half a millisecond apart need a fourth digit."""
+    times = texts(parse(reconnect), "time")
+    assert times[:3] == ["0.0000", "0.0005", "0.0015"]
+    assert len(times) == len(set(times))
+
+
+def test_process_gaps_are_dotted(run):
+    run.tell("a", "process", action="start", incarnation=1)
+    run.now_s = 0.01
+    run.state("a", "READY")
+    run.now_s = 0.02
+    run.tell("a", "process", action="kill", incarnation=1)
+    run.now_s = 0.03
+    run.tell("a", "process", action="start", incarnation=2)
+    lines = [node.get("class") for node in parse(run.history).iter(f"{SVG}line")]
+    assert lines == ["dead", "life", "dead", "life"]
+    bars = [node for node in parse(run.history).iter(f"{SVG}rect") if node.get("class") == "ready"]
+    assert len(bars) == 1
+
+
+def test_notebooks(reconnect):
+    assert SequenceChart(reconnect)._repr_html_().startswith('<div style="overflow-x:auto"><svg ')

@@ -1,0 +1,130 @@
+"""From records to the rows of a chart."""
+
+from toolkit.report.rows import Arrow, Cut, Fate, Marks, Steps
+from toolkit.report.timeline import Timeline
+
+
+def arrows(timeline, tag):
+    return [row for row in timeline.rows if isinstance(row, Arrow) and row.tag == tag]
+
+
+def chips(timeline, node):
+    return [
+        [chip.text for chip in row.chips] for row in timeline.rows if isinstance(row, Marks) and row.node == node
+    ]
+
+
+def test_each_frame_is_one_arrow(reconnect):
+    timeline = Timeline(reconnect)
+    sent = [record for record in reconnect.of("frame") if record["direction"] == "tx"]
+    assert sum(isinstance(row, Arrow) for row in timeline.rows) == len(sent)
+    (ident,) = arrows(timeline, "CLIENT_IDENT")
+    assert (ident.source, ident.target, ident.fate) == ("a", "b", Fate.ARRIVED)
+    assert ident.detail == "global_seq 1 · client_cookie 192"
+    assert ident.tip.splitlines() == [
+        "CLIENT_IDENT a → b",
+        "sent at 0.008500 s, received 500 µs later",
+        "link a/1 and b/1, session 1, frame 4, byte 400, 100 bytes",
+        "global_seq: 1",
+        "client_cookie: 192",
+    ]
+
+
+def test_what_never_arrived_is_lost(reconnect):
+    messages = arrows(Timeline(reconnect), "MESSAGE")
+    assert [arrow.fate for arrow in messages] == [Fate.ARRIVED] * 12 + [Fate.LOST] * 8 + [Fate.ARRIVED] * 8
+    assert "sent at" in messages[12].tip
+    assert messages[12].tip.splitlines()[1].endswith(", never received")
+
+
+def test_what_happened_at_the_nodes(reconnect):
+    timeline = Timeline(reconnect)
+    assert chips(timeline, "a") == [
+        ["started"],
+        ["CONNECTING"],
+        ["READY", "connect"],
+        ["SOCKET", "CONNECTING"],
+        ["READY", "connect"],
+    ]
+    assert chips(timeline, "b") == [
+        ["started"],
+        ["READY", "accept"],
+        ["SOCKET", "STANDBY"],
+        ["READY", "accept"],
+    ]
+
+
+def test_a_fault_is_not_told_twice(reconnect):
+    notes = [row.note for row in Timeline(reconnect).rows if isinstance(row, Marks) and row.note]
+    assert notes == [
+        "the application connects",
+        "connection reset by peer; dialling again",
+        "connection reset by peer; nothing to send",
+    ]
+
+
+def test_cuts_and_steps(reconnect):
+    timeline = Timeline(reconnect)
+    (cut,) = [row for row in timeline.rows if isinstance(row, Cut)]
+    assert (cut.a, cut.b, cut.text) == ("a", "b", "cut at byte 40 of a's MESSAGE 13")
+    (steps,) = [row for row in timeline.rows if isinstance(row, Steps)]
+    assert steps.lines == ["connect a, b", "send a, b, count=20"]
+
+
+def test_sessions_are_numbered_where_there_are_several(run):
+    run.tell("a", "event", session=2, peer="c", event="connect", detail="")
+    run.tell("a", "mark_down", session=2, peer="c")
+    run.tell("b", "event", session=1, peer="c", event="reset", detail="over")
+    timeline = Timeline(run.history)
+    assert chips(timeline, "a") == [["connect · 2", "mark_down · 2"]]
+    assert chips(timeline, "b") == [["reset"]]
+
+
+def test_decisions_about_existing_sessions_are_shown(run):
+    run.tell("b", "decision", link="b/1", session=None, verdict="OPEN", why="no session with this peer")
+    run.tell("b", "decision", link="b/2", session=1, verdict="REUSE", why="the session goes on")
+    assert chips(Timeline(run.history), "b") == [["REUSE"]]
+
+
+def test_restarts(run):
+    run.tell("a", "process", action="kill", incarnation=1)
+    run.now_s = 1
+    run.tell("a", "process", action="start", incarnation=2)
+    assert chips(Timeline(run.history), "a") == [["killed"], ["started again (2)"]]
+
+
+def test_a_peer_without_a_history_has_a_lifeline(run):
+    run.tell("a", "link", link="a/1", action="dial", peer="v2:10.0.0.9:3300/0", session=1)
+    for direction in ("tx", "rx"):
+        body = {"tag": "BANNER", "index": 0, "offset": 0, "length": 26, "fields": {}}
+        run.tell("a", "frame", link="a/1", session=1, direction=direction, **body)
+    timeline = Timeline(run.history)
+    assert timeline.lifelines() == ["a", "v2:10.0.0.9:3300/0"]
+    assert [(row.source, row.fate) for row in timeline.rows] == [
+        ("a", Fate.UNKNOWN),
+        ("v2:10.0.0.9:3300/0", Fate.UNKNOWN),
+    ]
+
+
+def test_links_open_at_the_same_time_are_told_apart(run):
+    run.dial()
+    run.frame("a", "BANNER")
+    run.dial()
+    for number in (2, 1):
+        run.link = number
+        run.frame("b", "HELLO", entity_type="osd", port=number)
+        run.frame("a", "HELLO", entity_type="osd")
+    run.message("a", 1)
+    timeline = Timeline(run.history)
+    assert [(row.tag, row.detail) for row in timeline.rows] == [
+        ("BANNER", "link 1"),
+        ("HELLO", "entity_type osd · link 2"),
+        ("HELLO", "entity_type osd · link 2"),
+        ("HELLO", "entity_type osd · link 1"),
+        ("HELLO", "entity_type osd · link 1"),
+        ("MESSAGE", "ping · seq 1 · tid 1"),
+    ]
+
+
+def test_links_one_after_the_other_are_not_numbered(reconnect):
+    assert all("link" not in arrow.detail for arrow in arrows(Timeline(reconnect), "HELLO"))

@@ -1,0 +1,1 @@
+"""What happened in a run, and whether it was right: the history format and the invariants over it."""

@@ -1,0 +1,97 @@
+"""INV-8: messages are counted without a gap, and both sides' counts agree (protocol.md §3.6)."""
+
+from collections import defaultdict
+
+from messenger.session.session import SessionState
+from toolkit.checks.conversations import Conversation, conversations, messages
+from toolkit.checks.index import Index
+from toolkit.checks.records import Record
+from toolkit.checks.result import Findings
+
+
+def sequence_accounting(index: Index, findings: Findings) -> None:
+    """INV-8: in_seq counts deliveries; acked <= in_seq of the peer <= out_seq; sent holds acked+1..out_seq.
+
+    A gap is documented, and no violation, if the peer never put the missing numbers on the wire.
+    """
+    by_cookies: dict[tuple[int, int], list[Conversation]] = defaultdict(list)
+    for log in index.sessions.values():
+        lossy = index.lossy(log)
+        for conversation in conversations(log):
+            _judge_deliveries(index, findings, conversation)
+            _judge_states(index, findings, conversation, lossy=lossy)
+            if conversation.cookies[1]:
+                by_cookies[conversation.cookies].append(conversation)
+    for group in by_cookies.values():
+        for ours in group:
+            for theirs in group:
+                if theirs.log.node != ours.log.node:
+                    _judge_agreement(index, findings, ours, theirs)
+
+
+def _judge_deliveries(index: Index, findings: Findings, conversation: Conversation) -> None:
+    name = index.name(conversation.log)
+    last = 0
+    for position, record in conversation.entries:
+        if record.kind == "deliver":
+            seq = record["seq"]
+            if seq <= last:
+                findings.add(position, f"{name}: seq {seq} is delivered after seq {last}")
+            elif seq > last + 1:
+                _judge_gap(index, findings, conversation, position, last)
+            last = max(last, seq)
+        elif record.kind == "state" and record["state"] != SessionState.CLOSED and record["in_seq"] < last:
+            findings.add(position, f"{name}: in_seq is {record['in_seq']}, but seq {last} has been delivered")
+
+
+def _judge_gap(index: Index, findings: Findings, conversation: Conversation, position: int, last: int) -> None:
+    name, seq = index.name(conversation.log), index.history[position]["seq"]
+    if not last and conversation.after_reset and not conversation.cookies[1]:
+        return  # v1 starts anywhere after a reset (§3.6)
+    if conversation.log.peer_node is None:
+        findings.note(f"{name} skips from seq {last} to {seq}; its peer has no history that would tell why")
+        return
+    far = [link.far for link in conversation.links() if link.far is not None]
+    on_wire = [number for link in far for _, number in messages(link, "tx") if last < number < seq]
+    if on_wire or not far:
+        missing = on_wire[0] if on_wire else last + 1
+        findings.add(position, f"{name}: seq {seq} is delivered after seq {last}; seq {missing} is missing")
+
+
+def _judge_states(index: Index, findings: Findings, conversation: Conversation, *, lossy: bool) -> None:
+    """Kept for replay are exactly the messages sent and not acknowledged; a lossy session keeps none."""
+    for position, record in conversation.entries:
+        if record.kind == "state" and record["state"] != SessionState.CLOSED:
+            text = _wrong_replay(conversation, record, lossy=lossy)
+            if text:
+                findings.add(position, f"{index.name(conversation.log)}: {text}")
+
+
+def _wrong_replay(conversation: Conversation, record: Record, *, lossy: bool) -> str:
+    out_seq, acked, sent = record["out_seq"], record["acked_seq"], record["sent"]
+    if acked > out_seq:
+        return f"acked_seq {acked} is beyond out_seq {out_seq}"
+    if lossy:
+        return f"a lossy session keeps {sent} messages for replay" if sent else ""
+    if not acked and conversation.after_reset and not conversation.cookies[1]:
+        return ""  # v1: out_seq starts anywhere after a reset, acked_seq at 0
+    if sent != out_seq - acked:
+        return f"{sent} messages are kept for replay, but seq {acked + 1}..{out_seq} are unacknowledged"
+    return ""
+
+
+def _judge_agreement(index: Index, findings: Findings, ours: Conversation, theirs: Conversation) -> None:
+    """What we count as acknowledged the peer has, and what it has we sent."""
+    name, peer = index.name(ours.log), index.name(theirs.log)
+    received = theirs.received()
+    # A session that goes on in a new conversation carries its old count into it.
+    if ours.highest("acked_seq") > max(received, ours.first("acked_seq")):
+        where = next(
+            at for at, record in ours.entries if record.kind == "state" and record["acked_seq"] > received
+        )
+        text = f"acked_seq {ours.highest('acked_seq')} is beyond in_seq {received} of {peer}"
+        findings.add(where, f"{name}: {text}")
+    sent = ours.sent()
+    if sent is not None and received > sent:
+        where = theirs.entries[-1][0]
+        findings.add(where, f"{peer}: in_seq {received} is beyond out_seq {sent} of {name}")

@@ -1,0 +1,81 @@
+"""INV-1 and INV-2: what is sent arrives, once, whole and in order, or an event says why not."""
+
+from messenger.session.session import SessionState
+from toolkit.checks.index import Index
+from toolkit.checks.result import Findings
+from toolkit.checks.sessions import SessionLog
+from toolkit.checks.streams import Sent, Source
+
+
+def lossless_delivery(index: Index, findings: Findings) -> None:
+    """INV-1: delivered is a prefix of sent, and all of it at rest, up to the event that explains a cut.
+
+    Explained are: everything not delivered before the sender's remote_reset, reset, mark_down or end; what a
+    receiver had when it gave up its session, if the sender need not have noticed; and what waits for a peer
+    that is gone or that alone could dial.
+    """
+    _judge(index, findings, lossy=False)
+
+
+def lossy_delivery(index: Index, findings: Findings) -> None:
+    """INV-2: at most once and in order; a missing message has a reset event of its connection behind it."""
+    _judge(index, findings, lossy=True)
+
+
+def _judge(index: Index, findings: Findings, *, lossy: bool) -> None:
+    streams = index.streams
+    for problem in streams.problems:
+        if problem.lossy is lossy:
+            findings.add(problem.record, problem.text)
+    for stranger in sorted(streams.strangers):
+        findings.note(f"{stranger} receives from a peer without a history, which was not compared")
+    for source in streams.sources:
+        if index.lossy(source.log) is lossy:
+            _judge_missing(index, findings, source, lossy=lossy)
+
+
+def _judge_missing(index: Index, findings: Findings, source: Source, *, lossy: bool) -> None:
+    name = index.name(source.log)
+    waiting = []
+    for sent in source.sent:
+        if sent.inbox is not None or sent.excused:
+            continue
+        if sent.overtaken_by is not None:
+            text = f"{name}: {sent} never arrived, but {sent.overtaken_by}, sent later, did"
+            findings.add(sent.overtaken_at, text)
+        elif not _explained(index, sent, lossy=lossy):
+            waiting.append(sent)
+    if not waiting:
+        return
+    if source.log.peer_node is None:
+        findings.note(f"{name} sends to a peer without a history, whose receiving was not judged")
+    elif not index.at_rest:
+        findings.note("the run did not come to rest, so arrival was not judged")
+    else:
+        lost = max(0, len(waiting) - _held(index, source.log))
+        for sent in waiting[:lost]:
+            text = f"{name}: {sent} to {source.log.peer_node} never arrived, and no event explains it"
+            findings.add(sent.index, text)
+
+
+def _explained(index: Index, sent: Sent, *, lossy: bool) -> bool:
+    """Whether something that happened, or did not come back, explains that the message is missing."""
+    source = sent.source
+    if source.ended is not None:
+        return True  # dropped by what ended the source, or sent behind it
+    peer = source.log.peer_node
+    if peer is None:
+        return False
+    if not index.alive(peer):
+        return True
+    if lossy:
+        return False
+    unaware = source.restarts_silently or source.log.state != SessionState.READY
+    return (unaware and index.streams.receiver_lost(sent)) or index.waits_for_dial(source.log)
+
+
+def _held(index: Index, log: SessionLog) -> int:
+    """How many undelivered messages the session may still hold; keeping them is INV-6's business."""
+    end = index.ends.get(log.node)
+    at_rest_empty = end is not None and end[1]["queued"] + end[1]["sent"] == 0
+    return 0 if at_rest_empty or log.state == SessionState.READY else log.held_at_most()

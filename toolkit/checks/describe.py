@@ -1,0 +1,116 @@
+"""Records in words: one line each, for tables, charts and verdicts."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from toolkit.checks.records import Record
+
+TELLING_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "HELLO": ("entity_type",),
+    "AUTH_REQUEST": ("method", "preferred_modes"),
+    "AUTH_BAD_METHOD": ("result", "allowed_methods"),
+    "AUTH_DONE": ("global_id", "con_mode"),
+    "CLIENT_IDENT": ("global_seq", "client_cookie"),
+    "SERVER_IDENT": ("global_seq", "server_cookie"),
+    "IDENT_MISSING_FEATURES": ("features",),
+    "SESSION_RECONNECT": ("connect_seq", "msg_seq"),
+    "SESSION_RECONNECT_OK": ("msg_seq",),
+    "SESSION_RESET": ("full",),
+    "SESSION_RETRY": ("connect_seq",),
+    "SESSION_RETRY_GLOBAL": ("global_seq",),
+    "MESSAGE": ("seq", "tid"),
+    "ACK": ("seq",),
+    "COMPRESSION_REQUEST": ("is_compress",),
+    "COMPRESSION_DONE": ("is_compress",),
+}
+"""The fields of each frame that a reader looks for first."""
+
+_LARGEST_PLAIN = 999_999
+"""Numbers above it are cookies and masks, which people read in hex."""
+_BRIEF = 8
+"""Digits of a cookie that tell it from others."""
+
+
+def show(value: object) -> str:
+    """A field's value for people."""
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
+    if isinstance(value, int) and value > _LARGEST_PLAIN:
+        return f"{value:x}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(show, value)) + "]"
+    return str(value)
+
+
+def _brief(value: object) -> str:
+    text = show(value)
+    return text if len(text) <= _BRIEF else f"{text[:_BRIEF]}…"
+
+
+def telling(tag: str, fields: Mapping[str, Any]) -> str:
+    """The telling fields of a frame, as ``seq 4 · tid 9``; a message begins with its name, cookies are cut."""
+    parts = [f"{name} {_brief(fields[name])}" for name in TELLING_FIELDS.get(tag, ()) if name in fields]
+    if tag == "MESSAGE" and "name" in fields:
+        parts.insert(0, show(fields["name"]))
+    return " · ".join(parts)
+
+
+def cut_point(at: Mapping[str, Any]) -> str:
+    """Where a cut was made, as ``at byte 17 of a's MESSAGE 3``; empty for one made at once."""
+    frame = " ".join(show(at[name]) for name in ("tag", "nth") if at.get(name) is not None)
+    if at.get("sender") is not None:
+        frame = f"{show(at['sender'])}'s {frame}"
+    if not frame:
+        return ""
+    return f"after {frame}" if at.get("byte") is None else f"at byte {show(at['byte'])} of {frame}"
+
+
+def _with(text: str, detail: object) -> str:
+    return f"{text}: {detail}" if detail else text
+
+
+def _frame(f: Mapping[str, Any]) -> str:
+    text = f"{f['direction']} {f['tag']} on {f['link']}, {f['length']} bytes"
+    return _with(text, telling(f["tag"], f["fields"]))
+
+
+def _state(f: Mapping[str, Any]) -> str:
+    seqs = f"in {f['in_seq']}, out {f['out_seq']}, acked {f['acked_seq']}"
+    queues = f"{f['sent']} to replay, {f['queued']} queued"
+    text = f"session {f['session']} with {f['peer']} {f['state']} ({f['policy']}; {seqs}; {queues})"
+    return _with(text, f["why"])
+
+
+def _throttle(f: Mapping[str, Any]) -> str:
+    limit = f" of {f['limit']:,}" if f["limit"] else ""
+    return f"{f['name']} holds {f['value']:,}{limit}"
+
+
+def _end(f: Mapping[str, Any]) -> str:
+    queues = f"{f['queued']} queued, {f['sent']} unacknowledged, {f['dispatch_bytes']} bytes held"
+    return f"at rest with {f['registry']} registered sessions, {f['links']} links; {queues}"
+
+
+_WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    "link": lambda f: _with(f"{f['link']} {f['action']} {f['peer']}", f.get("detail")),
+    "frame": _frame,
+    "state": _state,
+    "decision": lambda f: f"{f['verdict']} on {f['link']}: {f['why']}",
+    "event": lambda f: _with(f"session {f['session']} with {f['peer']}: {f['event']}", f["detail"]),
+    "send": lambda f: f"session {f['session']} to {f['peer']}: tid {f['tid']}, {f['size']} bytes",
+    "deliver": lambda f: (
+        f"session {f['session']} from {f['peer']}: tid {f['tid']}, seq {f['seq']}, {f['size']} bytes"
+    ),
+    "fault": lambda f: _with(f"{f['link']}: {f['reason']}", f["detail"]),
+    "mark_down": lambda f: f"session {f['session']} with {f['peer']} marked down",
+    "throttle": _throttle,
+    "cut": lambda f: f"{f['a']} and {f['b']} cut {cut_point(f['at']) or f['detail']}".rstrip(),
+    "step": lambda f: f"{f['verb']} {f['args']}".rstrip(),
+    "process": lambda f: f"{f['action']}, incarnation {f['incarnation']}",
+    "end": _end,
+}
+
+
+def describe(record: Record) -> str:
+    """The record in one line, without its time and node."""
+    return _WORDS[record.kind](record.fields)

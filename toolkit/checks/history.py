@@ -1,0 +1,203 @@
+"""The history: what happened in a run, in one format for simulations, live runs and captures.
+
+A history file is NDJSON: one JSON object a line, ASCII, keys in a fixed order, so that equal runs give equal
+bytes. Every record has ``time`` (seconds since the run began), ``node`` (who wrote it) and ``kind``; the kind
+decides the other fields. Fields a kind does not know are kept and come last, sorted. A last line without its
+line end is what a killed process leaves behind: if it does not parse, it is left out.
+
+A node that restarts keeps its name; its ``process`` records say which incarnation the records behind them
+belong to, and session and link numbers start again.
+
+The kinds and their fields in order (``?``: may be null, ``*``: may be missing):
+
+* ``link``: a byte stream. link (id, unique in the node: ``a/1``), action (dial, accept, open, close), peer
+  (address), session?, detail* (why it closed).
+* ``frame``: one frame of a link. link, session?, direction (tx, rx), tag (HELLO and so on; BANNER for the
+  banner), index (n-th of its direction on the link, from 0), offset (of its first byte in that direction's
+  stream), length (bytes on the wire), fields (object: the decoded fields; for MESSAGE type, name, seq, tid,
+  ack_seq, priority and the lengths front, middle, data).
+* ``state``: a session reached a state. session, peer (node name or address), policy, state (CONNECTING,
+  READY, STANDBY, WAIT, CLOSED), connect_seq, global_seq, peer_global_seq, client_cookie, server_cookie,
+  in_seq, out_seq, acked_seq (highest of ours the peer has acknowledged), sent (messages kept for replay),
+  queued (messages not on the wire yet), why.
+* ``decision``: what becomes of an incoming link. link, session? (the existing one), verdict, why.
+* ``event``: what the application was told. session, peer, event (connect, accept, reset, remote_reset,
+  refused), detail.
+* ``send``: the application handed a message over. session, peer, tid, digest (of the payload, hex), size
+  (bytes), priority* (127 where it is missing).
+* ``deliver``: the application got a message. session, peer, tid, seq, digest, size.
+* ``fault``: a link broke. session?, link, reason (name of a FaultReason), detail.
+* ``mark_down``: the application ended a session; the call has returned. session, peer.
+* ``throttle``: a throttle moved. name, value, limit (0: none). Bytes if the name says so, else messages.
+* ``cut``: by node ``network``: the runner broke the links between two nodes. a, b, at (object: the frame by
+  sender, tag and nth, and the byte of it; empty for "now"), detail.
+* ``step``: by node ``scenario``: a line of the scenario's script. verb, args.
+* ``process``: what the runner did to a node's process, or saw of it. action (start, stop, kill, exit),
+  incarnation, addrs* (the node's own addresses as its peers print them, separated by commas).
+* ``end``: a node at rest: the network is whole again, and nothing has moved for long enough. registry
+  (sessions found by address), dispatch_bytes (held by the application), links (open), queued, sent. Without
+  ``end`` records a history is judged for safety only, not for what should have arrived by then.
+"""
+
+from collections.abc import Iterable, Iterator
+from heapq import merge
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from messenger.errors import LocalError
+from toolkit.checks.describe import describe
+from toolkit.checks.records import KINDS, TIME_DIGITS, Record, check_kind, dump_record, parse_record
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+NETWORK = "network"
+"""Writer of ``cut`` records."""
+SCENARIO = "scenario"
+"""Writer of ``step`` records."""
+_SHOWN_ROWS = 200
+
+
+class History:
+    """Records in order of time. Those of one node stand in the order in which it wrote them."""
+
+    __slots__ = ("records",)
+
+    def __init__(self, records: Iterable[Record] = ()) -> None:
+        self.records = list(records)
+
+    def append(self, time_s: float, node: str, kind: str, /, **fields: Any) -> None:  # noqa: ANN401 - as JSON
+        """Add a record.
+
+        Raises:
+            LocalError: no such kind, or a field of it is missing.
+        """
+        missing = [name for name, field in check_kind(kind).items() if name not in fields and not field.optional]
+        if missing:
+            raise LocalError(f"{kind} record of {node} without {', '.join(missing)}")
+        self.records.append(Record(round(time_s, TIME_DIGITS), node, kind, fields))
+
+    # ---- reading and writing
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a history file.
+
+        Raises:
+            LocalError: the file cannot be read, or a line is not a record; says file and line.
+        """
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise LocalError(f"{path}: {error}") from None
+        return cls.parse(text, str(path))
+
+    @classmethod
+    def parse(cls, text: str, name: str = "history") -> Self:
+        """The history in the text of a file; ``name`` stands in errors.
+
+        Raises:
+            LocalError: a line is not a record.
+        """
+        lines = text.split("\n")
+        records = []
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                records.append(parse_record(line))
+            except LocalError as error:
+                if number == len(lines):
+                    break  # no line end: the writer was killed in the middle of it
+                raise LocalError(f"{name}:{number}: {error}") from None
+        return cls(records)
+
+    def dump(self) -> str:
+        """The text of the file.
+
+        Raises:
+            LocalError: a record holds something that is not JSON.
+        """
+        return "".join(f"{dump_record(record)}\n" for record in self.records)
+
+    def save(self, path: str | Path) -> None:
+        """Write the file, whole or not at all.
+
+        Raises:
+            LocalError: a record holds something that is not JSON, or the file cannot be written.
+        """
+        text = self.dump()
+        partial = Path(f"{path}.partial")
+        try:
+            partial.write_text(text, encoding="ascii", newline="\n")
+            partial.replace(path)
+        except OSError as error:
+            raise LocalError(f"{path}: {error}") from None
+
+    @classmethod
+    def merge(cls, histories: "Iterable[History]") -> Self:
+        """One history of several nodes' histories, by time; records of equal time in the order given."""
+        return cls(merge(*(history.records for history in histories), key=lambda record: record.time_s))
+
+    # ---- looking at parts
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[Record]:
+        return iter(self.records)
+
+    def __getitem__(self, index: int) -> Record:
+        return self.records[index]
+
+    def __repr__(self) -> str:
+        return f"<History {len(self)} records of {', '.join(self.nodes) or 'nobody'}, {self.duration_s:g} s>"
+
+    def of(self, *kinds: str) -> "History":
+        """The records of these kinds."""
+        return History(record for record in self.records if record.kind in kinds)
+
+    def node(self, name: str) -> "History":
+        """The records of one node."""
+        return History(record for record in self.records if record.node == name)
+
+    @property
+    def nodes(self) -> list[str]:
+        """Names of the nodes, in order of appearance; the network and the scenario are none."""
+        names = dict.fromkeys(record.node for record in self.records)
+        return [name for name in names if name not in {NETWORK, SCENARIO}]
+
+    @property
+    def duration_s(self) -> float:
+        """From the first record to the last."""
+        return self.records[-1].time_s - self.records[0].time_s if self.records else 0.0
+
+    # ---- notebooks
+
+    def table(self) -> "DataFrame":
+        """One row a record, one column a field, in the order of the format."""
+        from pandas import DataFrame  # noqa: PLC0415 - only notebooks pay for it
+
+        rows = [
+            {"time": record.time_s, "node": record.node, "kind": record.kind, **record.fields}
+            for record in self.records
+        ]
+        kinds = {record.kind for record in self.records}
+        known = [name for kind in KINDS if kind in kinds for name in KINDS[kind]]
+        present = {name for row in rows for name in row}
+        head = ["time", "node", "kind"]
+        order = head + [name for name in dict.fromkeys(known) if name in present]
+        return DataFrame(rows, columns=order + sorted(present - set(order)))
+
+    def _repr_html_(self) -> str:
+        head = "<tr><th>time</th><th>node</th><th>kind</th><th style='text-align:left'>what</th></tr>"
+        rows = []
+        for record in self.records[:_SHOWN_ROWS]:
+            cells = (f"{record.time_s:.6f}", record.node, record.kind, describe(record))
+            rows.append(
+                "<tr>" + "".join(f"<td style='text-align:left'>{escape(cell)}</td>" for cell in cells) + "</tr>"
+            )
+        more = len(self) - _SHOWN_ROWS
+        rest = f"<p>… and {more:,} more records</p>" if more > 0 else ""
+        return f"<p>{escape(repr(self)[1:-1])}</p><table>{head}{''.join(rows)}</table>{rest}"

@@ -1,0 +1,178 @@
+"""The kinds of history records and their fields: the table behind the format that history.py documents."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from types import NoneType
+from typing import Any
+
+from messenger.errors import LocalError
+from messenger.outputs import EventKind
+from messenger.session.session import SessionState
+
+TIME_DIGITS = 9
+"""Times are kept to the nanosecond: sums on a virtual clock print without the noise of binary fractions."""
+_LONGEST_S = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One field of a kind: the JSON types it may have, the words it may be, whether it may be missing."""
+
+    types: tuple[type, ...]
+    choices: frozenset[str] = frozenset()
+    optional: bool = False
+
+    def accepts(self, value: object) -> bool:
+        """Whether ``value`` may stand in this field."""
+        return type(value) in self.types and (not self.choices or value in self.choices)
+
+    def __str__(self) -> str:
+        if self.choices:
+            return "one of " + ", ".join(sorted(self.choices))
+        names = {int: "a whole number", float: "a number", str: "a text", dict: "an object", NoneType: "null"}
+        return " or ".join(names[kind] for kind in self.types)
+
+
+def _one_of(words: Iterable[str]) -> Field:
+    return Field((str,), frozenset(words))
+
+
+_TEXT = Field((str,))
+_NOTE = Field((str,), optional=True)
+_COUNT = Field((int,))
+_NUMBER_OR_NULL = Field((int, NoneType))
+_OBJECT = Field((dict,))
+_WHO = {"session": _COUNT, "peer": _TEXT}
+
+KINDS: Mapping[str, Mapping[str, Field]] = {
+    "link": {
+        "link": _TEXT,
+        "action": _one_of(("dial", "accept", "open", "close")),
+        "peer": _TEXT,
+        "session": _NUMBER_OR_NULL,
+        "detail": _NOTE,
+    },
+    "frame": {
+        "link": _TEXT,
+        "session": _NUMBER_OR_NULL,
+        "direction": _one_of(("tx", "rx")),
+        "tag": _TEXT,
+        "index": _COUNT,
+        "offset": _COUNT,
+        "length": _COUNT,
+        "fields": _OBJECT,
+    },
+    "state": {
+        **_WHO,
+        "policy": _TEXT,
+        "state": _one_of(SessionState),
+        "connect_seq": _COUNT,
+        "global_seq": _COUNT,
+        "peer_global_seq": _COUNT,
+        "client_cookie": _COUNT,
+        "server_cookie": _COUNT,
+        "in_seq": _COUNT,
+        "out_seq": _COUNT,
+        "acked_seq": _COUNT,
+        "sent": _COUNT,
+        "queued": _COUNT,
+        "why": _TEXT,
+    },
+    "decision": {"link": _TEXT, "session": _NUMBER_OR_NULL, "verdict": _TEXT, "why": _TEXT},
+    "event": {**_WHO, "event": _one_of(EventKind), "detail": _TEXT},
+    "send": {
+        **_WHO,
+        "tid": _COUNT,
+        "digest": _TEXT,
+        "size": _COUNT,
+        "priority": Field((int,), optional=True),
+    },
+    "deliver": {**_WHO, "tid": _COUNT, "seq": _COUNT, "digest": _TEXT, "size": _COUNT},
+    "fault": {"session": _NUMBER_OR_NULL, "link": _TEXT, "reason": _TEXT, "detail": _TEXT},
+    "mark_down": _WHO,
+    "throttle": {"name": _TEXT, "value": _COUNT, "limit": _COUNT},
+    "cut": {"a": _TEXT, "b": _TEXT, "at": _OBJECT, "detail": _TEXT},
+    "step": {"verb": _TEXT, "args": _TEXT},
+    "process": {
+        "action": _one_of(("start", "stop", "kill", "exit")),
+        "incarnation": _COUNT,
+        "addrs": _NOTE,
+    },
+    "end": {"registry": _COUNT, "dispatch_bytes": _COUNT, "links": _COUNT, "queued": _COUNT, "sent": _COUNT},
+}
+"""Every kind with its fields, in the order in which they are written."""
+
+
+@dataclass(slots=True)
+class Record:
+    """One line of a history."""
+
+    time_s: float
+    """Seconds since the run began."""
+    node: str
+    kind: str
+    fields: dict[str, Any]
+    """The kind's own fields."""
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - as JSON
+        return self.fields[name]
+
+
+def check_kind(kind: str) -> Mapping[str, Field]:
+    """The fields of a kind.
+
+    Raises:
+        LocalError: no such kind.
+    """
+    known = KINDS.get(kind)
+    if known is None:
+        raise LocalError(f"unknown kind {kind!r}; known: {', '.join(KINDS)}")
+    return known
+
+
+def dump_record(record: Record) -> str:
+    """The record as one line of JSON, without the line end; equal records give equal text.
+
+    Raises:
+        LocalError: a value that is not JSON.
+    """
+    known = check_kind(record.kind)
+    fields = record.fields
+    ordered: dict[str, Any] = {"time": record.time_s, "node": record.node, "kind": record.kind}
+    ordered.update((name, fields[name]) for name in known if name in fields)
+    ordered.update((name, fields[name]) for name in sorted(fields.keys() - known.keys()))
+    try:
+        return json.dumps(ordered, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise LocalError(f"{record.kind} record of {record.node}: {error}") from None
+
+
+def parse_record(line: str) -> Record:
+    """The record of one line of JSON.
+
+    Raises:
+        LocalError: what is wrong with the line.
+    """
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise LocalError(f"not JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise LocalError(f"a record is a JSON object, this is {type(fields).__name__}")
+    time_s, node, kind = (fields.pop(name, None) for name in ("time", "node", "kind"))
+    if type(time_s) not in {int, float} or not -_LONGEST_S < time_s < _LONGEST_S:
+        raise LocalError(f"time is {time_s!r}; give the seconds since the run began")
+    if not isinstance(node, str) or not isinstance(kind, str):
+        raise LocalError("every record has the texts node and kind")
+    _check_fields(kind, fields)
+    return Record(float(time_s), node, kind, fields)
+
+
+def _check_fields(kind: str, fields: dict[str, Any]) -> None:
+    for name, field in check_kind(kind).items():
+        if name not in fields:
+            if not field.optional:
+                raise LocalError(f"{kind} record without {name}")
+        elif not field.accepts(fields[name]):
+            raise LocalError(f"{kind} record: {name} is {fields[name]!r}, must be {field}")

@@ -1,0 +1,48 @@
+"""INV-5: one session per peer, and a registry that knows the living ones only."""
+
+from collections import defaultdict
+
+from messenger.session.session import SessionState
+from toolkit.checks.index import Index
+from toolkit.checks.result import Findings
+from toolkit.checks.sessions import Process, SessionKey, SessionLog
+
+_SETTLED = (SessionState.READY, SessionState.STANDBY)
+
+
+def one_session_per_peer(index: Index, findings: Findings) -> None:
+    """INV-5: at most one registered living session per peer; closed ones are never registered."""
+    living: dict[Process, dict[SessionKey, str]] = defaultdict(dict)
+    for position, log, record in index.transitions():
+        of_process = living[log.key.process]
+        of_process.pop(log.key, None)
+        if record["state"] not in _SETTLED or not _registers(log):
+            continue
+        peer = record["peer"]
+        for key, other_peer in of_process.items():
+            if other_peer == peer:
+                other = index.name(index.sessions[key])
+                findings.add(position, f"{index.name(log)} is {record['state']} with {peer} while {other} lives")
+        of_process[log.key] = peer
+    _judge_registries(index, findings)
+
+
+def _registers(log: SessionLog) -> bool:
+    """Whether a session of its policy can be found by its peer's address."""
+    policy = log.policy
+    return policy is None or policy.register_lossy_clients or not policy.lossy
+
+
+def _judge_registries(index: Index, findings: Findings) -> None:
+    for node, (position, record) in index.ends.items():
+        process = index.process(node)
+        logs = [log for log in index.sessions.values() if log.key.process == process and index.is_open(log)]
+        registered = [log for log in logs if _registers(log)]
+        least = sum(log.state in _SETTLED for log in registered)
+        size = record["registry"]
+        if not index.alive(node) and size:
+            findings.add(position, f"{node}: {size} sessions are registered after the shutdown")
+        elif size > len(registered):
+            findings.add(position, f"{node}: {size} sessions are registered, but only {len(registered)} live")
+        elif size < least:
+            findings.add(position, f"{node}: {size} sessions are registered, but {least} live")

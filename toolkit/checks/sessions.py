@@ -1,0 +1,112 @@
+"""Sessions and processes of a history, with the records that belong to each."""
+
+from typing import NamedTuple
+
+from messenger.outputs import EventKind
+from messenger.session.policy import POLICIES, Policy
+from messenger.session.session import SessionState
+from toolkit.checks.records import Record
+from toolkit.checks.wires import LinkLog
+
+Entry = tuple[int, Record]
+"""A record and its place in the history."""
+
+
+class Process(NamedTuple):
+    """One life of a node's process; it takes every session of the node with it."""
+
+    node: str
+    incarnation: int
+
+
+class SessionKey(NamedTuple):
+    """A session's name in the whole history."""
+
+    process: Process
+    session: int
+
+
+class SessionLog:
+    """One session's records, except its frames, which are with its links."""
+
+    __slots__ = (
+        "dialled",
+        "entries",
+        "key",
+        "last_state",
+        "links",
+        "marked_down",
+        "partners",
+        "peer_node",
+        "peers",
+        "remote_resets",
+        "reset",
+    )
+
+    def __init__(self, key: SessionKey) -> None:
+        self.key = key
+        self.entries: list[Entry] = []
+        self.links: list[LinkLog] = []
+        self.peers: set[str] = set()
+        """Everything its records call the peer."""
+        self.peer_node: str | None = None
+        """The peer, if it is a node of the history."""
+        self.partners: set[SessionKey] = set()
+        """The sessions at the other ends of its links."""
+        self.dialled = False
+        self.last_state: Record | None = None
+        self.marked_down: int | None = None
+        self.reset: int | None = None
+        self.remote_resets: list[int] = []
+        """Where it was told that the peer had lost its state."""
+
+    def add(self, index: int, record: Record) -> None:
+        """Take in a record of this session."""
+        self.entries.append((index, record))
+        self.peers.update(addresses(record.fields.get("peer", "")))
+        if record.kind == "state":
+            self.last_state = record
+        elif record.kind == "mark_down" and self.marked_down is None:
+            self.marked_down = index
+        elif record.kind == "event":
+            self._add_event(index, record["event"])
+
+    def _add_event(self, index: int, event: str) -> None:
+        if event == EventKind.RESET and self.reset is None:
+            self.reset = index
+        elif event == EventKind.REMOTE_RESET:
+            self.remote_resets.append(index)
+
+    def of(self, kind: str) -> list[Entry]:
+        """Its records of one kind."""
+        return [entry for entry in self.entries if entry[1].kind == kind]
+
+    @property
+    def node(self) -> str:
+        """The node that holds it."""
+        return self.key.process.node
+
+    @property
+    def state(self) -> str:
+        """Where it stood at the end."""
+        return SessionState.CONNECTING if self.last_state is None else self.last_state["state"]
+
+    @property
+    def policy(self) -> Policy | None:
+        """Its policy; None if that is not one of Ceph's presets."""
+        return POLICIES.get(self.last_state["policy"]) if self.last_state else None
+
+    def held_at_most(self) -> int:
+        """The most messages it can have held at the end; acknowledgements, not recorded, only lower it."""
+        held = 0
+        for _, record in self.entries:
+            if record.kind == "state":
+                held = 0 if record["state"] == SessionState.CLOSED else record["sent"] + record["queued"]
+            elif record.kind == "send":
+                held += 1
+        return held
+
+
+def addresses(text: str) -> list[str]:
+    """The single names or addresses of a printed peer, which may be a vector in brackets."""
+    return [part for part in text.strip("[]").split(",") if part]

@@ -1,0 +1,1 @@
+"""What people look at: sequence charts and the HTML report."""

@@ -1,0 +1,89 @@
+"""The arrows of a chart: each frame once, with both of its ends where both were recorded."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from itertools import combinations
+from math import inf
+
+from toolkit.checks.describe import show, telling
+from toolkit.checks.index import Index
+from toolkit.checks.records import Record
+from toolkit.checks.sessions import addresses
+from toolkit.checks.wires import LinkLog, same_frame
+from toolkit.report.folding import FOLDED_TAGS
+from toolkit.report.rows import Arrow, Fate
+from toolkit.report.text import duration
+
+
+def arrows(index: Index) -> dict[int, Arrow]:
+    """Every frame by the place of its record in the history: where it was sent, if that was recorded."""
+    found: dict[int, Arrow] = {}
+    numbers = _numbers(index.links.values())
+    for link in index.links.values():
+        far = link.far
+        peer = index.peer_of(link) or next(iter(addresses(link.peer)), "?")
+        number = numbers.get(id(link), "")
+        received = {record["index"]: record for _, record in far.rx} if far else {}
+        sent = {record["index"]: record for _, record in far.tx} if far else {}
+        for place, record in link.tx:
+            other = received.get(record["index"])
+            arrived = other is not None and same_frame(record, other)
+            fate = Fate.ARRIVED if arrived else Fate.LOST if peer in index.nodes else Fate.UNKNOWN
+            tip = _tip(record, f"{link.key.node} → {peer}", link, other if arrived else None, fate)
+            found[place] = _arrow(record, link.key.node, peer, fate, tip, number)
+        for place, record in link.rx:
+            other = sent.get(record["index"])
+            if other is None or not same_frame(other, record):
+                tip = _tip(record, f"{peer} → {link.key.node}", link, record, Fate.UNKNOWN)
+                found[place] = _arrow(record, peer, link.key.node, Fate.UNKNOWN, tip, number)
+    return found
+
+
+def _arrow(record: Record, source: str, target: str, fate: Fate, tip: str, number: str) -> Arrow:
+    fields = record["fields"]
+    told = telling(record["tag"], fields)
+    if number and record["tag"] not in FOLDED_TAGS:  # data flows on one link only
+        told = f"{told} · {number}" if told else number
+    seq = fields.get("seq")
+    seqs = (seq, seq) if isinstance(seq, int) else None
+    return Arrow(record.time_s, source, target, record["tag"], told, fate, tip, seqs)
+
+
+def _tip(record: Record, way: str, link: LinkLog, received: Record | None, fate: Fate) -> str:
+    if received is record:
+        when = f"received at {record.time_s:.6f} s"
+    elif received is not None:
+        later = duration(received.time_s - record.time_s)
+        when = f"sent at {record.time_s:.6f} s, received {later} later"
+    else:
+        end = ", never received" if fate is Fate.LOST else ""
+        when = f"sent at {record.time_s:.6f} s{end}"
+    ends = link.key.link if link.far is None else f"{link.key.link} and {link.far.key.link}"
+    session = "no session" if record["session"] is None else f"session {record['session']}"
+    where = f"link {ends}, {session}, frame {record['index']}, byte {record['offset']}, {record['length']} bytes"
+    fields = [f"{name}: {show(value)}" for name, value in record["fields"].items()]
+    return "\n".join([f"{record['tag']} {way}", when, where, *fields])
+
+
+def _numbers(links: Iterable[LinkLog]) -> dict[int, str]:
+    """``link 2`` for the links that are open at the same time as another one between the same nodes."""
+    wires: dict[frozenset[str], list[LinkLog]] = defaultdict(list)
+    for link in links:
+        if link.dialled and link.far is not None:
+            wires[frozenset((link.key.node, link.far.key.node))].append(link)
+    named: dict[int, str] = {}
+    for between in wires.values():
+        between.sort(key=lambda link: link.opened or 0)
+        crowded = {id(link) for pair in combinations(between, 2) if _overlap(*pair) for link in pair}
+        for number, link in enumerate(between, 1):
+            if id(link) in crowded:
+                named[id(link)] = named[id(link.far)] = f"link {number}"
+    return named
+
+
+def _overlap(first: LinkLog, second: LinkLog) -> bool:
+    """Whether the second began to be used before either side had closed the first."""
+    assert first.far is not None
+    ends = [inf if link.closed is None else link.closed for link in (first, first.far)]
+    begin = min(place for place, _ in (*second.tx, *second.rx))
+    return begin < min(ends)

@@ -1,0 +1,97 @@
+"""Where things stand in a sequence chart, in pixels."""
+
+from collections.abc import Sequence
+from itertools import takewhile
+from textwrap import wrap
+
+from toolkit.report.rows import Arrow, Cut, Gap, Marks, Row, Steps
+from toolkit.report.text import width
+
+LABEL_SIZE = 11.0
+CHIP_SIZE = 10.0
+STEP_SIZE = 10.0
+CHIP_HEIGHT = 18.0
+CHIP_PADDING = 7.0
+CHIP_SPACE = 5.0
+HEAD_HEIGHT = 30.0
+STEP_LINE = 14.0
+_GUTTER = 74.0
+_SIDE = 150.0
+"""Room beside the outer lifelines, for their chips."""
+_MARGIN = 14.0
+_MOST_STEP_LINES = 3
+_MONO_EM = 0.61
+"""Width of every character of a step, in em."""
+_HEIGHTS = {Arrow: 31.0, Marks: 27.0, Cut: 38.0, Gap: 32.0}
+
+
+def _pitch(lifelines: int) -> float:
+    """Distance between lifelines: fewer of them have more room."""
+    return {1: 420.0, 2: 420.0, 3: 330.0}.get(lifelines, 300.0)
+
+
+class Layout:
+    """Places of the lifelines and of the rows."""
+
+    def __init__(self, lifelines: Sequence[str], rows: Sequence[Row]) -> None:
+        self.pitch = _pitch(len(lifelines))
+        self._x = {name: _GUTTER + _SIDE + place * self.pitch for place, name in enumerate(lifelines)}
+        self.width = _GUTTER + 2 * _SIDE + self.pitch * max(0, len(lifelines) - 1) + _MARGIN
+        self.top = _MARGIN + HEAD_HEIGHT
+        self.time_x = _GUTTER - 12
+        self.left = _GUTTER
+        y = self.top + 10
+        self.tops: list[float] = []
+        for place, row in enumerate(rows):
+            if _shares_row(rows, place):
+                self.tops.append(self.tops[-1])
+            else:
+                self.tops.append(y)
+                y += self.row_height(row)
+        self.bottom = y + 6
+        self.height = self.bottom + HEAD_HEIGHT + _MARGIN
+
+    def x(self, name: str) -> float:
+        """The lifeline of a node."""
+        return self._x[name]
+
+    def label_place(self, source: str, target: str) -> tuple[float, float]:
+        """Middle and room of an arrow's label: halfway, but between two lifelines, never on one."""
+        x1, x2 = self.x(source), self.x(target)
+        spans = max(1, round(abs(x2 - x1) / self.pitch))
+        before = (spans - 1) // 2 + 0.5  # columns from the source to the label
+        return x1 + before * (x2 - x1) / spans, abs(x2 - x1) / spans - 2 * _MARGIN
+
+    def right_of_all(self, name: str) -> bool:
+        """Whether this is the last lifeline, whose notes stand to its left."""
+        return len(self._x) > 1 and self._x[name] == max(self._x.values())
+
+    def row_height(self, row: Row) -> float:
+        """The height of a row."""
+        if isinstance(row, Steps):
+            return STEP_LINE * len(self.step_lines(row)) + 12
+        return _HEIGHTS[type(row)]
+
+    def step_lines(self, row: Steps) -> list[str]:
+        """The script's lines as they fit."""
+        room = self.width - self.left - 3 * _MARGIN
+        most = int(room / (_MONO_EM * STEP_SIZE))
+        return wrap(" · ".join(row.lines), most, max_lines=_MOST_STEP_LINES, placeholder=" …")
+
+
+def _shares_row(rows: Sequence[Row], place: int) -> bool:
+    """Whether chips stand beside those of the row before: other nodes', of the same moment, nothing to add."""
+    row = rows[place]
+    if not isinstance(row, Marks) or row.note:
+        return False
+    before = list(takewhile(lambda other: _beside(row, other), reversed(rows[:place])))
+    return bool(before) and row.node not in {other.node for other in before if isinstance(other, Marks)}
+
+
+def _beside(row: Row, other: Row) -> bool:
+    return isinstance(other, Marks) and other.time_s == row.time_s and not other.note
+
+
+def chip_width(text: str) -> float:
+    """The width of a chip around its text."""
+    return width(text, CHIP_SIZE) * 1.06 + 2 * CHIP_PADDING

@@ -1,0 +1,225 @@
+"""Sequence charts: who sent what to whom, what was lost, and what the sessions made of it, as one SVG."""
+
+from collections.abc import Sequence
+from importlib.resources import files
+
+from toolkit.checks.history import History
+from toolkit.report import svg
+from toolkit.report.folding import FOLDED_TAGS, cap, fold_frames, mark_silences
+from toolkit.report.layout import (
+    CHIP_HEIGHT,
+    CHIP_SPACE,
+    LABEL_SIZE,
+    STEP_LINE,
+    Layout,
+    chip_width,
+)
+from toolkit.report.lifelines import draw_lifelines
+from toolkit.report.rows import Arrow, Chip, Cut, Fate, Gap, Marks, Row, Steps
+from toolkit.report.text import fit, fit_parts, width
+from toolkit.report.timeline import Timeline
+
+_SESSION_TAGS = frozenset(
+    {
+        "CLIENT_IDENT",
+        "SERVER_IDENT",
+        "IDENT_MISSING_FEATURES",
+        "SESSION_RECONNECT",
+        "SESSION_RECONNECT_OK",
+        "SESSION_RESET",
+        "SESSION_RETRY",
+        "SESSION_RETRY_GLOBAL",
+        "WAIT",
+    }
+)
+_SLOPE = 5.0
+_HEAD = 7.0
+
+
+class SequenceChart:
+    """A history as a chart. In a notebook it shows itself.
+
+    Args:
+        history: what to show.
+        nodes: order of the lifelines; those not named follow in order of appearance.
+        longest_run: more data frames than this in a row are folded.
+        silence_s: a pause of at least this long is marked.
+        most_rows: longer charts leave out their middle.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        nodes: Sequence[str] = (),
+        *,
+        longest_run: int = 12,
+        silence_s: float = 0.1,
+        most_rows: int = 300,
+    ) -> None:
+        timeline = Timeline(history)
+        self.lifelines = list(dict.fromkeys([*nodes, *timeline.lifelines()]))
+        self.outside = [name for name in self.lifelines if name not in timeline.nodes]
+        rows = mark_silences(timeline.rows, silence_s)  # before folding: a silence ends a run
+        self.rows = cap(fold_frames(rows, longest_run), most_rows)
+        self.layout = Layout(self.lifelines, self.rows)
+        self._description = f"{len(history)} records of {', '.join(self.lifelines) or 'nobody'}"
+        self._digits = _digits([row.time_s for row in self.rows])
+
+    def svg(self) -> str:
+        """A file of its own: styles inside, nothing from outside."""
+        return self._svg(style(), xmlns="http://www.w3.org/2000/svg")
+
+    def inline(self) -> str:
+        """For a page that has :func:`style` in its head."""
+        return self._svg("")
+
+    def _repr_html_(self) -> str:
+        return f'<div style="overflow-x:auto">{self.svg()}</div>'
+
+    # ---- drawing
+
+    def _svg(self, css: str, **attributes: str) -> str:
+        layout = self.layout
+        parts = [
+            svg.element("title", "Sequence chart"),
+            svg.element("desc", svg.escape(self._description)),
+            svg.element("style", css) if css else "",
+            svg.box(0, 0, layout.width, layout.height, "sheet", 8),
+            *draw_lifelines(layout, self.lifelines, self.outside, self.rows),
+            *self._rows(),
+        ]
+        size = {"width": layout.width, "height": layout.height}
+        view = f"0 0 {layout.width:g} {layout.height:g}"
+        return svg.element("svg", "".join(parts), class_="seq", viewBox=view, role="img", **size, **attributes)
+
+    def _rows(self) -> list[str]:
+        drawn, last_time = [], ""
+        for row, top in zip(self.rows, self.layout.tops, strict=True):
+            drawn.append(self._row(row, top))
+            time = f"{row.time_s:.{self._digits}f}"
+            if time != last_time and not isinstance(row, Gap):
+                middle = top + self.layout.row_height(row) / 2 + 4
+                drawn.append(svg.text(self.layout.time_x, middle, time, "time", "end"))
+                last_time = time
+        return drawn
+
+    def _row(self, row: Row, top: float) -> str:
+        if isinstance(row, Arrow):
+            return self._arrow(row, top)
+        if isinstance(row, Marks):
+            return self._marks(row, top)
+        if isinstance(row, Cut):
+            return self._cut(row, top)
+        if isinstance(row, Steps):
+            return self._steps(row, top)
+        return self._gap(row, top)
+
+    def _arrow(self, row: Arrow, top: float) -> str:
+        x1, x2 = self.layout.x(row.source), self.layout.x(row.target)
+        y1, y2 = top + 20, top + 20 + _SLOPE
+        sign = 1 if x2 >= x1 else -1
+        shaft = "shaft many" if row.count > 1 else "shaft"
+        label = self._label(row, top + 14)
+        if row.fate is Fate.LOST:
+            x2, y2 = (x1 + x2) / 2, (y1 + y2) / 2
+            end = svg.path(f"M{x2 - 5:g} {y2 - 5:g}l10 10m0 -10l-10 10", "cross")
+        else:
+            end = svg.path(f"M{x2:g} {y2:g}l{-sign * _HEAD:g} {-_HEAD / 2 - 0.5:g}l0 {_HEAD:g}z", "tip")
+            x2 -= sign * _HEAD / 2
+        kind = f"{_family(row.tag)} {row.fate}"
+        return svg.group([svg.line(x1, y1, x2, y2, shaft), end, label], row.tip, kind)
+
+    def _label(self, row: Arrow, y: float) -> str:
+        x, room = self.layout.label_place(row.source, row.target)
+        tag = f"… {row.count} {row.tag}" if row.count > 1 else row.tag
+        detail = fit_parts(row.detail, LABEL_SIZE, room - width(tag, LABEL_SIZE) * 1.1 - 8)
+        spans = svg.element("tspan", svg.escape(tag), class_="tag")
+        if detail:
+            spans += svg.element("tspan", svg.escape(detail), class_="detail", dx=6)
+        return svg.element("text", spans, x=x, y=y, class_="label", text_anchor="middle")
+
+    def _marks(self, row: Marks, top: float) -> str:
+        x = self.layout.x(row.node)
+        widths = [chip_width(chip.text) for chip in row.chips]
+        whole = sum(widths) + CHIP_SPACE * (len(widths) - 1)
+        left = x - whole / 2
+        parts = []
+        for chip, chip_wide in zip(row.chips, widths, strict=True):
+            parts.append(_chip(chip, left, top + 4, chip_wide))
+            left += chip_wide + CHIP_SPACE
+        room = self.layout.pitch - whole / 2 - 24
+        note = fit(row.note, LABEL_SIZE, room)
+        if note and self.layout.right_of_all(row.node):
+            parts.append(svg.text(x - whole / 2 - 8, top + 17, note, "label note", "end"))
+        elif note:
+            parts.append(svg.text(x + whole / 2 + 8, top + 17, note, "label note"))
+        return svg.group(parts)
+
+    def _cut(self, row: Cut, top: float) -> str:
+        x1, x2 = sorted((self.layout.x(row.a), self.layout.x(row.b)))
+        y = top + 19
+        teeth = max(2, int((x2 - x1) / 24) // 2 * 2)
+        step = (x2 - x1) / teeth
+        zigzag = "".join(f"L{x1 + step * (n + 0.5):.1f} {y + (-6 if n % 2 else 6):g}" for n in range(teeth))
+        label = fit(row.text, LABEL_SIZE, x2 - x1 - 60)
+        wide = width(label, LABEL_SIZE) * 1.1 + 16
+        middle = (x1 + x2) / 2
+        parts = [
+            svg.path(f"M{x1:g} {y:g}{zigzag}L{x2:g} {y:g}", "bolt"),
+            svg.box(middle - wide / 2, y - 10, wide, 20, "plate", 10),
+            svg.text(middle, y + 4, label, "", "middle"),
+        ]
+        return svg.group(parts, f"{row.text}\n{row.a} and {row.b} at {row.time_s:.6f} s", "cut")
+
+    def _steps(self, row: Steps, top: float) -> str:
+        layout = self.layout
+        lines = layout.step_lines(row)
+        parts = [
+            svg.box(layout.left, top + 3, layout.width - layout.left - 14, STEP_LINE * len(lines) + 6, "band", 4)
+        ]
+        for number, text in enumerate(lines):
+            parts.append(svg.text(layout.left + 10, top + 16 + number * STEP_LINE, text, "step"))
+        return svg.group(parts, "\n".join(row.lines))
+
+    def _gap(self, row: Gap, top: float) -> str:
+        layout = self.layout
+        y = top + 16
+        left, right = layout.left, layout.width - 14
+        middle = (left + right) / 2
+        wide = width(row.text, LABEL_SIZE) + 24
+        parts = [
+            svg.line(left, y, right, y, "gap"),
+            svg.box(middle - wide / 2, y - 10, wide, 20, "plate", 10),
+            svg.text(middle, y + 4, row.text, "gaptext", "middle"),
+        ]
+        return svg.group(parts)
+
+
+def _chip(chip: Chip, x: float, y: float, wide: float) -> str:
+    look = "ready-state" if chip.style == "ready" else chip.style
+    parts = [
+        svg.box(x, y, wide, CHIP_HEIGHT, "", CHIP_HEIGHT / 2),
+        svg.text(x + wide / 2, y + CHIP_HEIGHT / 2 + 3.5, chip.text, "", "middle"),
+    ]
+    return svg.group(parts, chip.tip, f"chip {look}")
+
+
+def _family(tag: str) -> str:
+    """Which frames look alike."""
+    if tag in FOLDED_TAGS:
+        return "data" if tag == "MESSAGE" else "quiet"
+    return "session" if tag in _SESSION_TAGS else "handshake"
+
+
+def _digits(times: Sequence[float]) -> int:
+    """Enough digits that most moments that differ look different."""
+    moments = sorted(set(times))
+    for digits in (3, 4, 5):
+        if len({f"{time:.{digits}f}" for time in moments}) >= 0.9 * len(moments):
+            return digits
+    return 6
+
+
+def style() -> str:
+    """The style sheet of all charts of a page."""
+    return files("toolkit.report").joinpath("templates/sequence.css").read_text(encoding="utf-8")

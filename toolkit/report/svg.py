@@ -1,0 +1,48 @@
+"""SVG elements as text. Everything that comes from a history is escaped here."""
+
+from html import escape as escape_markup
+
+from toolkit.report.text import printable
+
+
+def escape(content: str) -> str:
+    """Text for the inside of an element or an attribute."""
+    return escape_markup(printable(content))
+
+
+def element(name: str, content: str = "", /, **attributes: object) -> str:
+    """One element; ``class_`` and ``text_anchor`` become ``class`` and ``text-anchor``; numbers are kept short."""
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(_short(value))}"' for key, value in attributes.items()
+    )
+    return f"<{name}{written}>{content}</{name}>" if content else f"<{name}{written}/>"
+
+
+def _short(value: object) -> str:
+    return f"{value:.1f}".removesuffix(".0") if isinstance(value, float) else str(value)
+
+
+def text(x: float, y: float, content: str, class_: str, anchor: str = "start") -> str:
+    """A line of text."""
+    return element("text", escape(content), x=x, y=y, class_=class_, text_anchor=anchor)
+
+
+def line(x1: float, y1: float, x2: float, y2: float, class_: str) -> str:
+    """A straight line."""
+    return element("line", x1=x1, y1=y1, x2=x2, y2=y2, class_=class_)
+
+
+def path(points: str, class_: str) -> str:
+    """A path."""
+    return element("path", d=points, class_=class_)
+
+
+def box(x: float, y: float, width: float, height: float, class_: str, radius: float = 0) -> str:
+    """A rectangle, round at its corners."""
+    return element("rect", x=x, y=y, width=width, height=height, rx=radius, class_=class_)
+
+
+def group(parts: list[str], tip: str = "", class_: str = "") -> str:
+    """Elements that belong together, with a tooltip."""
+    title = element("title", escape(tip)) if tip else ""
+    return element("g", title + "".join(parts), class_=class_) if class_ else element("g", title + "".join(parts))

@@ -1,0 +1,107 @@
+"""From a history to the rows of its chart."""
+
+from toolkit.checks.describe import cut_point
+from toolkit.checks.history import History
+from toolkit.checks.index import Index
+from toolkit.checks.records import Record
+from toolkit.report.frames import arrows
+from toolkit.report.rows import Arrow, Chip, Cut, Marks, Row, Steps
+
+_PROCESS_WORDS = {"stop": "stopped", "kill": "killed", "exit": "exited"}
+_MOST_CHIPS = 3
+"""Chips in one row; more would not fit between two lifelines."""
+
+
+class Timeline:
+    """Reads a history into rows, in order of time. What charts do not show leaves no row."""
+
+    def __init__(self, history: History) -> None:
+        index = Index(history)
+        self.nodes = index.nodes
+        self.rows: list[Row] = []
+        self._crowded = {log.node for log in index.sessions.values() if log.key.session > 1}
+        """Nodes with more than one session: their chips say which."""
+        self._said: dict[str, str] = {}
+        """By node, the last fault's words, which the state behind it need not repeat."""
+        frames = arrows(index)
+        for place, record in enumerate(history):
+            if place in frames:
+                self.rows.append(frames[place])
+            elif record.kind == "cut":
+                text = f"cut {cut_point(record['at']) or record['detail']}".rstrip()
+                self.rows.append(Cut(record.time_s, record["a"], record["b"], text))
+            elif record.kind == "step":
+                self._add_step(record)
+            elif (chip := self._chip(record)) is not None:
+                self._add_chip(record, chip)
+
+    def lifelines(self) -> list[str]:
+        """Everybody who has one: the nodes, then peers without a history, in order of appearance."""
+        names = dict.fromkeys(self.nodes)
+        for row in self.rows:
+            if isinstance(row, Arrow):
+                names |= dict.fromkeys((row.source, row.target))
+            elif isinstance(row, Cut):
+                names |= dict.fromkeys((row.a, row.b))
+        return list(names)
+
+    def _add_step(self, record: Record) -> None:
+        line = f"{record['verb']} {record['args']}".rstrip()
+        last = self.rows[-1] if self.rows else None
+        if isinstance(last, Steps) and last.time_s == record.time_s:
+            last.lines.append(line)
+        else:
+            self.rows.append(Steps(record.time_s, [line]))
+
+    def _add_chip(self, record: Record, chip: Chip) -> None:
+        last = self.rows[-1] if self.rows else None
+        joins = isinstance(last, Marks) and (last.node, last.time_s) == (record.node, record.time_s)
+        if isinstance(last, Marks) and joins and len(last.chips) < _MOST_CHIPS:
+            last.chips.append(chip)
+        else:
+            self.rows.append(Marks(record.time_s, record.node, [chip]))
+
+    # ---- chips
+
+    def _chip(self, record: Record) -> Chip | None:
+        """The label for a record, if it is one that charts show."""
+        match record.kind:
+            case "state":
+                return self._state(record)
+            case "event":
+                note = "" if record["detail"] == self._said.get(record.node) else record["detail"]
+                return Chip(record["event"], self._numbered(record, record["event"]), note, _tip(record))
+            case "fault":
+                self._said[record.node] = record["detail"]
+                note = record["detail"].partition(": ")[2] or record["detail"]
+                return Chip("fault", record["reason"], note, _tip(record))
+            case "mark_down":
+                return Chip("mark_down", self._numbered(record, "mark_down"), "", _tip(record))
+            case "decision" if record["session"] is not None:
+                return Chip("decision", record["verdict"], record["why"], _tip(record))
+            case "process":
+                return _process(record)
+        return None
+
+    def _state(self, record: Record) -> Chip:
+        note = record["why"].removeprefix(self._said.pop(record.node, "")).removeprefix("; ")
+        if note in {"accept", "connect"}:  # the event beside it says so
+            note = ""
+        text = self._numbered(record, record["state"])
+        return Chip(record["state"].lower(), text, note, _tip(record), record["session"])
+
+    def _numbered(self, record: Record, text: str) -> str:
+        return f"{text} · {record['session']}" if record.node in self._crowded else text
+
+
+def _process(record: Record) -> Chip:
+    if record["action"] != "start":
+        return Chip("ended", _PROCESS_WORDS[record["action"]], "", _tip(record))
+    again = f" again ({record['incarnation']})" if record["incarnation"] > 1 else ""
+    return Chip("started", f"started{again}", "", _tip(record))
+
+
+def _tip(record: Record) -> str:
+    """Everything a record says."""
+    lines = [f"{name}: {value}" for name, value in record.fields.items() if value != ""]
+    return "\n".join([f"{record.node} {record.kind} at {record.time_s:.6f} s", *lines])
