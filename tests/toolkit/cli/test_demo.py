@@ -1,0 +1,40 @@
+"""``msgrlab demo`` from the command to the report."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from toolkit.checks.history import History
+from toolkit.cli.main import run as msgrlab
+
+RUNS = [
+    f"{scenario}-local-{mode}"
+    for scenario in ("reconnect", "standby", "session-reset")
+    for mode in ("crc", "secure")
+]
+
+
+def test_demo_runs_everything_and_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "demo"
+    assert msgrlab(["demo", "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("passed") == len(RUNS)
+    assert (out / "report.html").as_uri() in printed
+    report = (out / "report.html").read_text(encoding="utf-8")
+    for name in RUNS:
+        assert f"{name}/history.ndjson" in report
+        history = History.load(out / name / "history.ndjson")
+        assert history.of("frame"), "the chart is of real frames"
+    assert report.count("<svg") >= len(RUNS)
+    assert report.count("msgrlab run ") >= len(RUNS), "each scenario shows the command that repeats it"
+    assert not re.search(r"""(?:src|href)=["']https?://""", report), "the report is self-contained"
+
+
+def test_demo_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept = tmp_path / "reconnect-local-crc"
+    kept.mkdir()
+    (kept / "mine.txt").write_text("mine")
+    assert msgrlab(["demo", "--out", str(tmp_path)]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert (kept / "mine.txt").read_text() == "mine"

@@ -1,0 +1,97 @@
+"""``msgrlab run`` and ``msgrlab list`` as a user types them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from toolkit.checks.history import History
+from toolkit.checks.invariants import check
+from toolkit.cli.main import run as msgrlab
+
+
+def test_list_names_every_scenario(capsys: pytest.CaptureFixture[str]) -> None:
+    assert msgrlab(["list"]) == 0
+    table = capsys.readouterr().out
+    assert all(name in table for name in ("reconnect", "standby", "session-reset"))
+    assert msgrlab(["list", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["scenarios"]
+    assert [row["id"] for row in rows] == ["reconnect", "standby", "session-reset"]
+    assert all(row["backends"] == ["sim", "local"] and row["modes"] == ["crc", "secure"] for row in rows)
+
+
+def test_run_prints_json_and_keeps_what_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [
+        "run",
+        "reconnect",
+        "standby",
+        "--mode",
+        "secure",
+        "--seed",
+        "3",
+        "--json",
+        "--out",
+        str(tmp_path),
+    ]
+    assert msgrlab(arguments) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [(run["scenario"], run["mode"], run["seed"], run["passed"]) for run in runs] == [
+        ("reconnect", "secure", 3, True),
+        ("standby", "secure", 3, True),
+    ]
+    history = History.load(runs[0]["artefacts"]["history"])
+    assert len(history) == runs[0]["records"]
+    assert all(result.ok for result in check(history))
+    assert Path(runs[0]["artefacts"]["chart"]).read_text(encoding="utf-8").startswith("<svg")
+    assert json.loads(Path(runs[0]["artefacts"]["outcome"]).read_text(encoding="utf-8"))["passed"]
+
+
+def test_replay_command_repeats_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cuts = ["--cut", "a:MESSAGE:3:7", "--cut", "b:HELLO:1"]
+    assert msgrlab(["run", "reconnect", *cuts, "--json", "--out", str(tmp_path / "1")]) == 0
+    first = json.loads(capsys.readouterr().out)["runs"][0]
+    assert first["replay"].startswith(
+        "msgrlab run reconnect --backend sim --mode crc --seed 1 --cut a:MESSAGE:3:7"
+    )
+    again = first["replay"].split()[1:]
+    assert msgrlab([*again, "--json", "--out", str(tmp_path / "2")]) == 0
+    second = json.loads(capsys.readouterr().out)["runs"][0]
+    histories = [Path(run["artefacts"]["history"]).read_bytes() for run in (first, second)]
+    assert histories[0] == histories[1]
+
+
+def test_failure_is_exit_1_with_what_was_expected(capsys: pytest.CaptureFixture[str]) -> None:
+    assert msgrlab(["run", "reconnect", "--cut", "a:SESSION_RESET", "--json"]) == 1
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert not run["passed"]
+    assert "cut at SESSION_RESET #1 from a" in run["failure"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "nope"], "known: reconnect"),
+        (["run", "reconnect", "--mode", "rot13"], "crc, secure"),
+        (["run", "reconnect", "--backend", "moon"], "sim, local"),
+        (["run", "reconnect", "--proto", "v3"], "known: v2"),
+        (["run", "reconnect", "--cut", "rubbish"], "SENDER:TAG"),
+        (["run", "standby", "--cut", "a:ACK"], "--cut is for others"),
+        (["run"], "SCENARIO"),
+    ],
+)
+def test_wrong_input_is_one_line_and_exit_2(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert msgrlab(arguments) == 2
+    error = capsys.readouterr().err
+    assert words in error
+    assert error.count("\n") == 1
+
+
+def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["run", "standby", "--out", str(tmp_path)]
+    assert msgrlab(arguments) == 0
+    before = (tmp_path / "standby-sim-crc" / "history.ndjson").read_bytes()
+    assert msgrlab([*arguments, "--seed", "9"]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert (tmp_path / "standby-sim-crc" / "history.ndjson").read_bytes() == before

@@ -1,0 +1,106 @@
+"""Following links from outside, on the bytes that real endpoints exchange."""
+
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messenger.cephx.exchange import ConMode
+from messenger.errors import FaultReason
+from toolkit.dissect.follow import Direction, Keys, LinkFollower, SeenFrame
+from toolkit.simulation.lab import SimLab
+
+CONVERSATION = [
+    *("BANNER", "HELLO", "AUTH_REQUEST", "AUTH_REQUEST_MORE", "AUTH_SIGNATURE", "CLIENT_IDENT"),
+    *("MESSAGE", "MESSAGE", "MESSAGE"),
+]
+
+
+class Recording:
+    """What passed between two nodes of a short simulated session, and the keys to read it."""
+
+    def __init__(self, mode: str) -> None:
+        lab = SimLab(mode, 3)
+        self.chunks: list[tuple[Direction, bytes]] = []
+        lab.node("a", "osd.1", "lossless_peer")
+        lab.node("b", "osd.2", "lossless_peer")
+        lab.start("a", "b")
+        lab.network.on_bytes = lambda _wire, direction, chunk: self.chunks.append((direction, chunk))
+        lab.connect("a", "b")
+        lab.send("a", "b", count=3, size_bytes=2000)
+        lab.settle()
+        self.keys = lab.keys
+
+    def stream(self, direction: Direction) -> bytes:
+        """All bytes of one direction."""
+        return b"".join(chunk for way, chunk in self.chunks if way is direction)
+
+
+@pytest.fixture(scope="module", params=["crc", "secure"])
+def recording(request: pytest.FixtureRequest) -> Recording:
+    """One session in each mode."""
+    return Recording(request.param)
+
+
+def _follow(follower: LinkFollower, chunks: list[tuple[Direction, bytes]]) -> list[SeenFrame]:
+    return [frame for direction, chunk in chunks for frame in follower.feed(direction, chunk)]
+
+
+def _tags(frames: list[SeenFrame], direction: Direction) -> list[str]:
+    return [frame.tag for frame in frames if frame.direction is direction and frame.tag != "ACK"]
+
+
+def test_every_frame_is_seen_with_its_bytes(recording: Recording) -> None:
+    follower = LinkFollower(recording.keys)
+    frames = _follow(follower, recording.chunks)
+    assert follower.blind is None
+    assert _tags(frames, Direction.TO_SERVER) == CONVERSATION
+    for direction in Direction:
+        mine = [frame for frame in frames if frame.direction is direction]
+        assert b"".join(frame.raw for frame in mine) == recording.stream(direction)
+        assert [frame.index for frame in mine] == list(range(len(mine)))
+        assert all(frame.offset == sum(len(f.raw) for f in mine[: frame.index]) for frame in mine)
+    sizes = [frame.fields["data"] for frame in frames if frame.tag == "MESSAGE"]
+    assert sizes == [2000, 2000, 2000]
+
+
+def test_the_mode_is_known(recording: Recording) -> None:
+    follower = LinkFollower(recording.keys)
+    _follow(follower, recording.chunks)
+    secure = b"a.1 message 1" not in recording.stream(Direction.TO_SERVER)
+    assert follower.con_mode is (ConMode.SECURE if secure else ConMode.CRC)
+
+
+def _pieces(chunks: list[tuple[Direction, bytes]], rng: Random) -> Iterator[tuple[Direction, bytes]]:
+    for direction, chunk in chunks:
+        rest = chunk
+        while rest:
+            size = rng.randrange(1, 200)
+            yield direction, rest[:size]
+            rest = rest[size:]
+
+
+@given(st.integers(0, 1 << 32))
+def test_chopping_does_not_matter(recording: Recording, seed: int) -> None:
+    whole = _follow(LinkFollower(recording.keys), recording.chunks)
+    chopped = _follow(LinkFollower(recording.keys), list(_pieces(recording.chunks, Random(seed))))
+    assert sorted(map(repr, whole)) == sorted(map(repr, chopped))
+
+
+def test_secure_link_without_keys_is_followed_up_to_auth_done() -> None:
+    recording = Recording("secure")
+    follower = LinkFollower(Keys())
+    frames = _follow(follower, recording.chunks)
+    assert _tags(frames, Direction.TO_SERVER) == CONVERSATION[:4]
+    assert follower.blind is not None
+    assert "the key that would open it is not known" in str(follower.blind)
+
+
+@given(st.binary(max_size=300), st.sampled_from(Direction))
+def test_noise_blinds_and_never_raises(noise: bytes, direction: Direction) -> None:
+    follower = LinkFollower()
+    assert follower.feed(direction, b"HTTP/1.1 400 " + noise) == []
+    assert follower.blind is not None
+    assert follower.blind.reason is FaultReason.NOT_MSGR

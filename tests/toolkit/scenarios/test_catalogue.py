@@ -1,0 +1,112 @@
+"""Every scenario, on every backend and in every mode it claims to run."""
+
+import pytest
+
+import toolkit
+from messenger.errors import LocalError
+from toolkit.checks.invariants import check
+from toolkit.faults.tap import Breakpoint
+from toolkit.scenarios.catalogue import CATALOGUE
+from toolkit.scenarios.runner import ScenarioRun
+from toolkit.simulation.lab import SimLab
+
+EVERYWHERE = [
+    (scenario.id, backend, mode)
+    for scenario in CATALOGUE.values()
+    for backend in scenario.backends
+    for mode in scenario.modes
+]
+RECONNECTION = [
+    *("client:BANNER:2", "client:HELLO:2", "client:AUTH_REQUEST:2", "client:AUTH_REQUEST_MORE:2"),
+    *("client:AUTH_SIGNATURE:2", "client:SESSION_RECONNECT:1"),
+    *("server:BANNER:2", "server:HELLO:2", "server:AUTH_REPLY_MORE:2", "server:AUTH_DONE:2"),
+    *("server:AUTH_SIGNATURE:2", "server:SESSION_RECONNECT_OK:1"),
+]
+"""Every frame of the handshake that resumes a session."""
+
+
+@pytest.mark.parametrize(("scenario", "backend", "mode"), EVERYWHERE)
+def test_scenario_passes(scenario: str, backend: str, mode: str) -> None:
+    run = toolkit.run(scenario, backend, mode)
+    assert run.passed, run.complaints
+    assert [result.id for result in run.checks] == [f"INV-{number}" for number in range(1, 10)]
+    assert not any(result.note for result in run.checks), "an invariant could not be judged"
+
+
+@pytest.mark.parametrize("mode", ["crc", "secure"])
+def test_reconnect_replays_what_was_not_acknowledged(mode: str) -> None:
+    run = toolkit.run("reconnect", mode=mode)
+    sent_seqs = _message_seqs(run, "a", "tx")
+    assert len(sent_seqs) > len(set(sent_seqs)), "nothing was sent twice, so nothing was replayed"
+    assert [record["tid"] for record in run.history.node("b").of("deliver")] == list(range(1, 26))
+
+
+def _message_seqs(run: ScenarioRun, node: str, direction: str) -> list[int]:
+    frames = run.history.node(node).of("frame")
+    return [f["fields"]["seq"] for f in frames if f["tag"] == "MESSAGE" and f["direction"] == direction]
+
+
+def test_standby_dials_once_more_and_from_the_side_that_sends() -> None:
+    run = toolkit.run("standby")
+    dials = [r.node for r in run.history.of("link") if r["action"] == "dial"]
+    assert dials == ["a", "b"]
+    assert {r["state"] for r in run.history.node("a").of("state")} >= {"READY", "STANDBY"}
+
+
+def test_session_reset_drops_the_queue_and_tells_the_client_only() -> None:
+    run = toolkit.run("session-reset")
+    resets = [r for r in run.history.of("event") if r["event"] == "remote_reset"]
+    assert [(r.node, "3 messages dropped" in r["detail"]) for r in resets] == [("client", True)]
+    delivered = [r["tid"] for r in run.history.node("server").of("deliver")]
+    assert delivered == [1, 2, 3, 4, 5, 9, 10, 11, 12], "6 to 8 were queued when the server lost its state"
+
+
+@pytest.mark.parametrize("frame", RECONNECTION)
+@pytest.mark.parametrize("byte", ["0", "1", "10", "-1", ""])
+@pytest.mark.parametrize("mode", ["crc", "secure"])
+def test_session_survives_a_cut_at_every_frame_of_its_reconnection(frame: str, byte: str, mode: str) -> None:
+    lab = SimLab(mode, 1)
+    lab.node("client", "client.7", "lossless_client", listens=False)
+    lab.node("server", "mds.0", "stateful_server")
+    cuts = [Breakpoint.parse("client:MESSAGE:5:20"), Breakpoint.parse(f"{frame}:{byte}")]
+    for cut in cuts:
+        lab.cut_at("client", "server", cut)
+    lab.start("client", "server")
+    lab.connect("client", "server")
+    lab.send("client", "server", count=10)
+    lab.send("server", "client", count=10)
+    for cut in cuts:
+        lab.expect_cut(cut)
+    lab.expect_delivered("server", "client", 10)
+    lab.expect_delivered("client", "server", 10)
+    lab.settle()
+    assert not [violation.text for result in check(lab.history) for violation in result.violations]
+
+
+@pytest.mark.parametrize("mode", ["crc", "secure"])
+@pytest.mark.parametrize("cut", ["a:MESSAGE:1:0", "b:MESSAGE:4:31", "b:MESSAGE:20", "b:MESSAGE:7:-1"])
+def test_cut_at_a_chosen_frame_and_byte_on_real_sockets(mode: str, cut: str) -> None:
+    run = toolkit.run("reconnect", "local", mode, cuts=[cut])
+    assert run.passed, run.complaints
+    (record,) = run.history.of("cut")
+    sender, tag, nth, *_ = cut.split(":")
+    assert (record["at"]["sender"], record["at"]["tag"], record["at"]["nth"]) == (sender, tag, int(nth))
+
+
+def test_same_seed_same_history_byte_for_byte() -> None:
+    first, second = (toolkit.run("reconnect", mode="secure", seed=7).history.dump() for _ in range(2))
+    assert first == second
+    assert first != toolkit.run("reconnect", mode="secure", seed=8).history.dump()
+
+
+def test_what_cannot_run_says_what_can() -> None:
+    with pytest.raises(LocalError, match="no scenario 'nope'; known: reconnect"):
+        toolkit.run("nope")
+    with pytest.raises(LocalError, match="backend 'moon'; it runs on sim, local"):
+        toolkit.run("reconnect", "moon")
+    with pytest.raises(LocalError, match="mode 'rot13'; it runs in crc, secure"):
+        toolkit.run("reconnect", mode="rot13")
+    with pytest.raises(LocalError, match="--cut is for others"):
+        toolkit.run("standby", cuts=["a:ACK"])
+    with pytest.raises(LocalError, match=r"not SENDER:TAG"):
+        toolkit.run("reconnect", cuts=["MESSAGE"])

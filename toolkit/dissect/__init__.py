@@ -1,0 +1,1 @@
+"""Reading the wire: who said what, with and without keys."""

@@ -1,0 +1,178 @@
+"""Following a v2 link from outside: both byte streams in, frames out (protocol.md §4).
+
+The fault proxy and the simulated network use it to know where frames begin and end. In secure mode that takes
+keys: those of the service (authorizers) or of the principal (towards a monitor); then the connection secret is
+read out of AUTH_DONE and both directions are decrypted from there on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from messenger.cephx.authorizer import open_authorizer, open_reply
+from messenger.cephx.exchange import AuthMethod, ConMode
+from messenger.cephx.keys import CryptoKey
+from messenger.cephx.session_reply import decode_session_reply
+from messenger.cephx.structures import AuthMode
+from messenger.denc.codec import Buffer, Decoder
+from messenger.denc.entity import AuthName, EntityType
+from messenger.errors import FaultReason, PeerError
+from messenger.v2.framing import ABORTED, CrcReader, FrameReader, SecureReader
+from messenger.v2.onwire import stream_ciphers
+from messenger.v2.wire import (
+    AuthDone,
+    AuthRequest,
+    AuthRequestMore,
+    ControlFrame,
+    Tag,
+    decode_banner,
+    decode_control,
+    printable_message,
+    tag_name,
+)
+
+_MAX_FRAME_BYTES = 1 << 30
+
+
+class Direction(StrEnum):
+    """Which way bytes go: ``to_server`` is what the connector sends."""
+
+    TO_SERVER = "to_server"
+    TO_CLIENT = "to_client"
+
+    @property
+    def other(self) -> "Direction":
+        """The opposite way."""
+        return Direction.TO_CLIENT if self is Direction.TO_SERVER else Direction.TO_SERVER
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What a follower may know: nothing is needed for crc mode."""
+
+    services: Mapping[EntityType, Mapping[int, CryptoKey]] = field(default_factory=dict)
+    """Keys of services by secret_id, for links that present an authorizer."""
+    principals: Mapping[AuthName, CryptoKey] = field(default_factory=dict)
+    """Keys of entities, for their links to monitors."""
+
+
+@dataclass(slots=True)
+class SeenFrame:
+    """One whole frame (or the banner) in one direction."""
+
+    direction: Direction
+    tag: str
+    index: int
+    """Counted from 0 in its direction."""
+    offset: int
+    """Where it begins in its direction's byte stream."""
+    raw: bytes
+    """As it was on the wire."""
+    fields: dict[str, object]
+
+
+class _Stream:
+    """One direction's bytes and its frame reader."""
+
+    def __init__(self) -> None:
+        self.reader: FrameReader = CrcReader(_MAX_FRAME_BYTES)
+        self.pending = bytearray()
+        self.banner_seen = False
+        self.offset = 0
+        self.index = 0
+
+
+class LinkFollower:
+    """Both directions of one link, from its first byte on."""
+
+    def __init__(self, keys: Keys | None = None) -> None:
+        self._keys = keys or Keys()
+        self._streams = {direction: _Stream() for direction in Direction}
+        self._session_key: CryptoKey | None = None
+        self._principal_key: CryptoKey | None = None
+        self.con_mode = ConMode.CRC
+        self.blind: PeerError | None = None
+        """Why frames can no longer be told apart: bytes that are no frames, or a secure link without its key."""
+
+    def pending(self, direction: Direction) -> bytes:
+        """Bytes of a frame that is not complete yet."""
+        return bytes(self._streams[direction].pending)
+
+    def feed(self, direction: Direction, chunk: Buffer) -> list[SeenFrame]:
+        """The frames that ``chunk`` completes. Nothing comes any more once the follower is blind."""
+        stream = self._streams[direction]
+        stream.pending += chunk
+        frames: list[SeenFrame] = []
+        while self.blind is None:
+            try:
+                frame = self._next(direction, stream)
+            except PeerError as error:
+                self.blind = error
+                break
+            if frame is None:
+                break
+            frames.append(frame)
+        return frames
+
+    def _next(self, direction: Direction, stream: _Stream) -> SeenFrame | None:
+        with memoryview(stream.pending) as view:
+            found = self._cut_frame(direction, stream, view)
+            if found is None:
+                return None
+            size, tag, fields = found
+            raw = bytes(view[:size])
+        frame = SeenFrame(direction, tag, stream.index, stream.offset, raw, fields)
+        del stream.pending[:size]
+        stream.offset += size
+        stream.index += 1
+        return frame
+
+    def _cut_frame(
+        self, direction: Direction, stream: _Stream, view: memoryview
+    ) -> tuple[int, str, dict[str, object]] | None:
+        if not stream.banner_seen:
+            banner = decode_banner(view)
+            if banner is None:
+                return None
+            stream.banner_seen = True
+            return banner[0], "BANNER", {"supported": banner[1], "required": banner[2]}
+        with view[:] as whole:
+            found = stream.reader.next_frame(whole, 0, len(whole), owned=False)
+        if found is None:
+            return None
+        size, tag, *segments = found
+        if tag == ABORTED:
+            return size, "ABORTED", {}
+        if tag == Tag.MESSAGE:
+            return size, Tag.MESSAGE.name, printable_message(tuple(segments))
+        control = decode_control(tag, tuple(segments))
+        self._follow_auth(direction, control)
+        return size, tag_name(tag), control.printable()
+
+    def _follow_auth(self, direction: Direction, frame: ControlFrame) -> None:
+        """Pick up the keys as they pass."""
+        if isinstance(frame, AuthRequest | AuthRequestMore) and direction is Direction.TO_SERVER:
+            if isinstance(frame, AuthRequest) and frame.method == AuthMethod.CEPHX:
+                self._open_request(frame.auth_payload)
+        elif isinstance(frame, AuthDone) and frame.con_mode == ConMode.SECURE:
+            to_client, to_server = stream_ciphers(self._connection_secret(frame.auth_payload), connector=True)
+            self.con_mode = ConMode.SECURE
+            self._streams[Direction.TO_CLIENT].reader = SecureReader(to_client, _MAX_FRAME_BYTES)
+            self._streams[Direction.TO_SERVER].reader = SecureReader(to_server, _MAX_FRAME_BYTES)
+
+    def _open_request(self, payload: bytes) -> None:
+        self._session_key = self._principal_key = None
+        try:
+            if payload[:1] == bytes([AuthMode.MON]):
+                self._principal_key = self._keys.principals.get(AuthName.decode(Decoder(payload[1:])))
+            else:
+                self._session_key = open_authorizer(payload, self._keys.services).info.session_key
+        except PeerError:
+            return  # matters only if the link turns out to be secure
+
+    def _connection_secret(self, payload: bytes) -> bytes:
+        if self._session_key is not None:
+            return open_reply(self._session_key, payload).connection_secret
+        if self._principal_key is not None:
+            return decode_session_reply(payload, self._principal_key).connection_secret
+        raise PeerError(FaultReason.AUTH_TAG, "secure link, and the key that would open it is not known")

@@ -1,0 +1,1 @@
+"""Faults on purpose: cutting, holding and changing what passes between two parties."""

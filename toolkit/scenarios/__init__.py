@@ -1,0 +1,1 @@
+"""Scenarios: short scripts over a small vocabulary that run on any backend."""
