@@ -1,0 +1,53 @@
+"""The README tells the truth: its commands and its program run as printed."""
+
+import asyncio
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from toolkit.cli.main import run as msgrlab
+from toolkit.cluster.monitor import Mode, RealMonitor
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
+COMMANDS = [
+    line for kind, block in BLOCKS if not kind for line in block.splitlines() if line.startswith("msgrlab ")
+]
+PROGRAM = next(block for kind, block in BLOCKS if kind == "python" and "async def main" in block)
+
+
+@pytest.mark.parametrize("command", [line for line in COMMANDS if line.split()[1] in {"list", "run"}])
+def test_command_runs(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert msgrlab(shlex.split(command)[1:]) == 0
+
+
+@pytest.mark.needs("ceph-mon", "ceph-authtool", "ceph")
+def test_probe_command_runs(real_monitor: Callable[[Mode], RealMonitor]) -> None:
+    monitor = real_monitor("crc")
+    (command,) = [line for line in COMMANDS if line.startswith("msgrlab probe")]
+    words = shlex.split(command)[1:]
+    words[1], words[3] = monitor.addr_v2, str(monitor.keyring)
+    assert msgrlab(words) == 0
+
+
+@pytest.mark.needs("ceph-mon", "ceph-authtool", "ceph")
+def test_program_prints_the_monitor_map(
+    real_monitor: Callable[[Mode], RealMonitor], capsys: pytest.CaptureFixture[str]
+) -> None:
+    monitor = real_monitor("secure")
+    program = PROGRAM.replace("v2:10.1.2.3:3300", monitor.addr_v2)
+    program = program.replace("ceph.client.admin.keyring", str(monitor.keyring))
+    names: dict[str, Callable[[], object]] = {}
+    exec(compile(program, "README.md", "exec"), names)
+    asyncio.run(names["main"]())  # type: ignore[arg-type]
+    assert monitor.fsid in capsys.readouterr().out
+
+
+def test_linked_files_exist() -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (ROOT / target).exists(), target

@@ -1,0 +1,173 @@
+"""Probing: a real monitor, and everything that is none."""
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from messenger.cephx.keyring import Keyring
+from messenger.cephx.keys import CryptoKey
+from messenger.denc.entity import AuthName, EntityType
+from messenger.denc.features import MSG_ADDR2
+from messenger.errors import FaultReason, LocalError
+from toolkit.cluster.monitor import Mode, RealMonitor
+from toolkit.probe.findings import Findings, investigate, parse_target
+from toolkit.probe.monitor import MonitorSession
+
+Monitors = Callable[[Mode], RealMonitor]
+real = pytest.mark.needs("ceph-mon", "ceph-authtool", "ceph")
+
+
+def _probe(
+    addr: str, keyring: Path | None = None, name: str = "client.admin", timeout_s: float = 10.0
+) -> Findings:
+    return asyncio.run(investigate(parse_target(addr), name, keyring, timeout_s))
+
+
+@real
+@pytest.mark.parametrize("mode", ["crc", "secure"])
+def test_real_monitor_with_the_admin_keyring(real_monitor: Monitors, mode: Mode) -> None:
+    monitor = real_monitor(mode)
+    found = _probe(monitor.addr_v2, monitor.keyring)
+    assert found.fault is None
+    values = found.as_json()
+    status = json.loads(monitor.ceph("status", "--format", "json"))
+    assert values["fsid"] == monitor.fsid == status["fsid"]
+    assert values["entity_type"] == "mon"
+    assert values["protocol"] == "v2"
+    assert values["methods"] == ["cephx"]
+    assert values["modes"] == {"cephx": [mode]}
+    assert values["mode"] == mode
+    assert int(values["features"], 16) & MSG_ADDR2
+    assert values["monmap"]["mons"] == [{"name": "a", "addrs": f"[{monitor.addr_v2},{monitor.addr_v1}]"}]
+    assert values["osdmap_epoch"] == status["osdmap"]["epoch"]
+    assert values["status"]["quorum_names"] == ["a"]
+    text = dict(found.as_text())
+    assert monitor.fsid in text["fsid"]
+    assert mode in text["modes with cephx"]
+
+
+@real
+def test_both_modes_are_found_and_the_preferred_one_used(real_monitor: Monitors) -> None:
+    monitor = real_monitor("crc secure")
+    values = _probe(monitor.addr_v2, monitor.keyring).as_json()
+    assert values["modes"] == {"cephx": ["crc", "secure"]}
+    assert values["mode"] == "secure", "what this side prefers towards monitors (ms_mon_client_mode)"
+
+
+@real
+def test_without_a_keyring_the_wire_is_all_there_is(real_monitor: Monitors) -> None:
+    values = _probe(real_monitor("crc").addr_v2).as_json()
+    assert values["protocol"] == "v2"
+    assert "fsid" not in values
+
+
+@real
+def test_v1_port_is_recognised(real_monitor: Monitors) -> None:
+    monitor = real_monitor("crc")
+    found = _probe(monitor.addr_v1.replace("v1:", "v2:"))
+    assert found.fault is None
+    assert found.as_json()["v1_addr"] == monitor.addr_v1
+    assert "msgr v1 only" in found.notes[0]
+
+
+@real
+def test_wrong_secret_and_unknown_entity_are_denied(real_monitor: Monitors, tmp_path: Path) -> None:
+    monitor = real_monitor("secure")
+    key = CryptoKey.from_base64("AQAA8VNlAAAAABAAAAECAwQFBgcICQoLDA0ODw==").to_base64()
+    keyring = tmp_path / "keyring"
+    keyring.write_text(f"[client.admin]\n\tkey = {key}\n[client.nobody]\n\tkey = {key}\n")
+    for name in ("client.admin", "client.nobody"):
+        found = _probe(monitor.addr_v2, keyring, name)
+        assert found.fault is not None
+        assert found.fault.reason is FaultReason.AUTH_DENIED
+        assert "EACCES" in str(found.fault)
+        assert "\n" not in str(found.fault)
+
+
+@real
+@pytest.mark.parametrize("mode", ["crc", "secure"])
+def test_session_answers_and_survives_an_unknown_command(real_monitor: Monitors, mode: Mode) -> None:
+    monitor = real_monitor(mode)
+    name = AuthName(EntityType.CLIENT, "admin")
+
+    async def ask() -> None:
+        from messenger.cephx.client import CephxClient
+
+        client = CephxClient(name, Keyring.load(monitor.keyring).key(name))
+        async with MonitorSession(parse_target(monitor.addr_v2), client) as session:
+            monmap = await session.monmap()
+            with pytest.raises(LocalError, match="make me a sandwich"):
+                await session.command(monmap, "make me a sandwich")
+            assert (await session.command(monmap, "mon metadata"))[0]["name"] == "a"
+            osdmap = await session.osdmap()
+            assert str(osdmap.fsid) == monitor.fsid
+            assert await session.newest_version("osdmap") == osdmap.newest
+            await session.command(monmap, "config set", who="client", name="rbd_cache", value="false")
+            assert (await session.settings())["rbd_cache"] == "false"
+
+    asyncio.run(ask())
+
+
+@contextmanager
+def _answering(answer: bytes) -> Iterator[str]:
+    """A server that says ``answer`` to whoever comes, and then nothing; its address."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        kept: list[socket.socket] = []
+
+        def serve() -> None:
+            while True:
+                try:
+                    sock, _ = listening.accept()
+                except OSError:
+                    return
+                kept.append(sock)
+                sock.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join()
+        for sock in kept:
+            sock.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "words"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", FaultReason.NOT_MSGR, "HTTP server"),
+        (b"SSH-2.0-OpenSSH_9.2\r\n", FaultReason.NOT_MSGR, "ssh"),
+        (b"\0" * 100, FaultReason.NOT_MSGR, "starts with"),
+        (b"ceph v2\n\x08\0" + b"\0" * 8, FaultReason.BANNER, "8 bytes"),
+        (b"ceph v2\n\x10\0" + b"\1" + b"\0" * 15 + b"\xff" * 32, FaultReason.PREAMBLE_CRC, "crc"),
+        (b"", FaultReason.READY_TIMEOUT, "no answer within"),
+    ],
+)
+def test_what_is_no_monitor_gets_its_fault_in_one_line(answer: bytes, reason: FaultReason, words: str) -> None:
+    with _answering(answer) as addr:
+        found = _probe(addr, timeout_s=0.5)
+    assert found.fault is not None
+    assert found.fault.reason is reason
+    assert words in str(found.fault)
+    assert "\n" not in str(found.fault)
+
+
+def test_nobody_listens() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as gone:
+        port = gone.getsockname()[1]
+    found = _probe(f"127.0.0.1:{port}")
+    assert found.fault is not None
+    assert found.fault.reason is FaultReason.REFUSED
+
+
+def test_default_port_is_the_monitors() -> None:
+    assert str(parse_target("10.1.2.3")) == "v2:10.1.2.3:3300/0"
+    assert str(parse_target("[fd00::1]:6800")) == "v2:[fd00::1]:6800/0"
+    with pytest.raises(LocalError):
+        parse_target("monitor.example")

@@ -1,0 +1,46 @@
+"""``msgrlab probe``: what an address speaks, and with a keyring the cluster behind it."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from toolkit.probe.findings import Findings
+
+REFUSED = 1
+
+
+def probe(
+    addr: Annotated[str, typer.Argument(metavar="ADDR", help="[v2:]IP[:PORT]; port 3300 unless given.")],
+    keyring: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Keyring to log in to a monitor with.")
+    ] = None,
+    name: Annotated[str, typer.Option(metavar="TYPE.ID", help="Whose key to use.")] = "client.admin",
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long any answer may take.")] = 10.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
+) -> int:
+    """Say what ADDR speaks: protocol, features, authentication methods, connection modes."""
+    import asyncio
+
+    from toolkit.probe.findings import investigate, parse_target
+
+    findings = asyncio.run(investigate(parse_target(addr), name, keyring, timeout))
+    if as_json:
+        print(json.dumps(findings.as_json(), indent=2))
+    else:
+        _print(findings)
+    return REFUSED if findings.fault else 0
+
+
+def _print(findings: "Findings") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, value in findings.as_text():
+        table.add_row(label, value)
+    Console().print(table, markup=False)

@@ -1,0 +1,201 @@
+"""All that a probe finds out about an address, ready to be shown."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from messenger.cephx.client import CephxClient
+from messenger.cephx.exchange import AuthMethod
+from messenger.cephx.keyring import Keyring
+from messenger.cephx.keys import CryptoKey
+from messenger.denc.address import AddressType, EntityAddr
+from messenger.denc.entity import AuthName, EntityType
+from messenger.denc.features import Msgr2Feature, feature_names
+from messenger.errors import Fault, FaultError, FaultReason
+from messenger.messages.monmap import MonMap
+from toolkit.probe.monitor import MonitorSession
+from toolkit.probe.wire import WireFindings, ask
+
+_DEFAULT_PORT = 3300
+
+
+@dataclass(slots=True)
+class ClusterFindings:
+    """What a monitor told after logging in."""
+
+    name: AuthName
+    global_id: int
+    mode: str
+    """Connection mode of the session."""
+    features: int
+    """Negotiated feature mask."""
+    monmap: MonMap
+    osdmap_epoch: int
+    settings: dict[str, str]
+    status: dict[str, Any]
+    """The answer to ``ceph status``."""
+
+
+@dataclass(slots=True)
+class Findings:
+    """What was found out, and what stopped the search."""
+
+    addr: EntityAddr
+    wire: WireFindings | None = None
+    cluster: ClusterFindings | None = None
+    fault: Fault | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """The findings as a JSON object."""
+        values: dict[str, Any] = {"addr": str(self.addr)}
+        if self.wire is not None:
+            values |= _wire_json(self.wire)
+        if self.cluster is not None:
+            values |= _cluster_json(self.cluster)
+        values["notes"] = self.notes
+        values["error"] = {"reason": self.fault.reason.name, "text": str(self.fault)} if self.fault else None
+        return values
+
+    def as_text(self) -> list[tuple[str, str]]:
+        """Label and text of each line to print."""
+        lines = [("address", str(self.addr))]
+        if self.wire is not None:
+            lines += _wire_text(self.wire)
+        if self.cluster is not None:
+            lines += _cluster_text(self.cluster)
+        lines += [("note", note) for note in self.notes]
+        if self.fault is not None:
+            lines.append(("error", str(self.fault)))
+        return lines
+
+
+def parse_target(text: str) -> EntityAddr:
+    """The address to probe; a monitor's v2 port unless it says otherwise.
+
+    Raises:
+        LocalError: it is not an address.
+    """
+    addr = EntityAddr.parse(text, AddressType.MSGR2)
+    return addr if addr.port else EntityAddr.from_host(addr.host, _DEFAULT_PORT, addr.type)
+
+
+async def investigate(addr: EntityAddr, name_text: str, keyring: Path | None, timeout_s: float) -> Findings:
+    """Find out what there is to know; what stops the search is in ``fault``.
+
+    Raises:
+        LocalError: the name or the keyring cannot be used.
+    """
+    name = AuthName.parse(name_text)
+    key = Keyring.load(keyring).key(name) if keyring is not None else None
+    findings = Findings(addr)
+    try:
+        findings.wire = await ask(addr, name, timeout_s)
+        if findings.wire.protocol == "v1":
+            findings.notes.append("this port speaks msgr v1 only; monitors usually speak v2 on port 3300")
+        elif key is not None:
+            findings.cluster = await _log_in(findings, name, key, timeout_s)
+    except FaultError as error:
+        findings.fault = error.fault
+    except TimeoutError:
+        findings.fault = Fault(FaultReason.READY_TIMEOUT, f"no answer within {timeout_s:g} s")
+    return findings
+
+
+async def _log_in(findings: Findings, name: AuthName, key: CryptoKey, timeout_s: float) -> ClusterFindings | None:
+    assert findings.wire is not None
+    if findings.wire.entity_type is not EntityType.MON:
+        findings.notes.append("only monitors are logged in to: others need a ticket from one first")
+        return None
+    if AuthMethod.CEPHX not in findings.wire.methods:
+        findings.notes.append("the monitor does not use cephx, so the keyring is of no use")
+        return None
+    client = CephxClient(name, key)
+    async with MonitorSession(findings.addr, client, timeout_s=timeout_s) as session:
+        monmap = await session.monmap()
+        mode = session.connection.connection_mode
+        return ClusterFindings(
+            name=name,
+            global_id=client.global_id,
+            mode=mode.name.lower() if mode else "",
+            features=session.connection.session.features,
+            monmap=monmap,
+            osdmap_epoch=await session.newest_version("osdmap"),
+            settings=await session.settings(),
+            status=await session.command(monmap, "status"),
+        )
+
+
+def _wire_json(wire: WireFindings) -> dict[str, Any]:
+    return {
+        "protocol": wire.protocol,
+        "entity_type": wire.entity_type.label if wire.entity_type else None,
+        "msgr2_features": _msgr2_names(wire.msgr2_supported),
+        "msgr2_required": _msgr2_names(wire.msgr2_required),
+        "seen_as": str(wire.seen_as) if wire.seen_as else None,
+        "v1_addr": str(wire.v1_addr) if wire.v1_addr else None,
+        "methods": [method.name.lower() for method in wire.methods],
+        "modes": {
+            method.name.lower(): [mode.name.lower() for mode in modes] for method, modes in wire.modes.items()
+        },
+    }
+
+
+def _wire_text(wire: WireFindings) -> list[tuple[str, str]]:
+    if wire.protocol == "v1":
+        return [("protocol", "msgr v1"), ("announces", str(wire.v1_addr))]
+    lines = [
+        ("protocol", "msgr v2" + (".1" if wire.msgr2_supported & Msgr2Feature.REVISION_1 else ".0")),
+        ("peer", wire.entity_type.label if wire.entity_type else "unknown"),
+        ("msgr2 features", ", ".join(_msgr2_names(wire.msgr2_supported)) or "none"),
+        ("sees us as", str(wire.seen_as)),
+        ("auth methods", ", ".join(method.name.lower() for method in wire.methods) or "none named"),
+    ]
+    for method, modes in wire.modes.items():
+        names = ", ".join(mode.name.lower() for mode in modes) or "no mode for this entity"
+        lines.append((f"modes with {method.name.lower()}", names))
+    return lines
+
+
+def _msgr2_names(mask: int) -> list[str]:
+    return [feature.name.lower() for feature in Msgr2Feature if mask & feature and feature.name]
+
+
+def _cluster_json(cluster: ClusterFindings) -> dict[str, Any]:
+    monmap = cluster.monmap
+    return {
+        "logged_in_as": str(cluster.name),
+        "global_id": cluster.global_id,
+        "mode": cluster.mode,
+        "features": f"0x{cluster.features:016x}",
+        "feature_names": feature_names(cluster.features),
+        "fsid": str(monmap.fsid),
+        "monmap": {
+            "epoch": monmap.epoch,
+            "min_mon_release": monmap.min_mon_release,
+            "mons": [{"name": mon.name, "addrs": str(mon.public_addrs)} for mon in monmap.ranked],
+        },
+        "osdmap_epoch": cluster.osdmap_epoch,
+        "settings": cluster.settings,
+        "status": cluster.status,
+    }
+
+
+def _cluster_text(cluster: ClusterFindings) -> list[tuple[str, str]]:
+    monmap, status = cluster.monmap, cluster.status
+    mons = "\n".join(f"{mon.name}: {mon.public_addrs}" for mon in monmap.ranked)
+    health = status.get("health", {})
+    checks = ", ".join(health.get("checks", {}))
+    osds = status.get("osdmap", {})
+    up = f"{osds.get('num_osds', 0)} osds, {osds.get('num_up_osds', 0)} up, {osds.get('num_in_osds', 0)} in"
+    return [
+        ("logged in as", f"{cluster.name}, global_id {cluster.global_id}, mode {cluster.mode}"),
+        ("features", f"0x{cluster.features:016x}: {', '.join(feature_names(cluster.features))}"),
+        ("fsid", str(monmap.fsid)),
+        ("monmap", f"epoch {monmap.epoch}, min_mon_release {monmap.min_mon_release}\n{mons}"),
+        ("osdmap", f"epoch {cluster.osdmap_epoch}"),
+        ("settings", ", ".join(f"{k} = {v}" for k, v in cluster.settings.items()) or "none for this client"),
+        ("health", health.get("status", "unknown") + (f" ({checks})" if checks else "")),
+        ("quorum", ", ".join(status.get("quorum_names", []))),
+        ("osds", up),
+    ]

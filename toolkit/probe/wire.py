@@ -1,0 +1,169 @@
+"""Asking an address, frame by frame, what it would accept; no credentials are needed (protocol.md §4.2, §4.7).
+
+Every question gets a connection of its own, broken off before a session begins.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from messenger.cephx.exchange import AuthMethod, ConMode
+from messenger.cephx.structures import AuthMode
+from messenger.denc.address import EntityAddr
+from messenger.denc.codec import Decoder, Encoder
+from messenger.denc.entity import AuthName, EntityType
+from messenger.denc.features import MSGR2_SUPPORTED
+from messenger.errors import Fault, FaultError, FaultReason, PeerError
+from messenger.v2.framing import CrcReader, CrcWriter
+from messenger.v2.wire import (
+    V1_BANNER,
+    AuthBadMethod,
+    AuthDone,
+    AuthReplyMore,
+    AuthRequest,
+    ControlFrame,
+    Hello,
+    decode_banner,
+    decode_control,
+    encode_banner,
+)
+
+_V1_ADDR_SIZE = 136
+_MAX_ANSWER_BYTES = 64 * 1024
+_READ_BYTES = 4096
+
+
+@dataclass(slots=True)
+class WireFindings:
+    """What an address said."""
+
+    protocol: str
+    """``v2`` or ``v1``."""
+    entity_type: EntityType | None = None
+    msgr2_supported: int = 0
+    msgr2_required: int = 0
+    seen_as: EntityAddr | None = None
+    """This side's address as the peer sees it."""
+    v1_addr: EntityAddr | None = None
+    """The address a v1 peer announces as its own."""
+    methods: list[AuthMethod] = field(default_factory=list)
+    """Authentication methods it allows to clients."""
+    modes: dict[AuthMethod, list[ConMode]] = field(default_factory=dict)
+    """Connection modes it accepts with each of them."""
+
+
+class _Conversation:
+    """One connection, spoken to in whole frames."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._pending = bytearray()
+        self._frames = CrcReader(_MAX_ANSWER_BYTES)
+
+    async def _more(self) -> None:
+        chunk = await self._reader.read(_READ_BYTES)
+        if not chunk:
+            raise PeerError(FaultReason.EOF)
+        self._pending += chunk
+
+    def send(self, frame: ControlFrame) -> None:
+        """Write a control frame."""
+        self._writer.write(CrcWriter().control(frame.TAG, frame.encode()))
+
+    async def banner(self) -> tuple[int, int]:
+        """Exchange banners; returns what the peer supports and requires."""
+        self._writer.write(encode_banner(MSGR2_SUPPORTED, 0))
+        while (found := decode_banner(memoryview(bytes(self._pending)))) is None:
+            await self._more()
+        size, supported, required = found
+        del self._pending[:size]
+        return supported, required
+
+    async def v1_addrs(self) -> EntityAddr:
+        """The address in a v1 peer's opening."""
+        needed = len(V1_BANNER) + 2 * _V1_ADDR_SIZE
+        while len(self._pending) < needed:
+            await self._more()
+        return EntityAddr.decode(Decoder(bytes(self._pending[len(V1_BANNER) :])))
+
+    async def receive(self) -> ControlFrame:
+        """The peer's next control frame."""
+        while True:
+            whole = memoryview(bytes(self._pending))
+            found = self._frames.next_frame(whole, 0, len(whole), owned=False)
+            if found is not None:
+                stop, tag, *segments = found
+                del self._pending[:stop]
+                return decode_control(tag, tuple(segments))
+            await self._more()
+
+
+@asynccontextmanager
+async def _conversation(host: str, port: int) -> AsyncIterator[_Conversation]:
+    try:
+        reader, writer = await asyncio.open_connection(host, port)
+    except OSError as error:
+        refused = isinstance(error, ConnectionRefusedError)
+        reason = FaultReason.REFUSED if refused else FaultReason.SOCKET
+        raise FaultError(Fault(reason, f"{host}:{port}" if refused else f"{host}:{port}: {error}")) from None
+    try:
+        yield _Conversation(reader, writer)
+    except (ConnectionError, PeerError) as error:
+        if isinstance(error, PeerError):
+            raise FaultError(Fault(error.reason, error.detail)) from None
+        raise FaultError(Fault(FaultReason.SOCKET, str(error))) from None
+    finally:
+        writer.transport.abort()
+
+
+async def ask(addr: EntityAddr, name: AuthName, timeout_s: float) -> WireFindings:
+    """Find out what ``addr`` speaks, as the client ``name`` would see it.
+
+    Raises:
+        FaultError: nobody listens there, or it does not speak the messenger protocol.
+        TimeoutError: it says too little for too long.
+    """
+    async with asyncio.timeout(timeout_s), _conversation(addr.host, addr.port) as talk:
+        try:
+            supported, required = await talk.banner()
+        except PeerError as error:
+            if error.reason is not FaultReason.V1_PEER:
+                raise
+            return WireFindings("v1", v1_addr=await talk.v1_addrs())
+        found = WireFindings("v2", msgr2_supported=supported, msgr2_required=required)
+        hello = await _greet(talk, addr)
+        found.entity_type, found.seen_as = hello.entity_type, hello.peer_addr
+        # No peer has a method 0, so the refusal lists those it does have.
+        talk.send(AuthRequest(AuthMethod.UNKNOWN, [ConMode.SECURE, ConMode.CRC], b""))
+        answer = await talk.receive()
+        methods = answer.allowed_methods if isinstance(answer, AuthBadMethod) else []
+        found.methods = [AuthMethod(method) for method in methods if method in list(AuthMethod)]
+    for method in found.methods:
+        found.modes[method] = [
+            mode for mode in (ConMode.CRC, ConMode.SECURE) if await _accepts(addr, name, method, mode, timeout_s)
+        ]
+    return found
+
+
+async def _greet(talk: _Conversation, addr: EntityAddr) -> Hello:
+    talk.send(Hello(EntityType.CLIENT, addr))
+    hello = await talk.receive()
+    if not isinstance(hello, Hello):
+        raise PeerError(FaultReason.UNEXPECTED_FRAME, f"{hello.TAG.name} instead of HELLO")
+    return hello
+
+
+async def _accepts(addr: EntityAddr, name: AuthName, method: AuthMethod, mode: ConMode, timeout_s: float) -> bool:
+    """Whether the peer goes on after being offered just this method and mode."""
+    payload = Encoder()
+    payload.u8(AuthMode.MON)
+    name.encode(payload)
+    payload.u64(0)
+    async with asyncio.timeout(timeout_s), _conversation(addr.host, addr.port) as talk:
+        await talk.banner()
+        await _greet(talk, addr)
+        talk.send(AuthRequest(method, [mode], payload.getvalue()))
+        answer = await talk.receive()
+        return isinstance(answer, AuthReplyMore | AuthDone)
