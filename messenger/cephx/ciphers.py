@@ -3,6 +3,7 @@
 A key type is one class here and one line in the table at the end; nothing else depends on the type.
 """
 
+import hmac
 from collections.abc import Mapping
 from enum import IntEnum
 from struct import Struct
@@ -85,6 +86,7 @@ class KeyCipher(Protocol):
 _BLOCK_SIZE = 16
 _AES_IV = b"cephsageyudagreg"
 _U32 = Struct("<I")
+_BE32 = Struct(">I")
 _TWO_U64 = Struct("<QQ")
 _FOUR_U64 = Struct("<QQQQ")
 
@@ -124,5 +126,84 @@ class AesCipher:
         return encryptor.update(plaintext + bytes([padding]) * padding) + encryptor.finalize()
 
 
-CIPHERS: Mapping[int, KeyCipher] = MappingProxyType({KeyType.AES: AesCipher()})
+_CONFOUNDER_SIZE = 16
+_MAC_SIZE = 24
+_ZERO_IV = bytes(_BLOCK_SIZE)
+_INTEGRITY_SIZE = 24
+_ENCRYPTION_SIZE = 32
+
+
+class Aes256Krb5Cipher:
+    """RFC 8009's aes256-cts-hmac-sha384-192: a key per usage, a random confounder, and a MAC (§5.2)."""
+
+    secret_size = 32
+
+    def encrypt(self, secret: bytes, usage: int, plaintext: bytes, rng: RandomSource) -> bytes:
+        """Ciphertext: 16 bytes of encrypted confounder, the encrypted plaintext, 24 bytes of MAC."""
+        sealed = _encrypt_cts(
+            _derive(secret, usage, 0xAA, _ENCRYPTION_SIZE), rng.randbytes(_CONFOUNDER_SIZE) + plaintext
+        )
+        return sealed + self._mac(secret, usage, sealed)
+
+    def decrypt(self, secret: bytes, usage: int, ciphertext: bytes) -> bytes:
+        """Plaintext, after its MAC was found right; raises SealError otherwise."""
+        if len(ciphertext) < _CONFOUNDER_SIZE + _MAC_SIZE:
+            raise SealError(f"aes256k ciphertext of {len(ciphertext)} bytes, at least 40 are needed")
+        sealed, mac = ciphertext[:-_MAC_SIZE], ciphertext[-_MAC_SIZE:]
+        if not hmac.compare_digest(mac, self._mac(secret, usage, sealed)):
+            raise SealError("wrong MAC: encrypted with another key or for another use, or tampered with")
+        return _decrypt_cts(_derive(secret, usage, 0xAA, _ENCRYPTION_SIZE), sealed)[_CONFOUNDER_SIZE:]
+
+    def challenge_response(self, secret: bytes, server_challenge: int, client_challenge: int) -> int:
+        """XOR over the words of an HMAC of the two challenges (§5.4)."""
+        digest = hmac.digest(secret, _TWO_U64.pack(server_challenge, client_challenge), "sha256")
+        a, b, c, d = _FOUR_U64.unpack(digest)
+        return int(a ^ b ^ c ^ d)
+
+    @staticmethod
+    def _mac(secret: bytes, usage: int, sealed: bytes) -> bytes:
+        return hmac.digest(_derive(secret, usage, 0x55, _INTEGRITY_SIZE), _ZERO_IV + sealed, "sha384")[:_MAC_SIZE]
+
+
+def _derive(secret: bytes, usage: int, purpose: int, size: int) -> bytes:
+    """RFC 8009's KDF-HMAC-SHA2: a key of ``size`` bytes for one purpose of one usage."""
+    label = _BE32.pack(1) + _BE32.pack(usage) + bytes([purpose, 0]) + _BE32.pack(size * 8)
+    return hmac.digest(secret, label, "sha384")[:size]
+
+
+def _encrypt_cts(key: bytes, plaintext: bytes) -> bytes:
+    """CBC with ciphertext stealing, the last two blocks always swapped (CS3); at least one block."""
+    encryptor = Cipher(algorithms.AES(key), modes.CBC(_ZERO_IV)).encryptor()
+    blocks = encryptor.update(plaintext + bytes(-len(plaintext) % _BLOCK_SIZE)) + encryptor.finalize()
+    if len(blocks) == _BLOCK_SIZE:
+        return blocks
+    head, before_last, last = (
+        blocks[: -2 * _BLOCK_SIZE],
+        blocks[-2 * _BLOCK_SIZE : -_BLOCK_SIZE],
+        blocks[-_BLOCK_SIZE:],
+    )
+    return (head + last + before_last)[: len(plaintext)]
+
+
+def _decrypt_cts(key: bytes, sealed: bytes) -> bytes:
+    """What :func:`_encrypt_cts` was given."""
+    decrypt_block = Cipher(algorithms.AES(key), modes.ECB()).decryptor()  # noqa: S305 - one block, chained below
+    if len(sealed) == _BLOCK_SIZE:
+        return decrypt_block.update(sealed)
+    tail_size = len(sealed) % _BLOCK_SIZE or _BLOCK_SIZE
+    head, last, stolen = (
+        sealed[: -_BLOCK_SIZE - tail_size],
+        sealed[-_BLOCK_SIZE - tail_size : -tail_size],
+        sealed[-tail_size:],
+    )
+    mixed = decrypt_block.update(last)
+    before_last = stolen + mixed[tail_size:]
+    decryptor = Cipher(algorithms.AES(key), modes.CBC(_ZERO_IV)).decryptor()
+    plain = decryptor.update(head + before_last) + decryptor.finalize()
+    return plain + bytes(a ^ b for a, b in zip(mixed, stolen, strict=False))
+
+
+CIPHERS: Mapping[int, KeyCipher] = MappingProxyType(
+    {KeyType.AES: AesCipher(), KeyType.AES256KRB5: Aes256Krb5Cipher()}
+)
 """The supported key types."""

@@ -6,7 +6,7 @@ Pure functions over bytes and keys, for clients, services, monitors and whoever 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from messenger.cephx.ciphers import KeyUsage
+from messenger.cephx.ciphers import KeyType, KeyUsage
 from messenger.cephx.keys import CryptoKey
 from messenger.cephx.structures import (
     NAMED_KEY_SECRET_ID,
@@ -86,7 +86,7 @@ def mint_ticket(
     wall_time_s: float,
     rng: RandomSource,
 ) -> TicketGrant:
-    """A new ticket with a new session key, as monitors make them (§5.5, §5.7).
+    """A new ticket with a new session key of the service key's type, as monitors make them (§5.5, §5.7).
 
     Args:
         service_key: seals the part for the service.
@@ -98,7 +98,7 @@ def mint_ticket(
         wall_time_s: unix time of now.
         rng: gives the session key.
     """
-    session_key = CryptoKey.generate(rng, wall_time_s)
+    session_key = CryptoKey.generate(rng, wall_time_s, KeyType(service_key.key.type))
     ticket = AuthTicket(
         name,
         global_id,
