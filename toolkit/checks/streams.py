@@ -251,6 +251,6 @@ def _reaches(sender: SessionLog, receiver: SessionLog) -> bool:
     """Whether what one session sends can come to the other; links say so exactly, else the peers' names do."""
     if sender.partners and receiver.partners:
         return sender.key in receiver.partners
-    known = {(sender.peer_node, receiver.node), (receiver.peer_node, sender.node)}
-    named = [peer == node for peer, node in known if peer is not None]
+    claims = ((sender.peer_node, receiver.node), (receiver.peer_node, sender.node))
+    named = [peer == node for peer, node in claims if peer is not None]
     return bool(named) and all(named)

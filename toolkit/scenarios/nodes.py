@@ -16,13 +16,12 @@ from messenger.denc.entity import AuthName, EntityName, EntityType
 from messenger.dispatch import Dispatcher
 from messenger.driver import Connection, Driver
 from messenger.errors import Fault, LocalError
-from messenger.messages.message import Message
+from messenger.messages.message import PRIORITY_DEFAULT, Message
 from messenger.messages.types import MessageType
 from messenger.outputs import TraceRecord
 from messenger.session.policy import POLICIES, PolicySet
 
 SERVICE_SECRET_ID = 1
-PING_PRIORITY = 127
 
 
 @dataclass(slots=True, kw_only=True)
@@ -172,8 +171,8 @@ class NodeApp(Dispatcher):
         for _ in range(count):
             tid = self._sent[peer] = self._sent.get(peer, 0) + 1
             payload = _payload(self.spec.name, self.spec.incarnation, tid, size_bytes)
-            self._record_message("send", connection, {"tid": tid}, payload)
-            connection.send(Message(MessageType.PING, data=payload, tid=tid, priority=PING_PRIORITY))
+            self._record_message("send", connection, {"tid": tid, "priority": PRIORITY_DEFAULT}, payload)
+            connection.send(Message(MessageType.PING, data=payload, tid=tid))
 
     def keepalive(self, peer: str) -> None:
         """Ask a peer for a sign of life."""

@@ -149,3 +149,13 @@ def test_frames_count_as_received_before_they_are_delivered(story):
     story.frame("b", "b/1", "rx", "MESSAGE", 0, seq=1)
     story.state("a", out_seq=1, acked_seq=1)
     assert story.judge("INV-8").ok
+
+
+def test_the_seq_of_an_ack_is_no_message(story):
+    story.pair()
+    story.link("a", "a/1", "dial", B_ADDR)
+    story.link("b", "b/1", "accept", A_ADDR)
+    story.frame("a", "a/1", "tx", "ACK", 0, seq=9)
+    story.frame("b", "b/1", "rx", "ACK", 0, seq=9)
+    story.state("a", out_seq=3, acked_seq=3)
+    assert story.texts("INV-8") == ["a session 1: acked_seq 3 is beyond in_seq 0 of b session 1"]

@@ -79,3 +79,17 @@ def test_a_restarted_process_counts_from_the_start(story):
     story.process("a", "start", 2)
     story.open("a", "lossless_client")
     assert story.judge("INV-7").ok
+
+
+def test_a_session_may_take_over_a_global_seq(story):
+    story.pair()
+    story.state("a", global_seq=5)
+    story.open("a", "lossless_client", session=2, global_seq=5)
+    assert story.judge("INV-7").ok
+
+
+def test_a_policy_of_ones_own(story):
+    story.open("a", "no_preset", cookies={"client_cookie": 0, "server_cookie": 0})
+    story.state("a", connect_seq=2)
+    story.state("a", connect_seq=1)
+    assert story.texts("INV-7") == ["a session 1: connect_seq falls from 2 to 1 in one session"]

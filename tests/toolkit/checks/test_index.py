@@ -81,7 +81,16 @@ def test_addresses_announced_by_the_runner(story):
     story.process("b", "start", addrs=f"{B_ADDR},v1:10.0.0.2:6801/1")
     story.state("a", 1, "CONNECTING", peer=B_ADDR)
     index = Index(story.history)
-    assert [log.peer_node for log in index.sessions.values()] == ["b"]
+    (log,) = index.sessions.values()
+    assert log.peer_node == "b"
+    assert index.name(log) == "a session 1"
+
+
+def test_one_life_needs_no_number(story):
+    story.process("a", "start")
+    story.open("a", "lossless_peer")
+    index = Index(story.history)
+    assert [index.name(log) for log in index.sessions.values()] == ["a session 1"]
 
 
 def test_restarts_keep_the_name_and_start_the_numbers_again(story):

@@ -156,16 +156,16 @@ def test_hostile_text_stays_text(report):
 
 def test_many_scenarios_show_only_failed_charts(report, reconnect):
     others = [
-        ScenarioReport("t", f"id{n}", "", "sim", "crc", n, Verdict.PASSED, 0, [], reconnect, "") for n in range(3)
+        ScenarioReport("t", f"id{n}", "", "sim", "crc", n, Verdict.PASSED, 0, [], reconnect, "") for n in range(8)
     ]
-    page = Page(render_report([*others, failed(report)]))
-    assert ["open" in details for details in page.all("details") if details["class"] == "chart"] == [
-        False,
-        False,
-        False,
-        True,
-    ]
-    assert "3 passed" in page.text
+    for reports, opened in (
+        ([*others, failed(report)], [False] * 8 + [True]),
+        (others, [True] * 8),
+    ):
+        charts = [
+            details for details in Page(render_report(reports)).all("details") if details["class"] == "chart"
+        ]
+        assert ["open" in chart for chart in charts] == opened
 
 
 def test_large_histories_leave_out_their_middle(report):
@@ -197,3 +197,12 @@ def test_a_peers_bytes_can_be_written(report):
 
 def test_no_scenario_at_all():
     assert "0 µs in all" in Page(render_report([])).text
+
+
+def test_details_are_a_click_away(report):
+    """Every kind has a button; frames and the like begin hidden, which without a script they are not."""
+    page = Page(render_report([report]))
+    pressed = {b["data-kind"]: b["aria-pressed"] for b in page.all("button") if "data-kind" in b}
+    assert set(pressed) == {record.kind for record in report.history}
+    assert {kind for kind, shown in pressed.items() if shown == "false"} == {"frame", "send", "deliver", "link"}
+    assert not any("hidden" in row for row in page.all("tr"))

@@ -162,3 +162,77 @@ def test_process_gaps_are_dotted(run):
 
 def test_notebooks(reconnect):
     assert SequenceChart(reconnect)._repr_html_().startswith('<div style="overflow-x:auto"><svg ')
+
+
+def groups(root):
+    """Class and first line of the tooltip of every group that has both."""
+    for node in root.iter(f"{SVG}g"):
+        title = node.find(f"{SVG}title")
+        if title is not None and node.get("class"):
+            yield node.get("class"), title.text.splitlines()[0]
+
+
+def test_frames_and_chips_look_like_what_they_are(reconnect):
+    looks = {tip: class_ for class_, tip in groups(parse(reconnect))}
+    assert looks["HELLO a → b"] == "handshake arrived"
+    assert looks["SESSION_RECONNECT a → b"] == "session arrived"
+    assert looks["ACK b → a"] == "quiet arrived"
+    assert looks["10 frames MESSAGE a → b, arrived"] == "data arrived"
+    assert looks["6 frames MESSAGE a → b, lost"] == "data lost"
+    chips = {class_ for class_, _ in groups(parse(reconnect)) if class_.startswith("chip")}
+    assert chips == {f"chip {look}" for look in ("started", "connecting", "ready-state", "standby", "fault")} | {
+        "chip connect",
+        "chip accept",
+    }
+
+
+def test_every_look_is_in_the_style_sheet(reconnect):
+    css = SequenceChart(reconnect).svg().partition("<style>")[2].partition("</style>")[0]
+    for class_, _ in groups(parse(reconnect)):
+        assert f".{class_.split()[-1]} " in css or class_.endswith(" arrived"), class_
+
+
+def test_arrows_point_at_the_receiver(reconnect):
+    chart = SequenceChart(reconnect)
+    for node in ET.fromstring(chart.svg()).iter(f"{SVG}g"):
+        tip = node.find(f"{SVG}path[@class='tip']")
+        if tip is None:
+            continue
+        _, _, target = node.find(f"{SVG}title").text.splitlines()[0].partition(" → ")
+        x = chart.layout.x(target[0])
+        assert tip.get("d").startswith(f"M{x:g} ")
+        assert ("l-7 " in tip.get("d")) == (x == max(chart.layout.x("a"), chart.layout.x("b")))
+
+
+def test_folded_frames_are_drawn_thick(reconnect):
+    shafts = [node.get("class") for node in parse(reconnect).iter(f"{SVG}line")]
+    assert shafts.count("shaft many") == 3
+
+
+def test_chips_of_one_moment_share_a_row(run):
+    for node in ("a", "b", "c"):
+        run.tell(node, "process", action="start", incarnation=1)
+    run.tell("a", "process", action="kill", incarnation=1)
+    run.now_s = 1
+    run.tell("b", "process", action="kill", incarnation=1)
+    tops = SequenceChart(run.history, silence_s=9).layout.tops
+    assert tops[0] == tops[1] == tops[2] < tops[3] < tops[4]
+
+
+def test_labels_stand_between_lifelines(run):
+    for node in ("a", "b", "c", "d"):
+        run.tell(node, "process", action="start", incarnation=1)
+    layout = SequenceChart(run.history).layout
+    places = {end: layout.label_place("a", end)[0] for end in "bcd"}
+    assert places == {
+        "b": (layout.x("a") + layout.x("b")) / 2,
+        "c": (layout.x("a") + layout.x("b")) / 2,
+        "d": (layout.x("b") + layout.x("c")) / 2,
+    }
+    assert layout.label_place("d", "b")[0] == (layout.x("d") + layout.x("c")) / 2
+
+
+def test_a_single_lifeline(run):
+    run.tell("a", "fault", session=1, link="a/1", reason="EOF", detail="over")
+    (note,) = [n for n in parse(run.history).iter(f"{SVG}text") if n.get("class") == "label note"]
+    assert note.get("text-anchor") == "start"

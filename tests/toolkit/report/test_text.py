@@ -19,6 +19,10 @@ def test_with_enough_room_nothing_is_lost(text):
     assert fit(text, 11, width(text, 11)) == text
 
 
+def test_wide_characters_take_more_room():
+    assert width("漢字", 10) > width("WW", 10) - 1 > width("AA", 10) > width("aa", 10) > width("ii", 10)
+
+
 def test_parts_go_whole():
     text = "global_seq 1 · client_cookie 12345678"
     assert fit_parts(text, 11, 1000) == text

@@ -128,3 +128,15 @@ def test_links_open_at_the_same_time_are_told_apart(run):
 
 def test_links_one_after_the_other_are_not_numbered(reconnect):
     assert all("link" not in arrow.detail for arrow in arrows(Timeline(reconnect), "HELLO"))
+
+
+def test_a_refusal_is_not_told_twice(run):
+    detail = "connection refused in START_CONNECT: 10.0.0.2:6800"
+    run.tell("a", "fault", session=1, link="a/1", reason="REFUSED", detail=detail)
+    run.event("a", "refused", detail)
+    run.state("a", "CONNECTING", f"{detail}; dialling again in 0.2 s")
+    run.event("a", "reset", "for another reason")
+    first, second = Timeline(run.history).rows
+    assert [chip.text for chip in first.chips] == ["REFUSED", "refused", "CONNECTING"]
+    assert first.note == "10.0.0.2:6800; dialling again in 0.2 s"
+    assert second.note == "for another reason"
