@@ -188,7 +188,8 @@ class History:
         present = {name for row in rows for name in row}
         head = ["time", "node", "kind"]
         order = head + [name for name in dict.fromkeys(known) if name in present]
-        return DataFrame(rows, columns=order + sorted(present - set(order)))
+        table = DataFrame(rows, columns=order + sorted(present - set(order)))
+        return table.convert_dtypes()  # whole numbers stay whole where other kinds lack the field
 
     def _repr_html_(self) -> str:
         head = "<tr><th>time</th><th>node</th><th>kind</th><th style='text-align:left'>what</th></tr>"
