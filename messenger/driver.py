@@ -208,15 +208,14 @@ class Driver(ABC):
     def _deliver(self, output: Deliver) -> None:
         connection = self._connection(output.session)
         dispatch = self.dispatcher.ms_dispatch
-        done_bytes = 0
+        kept_bytes = 0
         for message in output.messages:
             try:
-                if connection.marked_down or not dispatch(connection, message):
-                    done_bytes += message.size_bytes
+                if not connection.marked_down and dispatch(connection, message):
+                    kept_bytes += message.size_bytes
             except Exception as error:  # noqa: BLE001 - the application's; its message counts as done
-                done_bytes += message.size_bytes
                 self.failed(error)
-        self.endpoint.release(done_bytes, self.now())
+        self.endpoint.release(output.size_bytes - kept_bytes, self.now())
 
     def _event(self, output: SessionEvent) -> None:
         connection = self._connection(output.session)

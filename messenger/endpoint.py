@@ -27,7 +27,6 @@ from messenger.v2.receive import SCRATCH_BYTES
 from messenger.v2.states import LinkState
 from messenger.v2.wire import Hello
 
-
 _UNSETTLED = frozenset({SessionState.CONNECTING, SessionState.WAIT})
 
 
@@ -377,7 +376,7 @@ class Endpoint:
 
         link.ready_timer = self.timers.at(now + timeout_s, expired)
 
-    def _watch_idle(self, link: Link, now: float) -> None:
+    def _watch_idle(self, link: Link) -> None:
         """Give up a link without traffic; activity moves the deadline, checked only when the old one is due."""
         timeout_s = self.config.ms_connection_idle_timeout
 
@@ -385,9 +384,9 @@ class Endpoint:
             if link.last_activity_s + timeout_s <= then:
                 link.fault(FaultReason.IDLE_TIMEOUT, f"{timeout_s:g} s", then)
             else:
-                self._watch_idle(link, then)
+                self._watch_idle(link)
 
-        link.idle_timer = self.timers.at(max(now, link.last_activity_s) + timeout_s, due)
+        link.idle_timer = self.timers.at(link.last_activity_s + timeout_s, due)
 
     def close_link(self, link: Link, fault: Fault, now: float) -> None:
         """Close a link without a word to its session."""
@@ -451,7 +450,7 @@ class Endpoint:
             link.ready_timer.cancel()
             link.ready_timer = None
         link.state = LinkState.READY
-        self._watch_idle(link, now)
+        self._watch_idle(link)
         session.link = link
         session.cancel_backoff()
         session.backoff_s = 0.0

@@ -116,6 +116,8 @@ class Messenger(Driver):
         self._listeners: list[Listener] = []
         self._links: dict[int, TcpLink] = {}
         self._dials: dict[int, asyncio.Task[None]] = {}
+        self._abandoned_dials: set[asyncio.Task[None]] = set()
+        self._can_accept = auth_server is not None
         self._timer: asyncio.TimerHandle | None = None
         self._pump_scheduled = False
 
@@ -137,8 +139,10 @@ class Messenger(Driver):
         """Listen for peers; returns the address they are to dial. Port 0 takes a free one.
 
         Raises:
-            LocalError: the address cannot be bound.
+            LocalError: the address cannot be bound, or there is no way to authenticate peers.
         """
+        if not self._can_accept:
+            raise LocalError("this messenger cannot listen: it has no authentication server")
         try:
             sock = listening_socket(host, port)
         except OSError as error:
@@ -160,10 +164,7 @@ class Messenger(Driver):
             listener.close()
         self._listeners.clear()
         self.set_timer(None)
-        dials = list(self._dials.values())
-        for task in dials:
-            task.cancel()
-        await asyncio.gather(*dials, return_exceptions=True)
+        await asyncio.gather(*self._abandoned_dials, return_exceptions=True)
 
     # ---- the Driver's transport
 
@@ -240,6 +241,8 @@ class Messenger(Driver):
         if (link := self._links.pop(link_id, None)) is not None:
             link.close()
         elif (task := self._dials.pop(link_id, None)) is not None:
+            self._abandoned_dials.add(task)
+            task.add_done_callback(self._abandoned_dials.discard)
             task.cancel()
 
     def record(self, record: TraceRecord) -> None:
@@ -269,12 +272,15 @@ class Inbox(Dispatcher):
     def ms_dispatch(self, connection: CoreConnection, message: Message) -> bool:
         """Queue the message and wake one reader."""
         self._waiting.append((connection, message))
+        self._wake()
+        return True
+
+    def _wake(self) -> None:
         while self._readers:
             reader = self._readers.popleft()
             if not reader.done():
                 reader.set_result(None)
                 break
-        return True
 
     async def get(self, timeout_s: float | None = None) -> tuple[CoreConnection, Message]:
         """The next message and the connection it came on.
@@ -284,9 +290,19 @@ class Inbox(Dispatcher):
         """
         async with asyncio.timeout(timeout_s):
             while not self._waiting:
-                reader = asyncio.get_running_loop().create_future()
-                self._readers.append(reader)
-                await reader
+                await self._something()
         connection, message = self._waiting.popleft()
         connection.release(message)
         return connection, message
+
+    async def _something(self) -> None:
+        reader = asyncio.get_running_loop().create_future()
+        self._readers.append(reader)
+        try:
+            await reader
+        except asyncio.CancelledError:
+            if reader in self._readers:
+                self._readers.remove(reader)
+            elif not reader.cancelled():
+                self._wake()  # what this reader was woken for is for another one now
+            raise

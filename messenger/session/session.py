@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from messenger.v2.link import Link
 
 
+_SEQ_LIMIT = 1 << 63
+"""A peer that claims to have seen more than this does not take our own seqs out of their 64 bits."""
+
+
 class SessionState(StrEnum):
     """Where a session stands between links."""
 
@@ -117,7 +121,8 @@ class Session:
         return bool(self.queue) or self.keepalive_due
 
     def acknowledge(self, seq: int) -> None:
-        """The peer has every message up to ``seq``; repeated and older acks change nothing."""
+        """The peer has every message up to ``seq``; repeated, older and premature acks change nothing."""
+        seq = min(seq, self.out_seq)
         if seq > self.acked_seq:
             self.acked_seq = seq
             self.queue.acknowledge(seq)
@@ -128,6 +133,7 @@ class Session:
 
     def discard_requeued_up_to(self, seq: int) -> None:
         """Of what was to be sent again, drop what the peer has, and go on counting behind it."""
+        seq = min(seq, _SEQ_LIMIT)
         self.out_seq = self.acked_seq = self.queue.discard_requeued_up_to(self.out_seq, seq)
 
     def forget_peer_state(self) -> None:

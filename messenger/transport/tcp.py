@@ -26,7 +26,7 @@ _WOULD_BLOCK = (BlockingIOError, InterruptedError)
 class TcpLink:
     """One connected socket carrying one link."""
 
-    __slots__ = ("_endpoint", "_loop", "_pending", "_pump", "_reading", "_sock", "link_id")
+    __slots__ = ("_endpoint", "_loop", "_pending", "_pump", "_reading", "_sock", "_writing", "link_id")
 
     def __init__(
         self,
@@ -41,8 +41,9 @@ class TcpLink:
         self._endpoint = endpoint
         self._sock = sock
         self._pump = pump
-        self._pending: deque[memoryview] = deque()
+        self._pending: deque[Buffer] = deque()
         self._reading = False
+        self._writing = False  # the loop tells when the socket takes more
 
     def start(self) -> None:
         """Begin to read."""
@@ -61,9 +62,8 @@ class TcpLink:
     def close(self) -> None:
         """Close the socket; what was not written is lost."""
         self.pause(paused=True)
-        if self._pending:
-            self._loop.remove_writer(self._sock)
-            self._pending.clear()
+        self._await_writable(wanted=False)
+        self._pending.clear()
         self._sock.close()
 
     def _on_readable(self) -> None:
@@ -76,9 +76,11 @@ class TcpLink:
                     endpoint.link_eof(link_id, now)
                     break
                 endpoint.link_received(link_id, count, now)
-                self._pump()
-                if count < len(buffer) or not self._reading:
+                if count < len(buffer):
                     break
+                self._pump()
+                if not self._reading:
+                    return
         except _WOULD_BLOCK:
             return
         except OSError as error:
@@ -87,19 +89,25 @@ class TcpLink:
 
     def write(self, buffers: list[Buffer]) -> None:
         """Write the buffers behind what is still pending."""
-        pending = self._pending
-        waiting = bool(pending)
-        pending.extend(map(memoryview, buffers))
+        waiting = bool(self._pending)
+        self._pending.extend(buffers)
         if not waiting:
             self._write_some()
             if self._pending:
-                self._loop.add_writer(self._sock, self._on_writable)
+                self._await_writable(wanted=True)
 
     def _on_writable(self) -> None:
         self._write_some()
+        self._pump()  # what has left makes room for more
         if not self._pending:
+            self._await_writable(wanted=False)
+
+    def _await_writable(self, *, wanted: bool) -> None:
+        if wanted and not self._writing:
+            self._loop.add_writer(self._sock, self._on_writable)
+        elif not wanted and self._writing:
             self._loop.remove_writer(self._sock)
-        self._pump()
+        self._writing = wanted
 
     def _write_some(self) -> None:
         """Give the socket what it takes and report it."""
@@ -111,7 +119,7 @@ class TcpLink:
                 while count:
                     head = pending[0]
                     if count < len(head):
-                        pending[0] = head[count:]
+                        pending[0] = memoryview(head)[count:]
                         break
                     count -= len(head)
                     pending.popleft()

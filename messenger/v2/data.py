@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 FLAGS = 3
 """Message flags COMPLETE and NOCRC, as every real sender sets them (§4.8)."""
 _BATCH_BYTES = 512 * 1024
+_MOST_ACKS_DUE = 16
 _JOIN_BELOW_BYTES = 16 * 1024
 """Pieces shorter than this are cheaper to copy into one buffer than to hand over one by one."""
 
@@ -47,50 +48,46 @@ def receive(link: "Link", view: memoryview, start: int, end: int, owned: bool, n
     """
     session = link.session
     assert session is not None
-    batch = _Batch()
+    endpoint = link.endpoint
+    held_bytes = endpoint.dispatch_throttle.value
+    messages: list[Message] = []
     position = start
     try:
-        position = _take_frames(link, session, batch, view, start, end, owned, now)
+        position = _take_frames(link, session, messages, view, start, end, owned, now)
     finally:
-        if batch.messages:
-            link.endpoint.trace_throttle(now)
-            link.endpoint.emit(Deliver(session, batch.messages, batch.size_bytes))
+        if messages:
+            if endpoint.tracing:
+                endpoint.trace_throttle(now)
+            endpoint.emit(Deliver(session, messages, endpoint.dispatch_throttle.value - held_bytes))
             if not session.lossy:
-                session.ack_due += len(batch.messages)
-                link.endpoint.want_flush(session)
+                session.ack_due += len(messages)
+        if session.ack_due:
+            endpoint.want_flush(session)
     link.rx_offset += position - start
     return position
-
-
-class _Batch:
-    """Messages of one receive call."""
-
-    __slots__ = ("messages", "size_bytes")
-
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-        self.size_bytes = 0
 
 
 def _take_frames(
     link: "Link",
     session: "Session",
-    batch: _Batch,
+    messages: list[Message],
     view: memoryview,
     start: int,
     end: int,
     owned: bool,  # noqa: FBT001
     now: float,
 ) -> int:
-    endpoint = link.endpoint
     next_frame = link.reader.next_frame
-    deliver = batch.messages.append
-    throttle = endpoint.dispatch_throttle
-    tracing = endpoint.tracing
+    deliver = messages.append
+    throttle = link.endpoint.dispatch_throttle
+    limit = throttle.limit
+    tracing = link.endpoint.tracing
     position = start
     while True:
-        if throttle.full:
+        if 0 < limit <= throttle.value:  # throttle.full, without a call per frame
             link.pause()
+            return position
+        if position == end:
             return position
         frame = next_frame(view, position, end, owned=owned)
         if frame is None:
@@ -113,9 +110,7 @@ def _take_frames(
                 if type_ in KNOWN_TYPES:
                     _decode(message, session.features)
                 session.in_seq = seq
-                size = len(s1) + len(s2) + len(s3)
-                batch.size_bytes += size
-                throttle.take(size)
+                throttle.take(len(s1) + len(s2) + len(s3))
                 deliver(message)
             else:
                 # Seen already on an earlier link. Unlike Ceph's own reader, go on reading (SQ-02).
@@ -153,9 +148,14 @@ def _on_control(link: "Link", session: "Session", frame: ControlFrame) -> None:
 
 
 def flush(link: "Link", session: "Session", now: float) -> None:
-    """Write what is due: keepalive, its reply, messages, or an ack when no message carries it (§4.12)."""
+    """Write what is due: keepalive, its reply, messages, or an ack when no message carries it (§4.12).
+
+    Control frames wait too while the transport is behind: a peer that asks but does not read costs no memory.
+    """
     endpoint = link.endpoint
     limit = endpoint.config.write_ahead_bytes
+    if link.unwritten_bytes >= limit:
+        return
     pieces: list[Buffer] = []
     if session.keepalive_due:
         session.keepalive_due = False
@@ -168,7 +168,9 @@ def flush(link: "Link", session: "Session", now: float) -> None:
         size = _build_messages(link, session, pieces, now)
         link.write(_joined(pieces), size)
         pieces = []
-    if session.ack_due:
+    # With a part of the next frame here, the rest is on its way and wants an ack as well.
+    more_is_coming = link.receive_buffer.held_bytes and not link.paused
+    if session.ack_due >= (_MOST_ACKS_DUE if more_is_coming else 1):
         session.ack_due = 0
         _control(link, pieces, Ack(session.in_seq), now)
     if pieces:
@@ -212,6 +214,7 @@ def _build_messages(link: "Link", session: "Session", pieces: list[Buffer], now:
             length = build(pieces, header, message.front, message.middle, message.data)
         except PeerError:  # out of nonces: the message stays first in line for the next link
             queue.requeued.appendleft((out_seq, message))
+            session.out_seq = out_seq - 1
             raise
         if not lossy:
             queue.sent.append((out_seq, message))
@@ -227,6 +230,8 @@ def _build_messages(link: "Link", session: "Session", pieces: list[Buffer], now:
 
 def _joined(pieces: list[Buffer]) -> list[Buffer]:
     """The pieces with runs of small ones joined; large payloads stay the buffers they are."""
+    if max(map(len, pieces)) < _JOIN_BELOW_BYTES:
+        return [b"".join(pieces)]
     joined: list[Buffer] = []
     run: list[Buffer] = []
     for piece in pieces:

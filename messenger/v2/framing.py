@@ -6,6 +6,7 @@ lengths of repeated preambles are cached per reader and writer, and payloads are
 receive buffer that will be reused.
 """
 
+from collections.abc import Callable
 from struct import Struct
 from typing import Protocol
 
@@ -26,6 +27,8 @@ ABORTED = -1
 _PREAMBLE = Struct("<BBIHIHIHIHBB")
 _U32 = Struct("<I")
 _CRC_EPILOGUE = Struct("<BIII")
+_pack_u32, _unpack_u32 = _U32.pack, _U32.unpack_from
+_pack_crc_epilogue, _unpack_crc_epilogue = _CRC_EPILOGUE.pack, _CRC_EPILOGUE.unpack_from
 _CRC_EPILOGUE_SIZE = 13
 _SECURE_EPILOGUE_SIZE = 16
 _COMPLETE = 0x0E
@@ -43,23 +46,44 @@ _PADDING = tuple(bytes(-n % 16) for n in range(16))
 Frame = tuple[int, int, Buffer, Buffer, Buffer, Buffer]
 """Offset just behind the frame, tag, and the four segments (``b""`` where absent)."""
 
-
-class _Layout:
-    """What one preamble says."""
-
-    __slots__ = ("lengths", "segments", "tag", "total")
-
-    def __init__(self, tag: int, segments: int, lengths: tuple[int, int, int, int], total: int) -> None:
-        self.tag = tag
-        self.segments = segments
-        self.lengths = lengths
-        self.total = total
+_Lengths = tuple[int, int, int, int]
+_Layout = tuple[int, int, int, int, int, int, int]
+"""What one preamble says: tag, number of segments, their four lengths, length of the whole frame."""
 
 
-def _parse_preamble(preamble: bytes) -> tuple[int, int, tuple[int, int, int, int]]:
+class _Layouts(dict[bytes, _Layout]):
+    """Layouts by preamble. Peers send the same few preambles over and over, so each is parsed once.
+
+    Args:
+        frame_bytes: length of the frame with that many segments of those lengths.
+    """
+
+    def __init__(self, frame_bytes: Callable[[int, _Lengths], int]) -> None:
+        super().__init__()
+        self._frame_bytes = frame_bytes
+
+    def __missing__(self, preamble: bytes) -> _Layout:
+        tag, segments, lengths = _parse_preamble(preamble)
+        if len(self) >= _CACHE_LIMIT:
+            self.clear()
+        layout = self[preamble] = (tag, segments, *lengths, self._frame_bytes(segments, lengths))
+        return layout
+
+
+class _MessagePreambles(dict[_Lengths, bytes]):
+    """Preambles of MESSAGE frames by the lengths of their segments, each built once."""
+
+    def __missing__(self, lengths: _Lengths) -> bytes:
+        if len(self) >= _CACHE_LIMIT:
+            self.clear()
+        preamble = self[lengths] = _build_preamble(MESSAGE_TAG, lengths)
+        return preamble
+
+
+def _parse_preamble(preamble: bytes) -> tuple[int, int, _Lengths]:
     """Tag, number of segments and their lengths of a preamble whose crc and counts hold."""
     tag, segments, l0, _, l1, _, l2, _, l3, _, flags, _ = _PREAMBLE.unpack_from(preamble)
-    (crc,) = _U32.unpack_from(preamble, PREAMBLE_SIZE - 4)
+    (crc,) = _unpack_u32(preamble, PREAMBLE_SIZE - 4)
     if crc != crc32c(preamble[:28], 0):
         raise PeerError(FaultReason.PREAMBLE_CRC, f"tag {tag}, crc 0x{crc:08x}")
     if not 1 <= segments <= MAX_SEGMENTS:
@@ -82,7 +106,7 @@ def _status(status: int, tag: int) -> int:
     raise PeerError(FaultReason.FRAME, f"late status 0x{status:02x}")
 
 
-def _build_preamble(tag: int, lengths: tuple[int, int, int, int]) -> bytes:
+def _build_preamble(tag: int, lengths: _Lengths) -> bytes:
     """A preamble; trailing empty segments are dropped, never below one."""
     l0, l1, l2, l3 = lengths
     segments = 4 if l3 else 3 if l2 else 2 if l1 else 1
@@ -100,7 +124,7 @@ def _build_preamble(tag: int, lengths: tuple[int, int, int, int]) -> bytes:
         0,
         0,
     )
-    return head + _U32.pack(crc32c(head, 0))
+    return head + _pack_u32(crc32c(head, 0))
 
 
 def _padded(length: int) -> int:
@@ -147,72 +171,57 @@ class CrcReader:
     def __init__(self, max_frame_bytes: int) -> None:
         self.max_frame_bytes = max_frame_bytes
         self.needed = 0
-        self._layouts: dict[bytes, _Layout] = {}
+        self._layouts = _Layouts(_crc_frame_bytes)
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
         """See :meth:`FrameReader.next_frame`."""
-        if end - start < PREAMBLE_SIZE:
+        body = start + PREAMBLE_SIZE
+        if body > end:
             self.needed = 0
             return None
-        body = start + PREAMBLE_SIZE
-        preamble = bytes(view[start:body])
-        layout = self._layouts.get(preamble) or self._layout(preamble)
-        stop = start + layout.total
-        if stop > end or layout.total > self.max_frame_bytes:
-            self._incomplete(layout)
+        tag, segments, l0, l1, l2, l3, total = self._layouts[view[start:body].tobytes()]
+        stop = start + total
+        if stop > end or total > self.max_frame_bytes:
+            self._incomplete(total)
             return None
-        l0 = layout.lengths[0]
         s0: Buffer = b""
         if l0:
-            s0 = bytes(view[body : body + l0])
+            s0 = view[body : body + l0].tobytes()
             body += l0
-            if (standard_crc32c(s0) ^ 0xFFFFFFFF) != _U32.unpack_from(view, body)[0]:
-                raise PeerError(FaultReason.SEGMENT_CRC, f"segment 0 of tag {layout.tag}")
+            if (standard_crc32c(s0) ^ 0xFFFFFFFF) != _unpack_u32(view, body)[0]:
+                raise PeerError(FaultReason.SEGMENT_CRC, f"segment 0 of tag {tag}")
             body += 4
-        if layout.segments == 1:
-            return stop, layout.tag, s0, b"", b"", b""
-        return self._rest(view, body, stop, layout, s0, owned)
-
-    def _layout(self, preamble: bytes) -> _Layout:
-        tag, segments, lengths = _parse_preamble(preamble)
-        total = PREAMBLE_SIZE + sum(lengths[:segments]) + (4 if lengths[0] else 0)
-        if segments > 1:
-            total += _CRC_EPILOGUE_SIZE
-        layout = _Layout(tag, segments, lengths, total)
-        if len(self._layouts) >= _CACHE_LIMIT:
-            self._layouts.clear()
-        self._layouts[preamble] = layout
-        return layout
-
-    def _incomplete(self, layout: _Layout) -> None:
-        if layout.total > self.max_frame_bytes:
-            raise PeerError(FaultReason.OVERSIZE, f"{layout.total} bytes, the limit is {self.max_frame_bytes}")
-        self.needed = layout.total
-
-    @staticmethod
-    def _rest(view: memoryview, body: int, stop: int, layout: _Layout, s0: Buffer, owned: bool) -> Frame:  # noqa: FBT001 - hot path
-        """Segments 1 to 3 and the epilogue that covers them."""
-        status, crc1, crc2, crc3 = _CRC_EPILOGUE.unpack_from(view, stop - _CRC_EPILOGUE_SIZE)
-        _, l1, l2, l3 = layout.lengths
+        if segments == 1:
+            return stop, tag, s0, b"", b"", b""
         s1: Buffer = b""
         s2: Buffer = b""
         s3: Buffer = b""
         if l1:
-            s1 = view[body : body + l1] if owned else bytes(view[body : body + l1])
+            s1 = view[body : body + l1] if owned else view[body : body + l1].tobytes()
             body += l1
         if l2:
-            s2 = view[body : body + l2] if owned else bytes(view[body : body + l2])
+            s2 = view[body : body + l2] if owned else view[body : body + l2].tobytes()
             body += l2
         if l3:
-            s3 = view[body : body + l3] if owned else bytes(view[body : body + l3])
+            s3 = view[body : body + l3] if owned else view[body : body + l3].tobytes()
+        status, crc1, crc2, crc3 = _unpack_crc_epilogue(view, stop - _CRC_EPILOGUE_SIZE)
         if (
-            (standard_crc32c(s1) ^ 0xFFFFFFFF) != crc1
+            (standard_crc32c(s1) ^ 0xFFFFFFFF if l1 else _EMPTY_CRC) != crc1
             or (l2 and (standard_crc32c(s2) ^ 0xFFFFFFFF) != crc2)
             or (l3 and (standard_crc32c(s3) ^ 0xFFFFFFFF) != crc3)
         ):
-            raise PeerError(FaultReason.SEGMENT_CRC, f"segments 1 to {layout.segments - 1} of tag {layout.tag}")
-        tag = layout.tag if status == _COMPLETE else _status(status, layout.tag)
-        return stop, tag, s0, s1, s2, s3
+            raise PeerError(FaultReason.SEGMENT_CRC, f"segments 1 to {segments - 1} of tag {tag}")
+        return stop, tag if status == _COMPLETE else _status(status, tag), s0, s1, s2, s3
+
+    def _incomplete(self, total: int) -> None:
+        if total > self.max_frame_bytes:
+            raise PeerError(FaultReason.OVERSIZE, f"{total} bytes, the limit is {self.max_frame_bytes}")
+        self.needed = total
+
+
+def _crc_frame_bytes(segments: int, lengths: _Lengths) -> int:
+    total = PREAMBLE_SIZE + sum(lengths[:segments]) + (4 if lengths[0] else 0)
+    return total + _CRC_EPILOGUE_SIZE if segments > 1 else total
 
 
 class CrcWriter:
@@ -221,22 +230,22 @@ class CrcWriter:
     __slots__ = ("_preambles",)
 
     def __init__(self) -> None:
-        self._preambles: dict[tuple[int, int, int, int], bytes] = {}
+        self._preambles = _MessagePreambles()
 
     def control(self, tag: int, payload: bytes) -> bytes:
         """See :meth:`FrameWriter.control`."""
         preamble = _build_preamble(tag, (len(payload), 0, 0, 0))
         if not payload:
             return preamble
-        return preamble + payload + _U32.pack(crc32c(payload, 0xFFFFFFFF))
+        return preamble + payload + _pack_u32(crc32c(payload, 0xFFFFFFFF))
 
     def message(self, pieces: list[Buffer], header: bytes, front: Buffer, middle: Buffer, data: Buffer) -> int:
         """See :meth:`FrameWriter.message`."""
         l1, l2, l3 = len(front), len(middle), len(data)
-        lengths = (len(header), l1, l2, l3)
-        preamble = self._preambles.get(lengths) or self._preamble(lengths)
-        pieces.append(preamble + header + _U32.pack(standard_crc32c(header) ^ 0xFFFFFFFF))
-        size = PREAMBLE_SIZE + lengths[0] + 4
+        l0 = len(header)
+        preamble = self._preambles[l0, l1, l2, l3]
+        pieces.append(preamble + header + _pack_u32(standard_crc32c(header) ^ 0xFFFFFFFF))
+        size = PREAMBLE_SIZE + l0 + 4
         if not (l1 or l2 or l3):
             return size
         if l1:
@@ -245,80 +254,76 @@ class CrcWriter:
             pieces.append(middle)
         if l3:
             pieces.append(data)
-        crc1 = standard_crc32c(front) ^ 0xFFFFFFFF
+        crc1 = standard_crc32c(front) ^ 0xFFFFFFFF if l1 else _EMPTY_CRC
         # An empty segment inside the count has the crc of nothing, slots beyond it hold 0.
         crc2 = standard_crc32c(middle) ^ 0xFFFFFFFF if l2 else _EMPTY_CRC if l3 else 0
         crc3 = standard_crc32c(data) ^ 0xFFFFFFFF if l3 else 0
-        pieces.append(_CRC_EPILOGUE.pack(_COMPLETE, crc1, crc2, crc3))
+        pieces.append(_pack_crc_epilogue(_COMPLETE, crc1, crc2, crc3))
         return size + l1 + l2 + l3 + _CRC_EPILOGUE_SIZE
-
-    def _preamble(self, lengths: tuple[int, int, int, int]) -> bytes:
-        if len(self._preambles) >= _CACHE_LIMIT:
-            self._preambles.clear()
-        preamble = self._preambles[lengths] = _build_preamble(MESSAGE_TAG, lengths)
-        return preamble
 
 
 class SecureReader:
     """Frames of secure mode: preamble and inline part in one operation, then up to two more (§4.5)."""
 
-    __slots__ = ("_cipher", "_head", "_layout", "max_frame_bytes", "needed")
+    __slots__ = ("_cipher", "_head", "_layouts", "_opened", "max_frame_bytes", "needed")
 
     def __init__(self, cipher: StreamCipher, max_frame_bytes: int) -> None:
         self.max_frame_bytes = max_frame_bytes
         self.needed = 0
         self._cipher = cipher
+        self._layouts = _Layouts(_secure_frame_bytes)
         self._head = b""
-        self._layout: _Layout | None = None  # of the frame whose head was decrypted already
+        self._opened = False  # the head is that of the frame to be read next
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
         """See :meth:`FrameReader.next_frame`."""
-        layout = self._layout
-        if layout is None:
-            if end - start < SECURE_HEAD_SIZE:
+        body = start + SECURE_HEAD_SIZE
+        if not self._opened:
+            if body > end:
                 self.needed = 0
                 return None
-            layout = self._open_head(view[start : start + SECURE_HEAD_SIZE])
-        stop = start + layout.total
-        if stop > end:
-            self._layout = layout
-            self.needed = layout.total
+            self._head = self._cipher.decrypt(view[start:body])
+            self._opened = True
+        head = self._head
+        tag, segments, l0, l1, l2, l3, total = self._layouts[head[:PREAMBLE_SIZE]]
+        stop = start + total
+        if stop > end or total > self.max_frame_bytes:
+            self._incomplete(total)
             return None
-        self._layout = None
-        body = start + SECURE_HEAD_SIZE
-        l0 = layout.lengths[0]
-        s0: Buffer = self._head[PREAMBLE_SIZE : PREAMBLE_SIZE + min(l0, INLINE_SIZE)]
-        if l0 > INLINE_SIZE:
-            size = _padded(l0) - INLINE_SIZE + GCM_TAG_SIZE
-            s0 = bytes(s0) + self._cipher.decrypt(view[body : body + size])[: l0 - INLINE_SIZE]
-            body += size
-        if layout.segments == 1:
-            return stop, layout.tag, s0, b"", b"", b""
-        return self._rest(view[body:stop], stop, layout, s0, owned=owned)
-
-    def _open_head(self, sealed: memoryview) -> _Layout:
-        self._head = self._cipher.decrypt(sealed)
-        tag, segments, lengths = _parse_preamble(self._head[:PREAMBLE_SIZE])
-        total = SECURE_HEAD_SIZE
-        if lengths[0] > INLINE_SIZE:
-            total += _padded(lengths[0]) - INLINE_SIZE + GCM_TAG_SIZE
-        if segments > 1:
-            total += sum(_padded(length) for length in lengths[1:segments])
-            total += _SECURE_EPILOGUE_SIZE + GCM_TAG_SIZE
-        if total > self.max_frame_bytes:
-            raise PeerError(FaultReason.OVERSIZE, f"{total} bytes, the limit is {self.max_frame_bytes}")
-        return _Layout(tag, segments, lengths, total)
-
-    def _rest(self, sealed: memoryview, stop: int, layout: _Layout, s0: Buffer, *, owned: bool) -> Frame:
-        """Segments 1 to 3 and the epilogue, sealed together."""
+        self._opened = False
+        if l0 <= INLINE_SIZE:
+            s0 = head[PREAMBLE_SIZE : PREAMBLE_SIZE + l0]
+        else:
+            rest = body + _padded(l0) - INLINE_SIZE + GCM_TAG_SIZE
+            s0 = head[PREAMBLE_SIZE:] + self._cipher.decrypt(view[body:rest])[: l0 - INLINE_SIZE]
+            body = rest
+        if segments == 1:
+            return stop, tag, s0, b"", b"", b""
+        sealed = view[body:stop]
         plain: Buffer = self._cipher.decrypt_in_place(sealed) if owned else self._cipher.decrypt(sealed)
-        tag = _status(plain[-_SECURE_EPILOGUE_SIZE], layout.tag)
-        _, l1, l2, l3 = layout.lengths
-        at2 = _padded(l1)
-        at3 = at2 + _padded(l2)
+        status = plain[-_SECURE_EPILOGUE_SIZE]
         if owned or l3 > _IN_PLACE_BYTES:
             plain = memoryview(plain)
-        return stop, tag, s0, plain[:l1], plain[at2 : at2 + l2], plain[at3 : at3 + l3]
+        at2 = (l1 + 15) & ~15
+        at3 = at2 + ((l2 + 15) & ~15)
+        s1 = plain[:l1] if l1 else b""
+        s2 = plain[at2 : at2 + l2] if l2 else b""
+        s3 = plain[at3 : at3 + l3] if l3 else b""
+        return stop, tag if status == _COMPLETE else _status(status, tag), s0, s1, s2, s3
+
+    def _incomplete(self, total: int) -> None:
+        if total > self.max_frame_bytes:
+            raise PeerError(FaultReason.OVERSIZE, f"{total} bytes, the limit is {self.max_frame_bytes}")
+        self.needed = total
+
+
+def _secure_frame_bytes(segments: int, lengths: _Lengths) -> int:
+    total = SECURE_HEAD_SIZE
+    if lengths[0] > INLINE_SIZE:
+        total += _padded(lengths[0]) - INLINE_SIZE + GCM_TAG_SIZE
+    if segments > 1:
+        total += sum(map(_padded, lengths[1:segments])) + _SECURE_EPILOGUE_SIZE + GCM_TAG_SIZE
+    return total
 
 
 class SecureWriter:
@@ -328,7 +333,7 @@ class SecureWriter:
 
     def __init__(self, cipher: StreamCipher) -> None:
         self._cipher = cipher
-        self._preambles: dict[tuple[int, int, int, int], bytes] = {}
+        self._preambles = _MessagePreambles()
 
     def control(self, tag: int, payload: bytes) -> bytes:
         """See :meth:`FrameWriter.control`."""
@@ -342,8 +347,7 @@ class SecureWriter:
     def message(self, pieces: list[Buffer], header: bytes, front: Buffer, middle: Buffer, data: Buffer) -> int:
         """See :meth:`FrameWriter.message`. Headers are shorter than the inline part (§4.8)."""
         l1, l2, l3 = len(front), len(middle), len(data)
-        lengths = (len(header), l1, l2, l3)
-        preamble = self._preambles.get(lengths) or self._preamble(lengths)
+        preamble = self._preambles[len(header), l1, l2, l3]
         pieces.append(self._cipher.encrypt(preamble + header.ljust(INLINE_SIZE, b"\0")))
         if not (l1 or l2 or l3):
             return SECURE_HEAD_SIZE
@@ -363,9 +367,3 @@ class SecureWriter:
             self._cipher.encrypt_in_place(sealed)
         pieces.append(sealed)
         return SECURE_HEAD_SIZE + len(sealed)
-
-    def _preamble(self, lengths: tuple[int, int, int, int]) -> bytes:
-        if len(self._preambles) >= _CACHE_LIMIT:
-            self._preambles.clear()
-        preamble = self._preambles[lengths] = _build_preamble(MESSAGE_TAG, lengths)
-        return preamble

@@ -163,6 +163,7 @@ class Link:
     def pause(self) -> None:
         """The dispatch throttle is full: leave what is here, stop reading."""
         self.paused = True
+        self.reader.needed = 0  # of an earlier frame; the one that comes next has not been looked at
         self.endpoint.emit(PauseLink(self.id, paused=True))
 
     def _handshake_step(self, view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:
@@ -173,8 +174,7 @@ class Link:
         if frame is None:
             return 0
         stop, tag, *segments = frame
-        if self.rx_transcript is not None:
-            self._record(self.rx_transcript, view[start:stop])
+        self._record(view[start:stop])
         control = decode_control(tag, tuple(segments))
         self.trace_frame("rx", tag_name(tag), stop - start, control.printable, now)
         handler = self.table.get((self.state, control.TAG))
@@ -190,20 +190,22 @@ class Link:
             return 0
         size, supported, required = banner
         self.trace_frame("rx", "BANNER", size, lambda: {"supported": supported, "required": required}, now)
-        assert self.rx_transcript is not None
-        self._record(self.rx_transcript, view[:size])
+        self._record(view[:size])
         missing = (MSGR2_REQUIRED & ~supported) | (required & ~MSGR2_SUPPORTED)
         if missing:
             raise PeerError(FaultReason.BANNER_FEATURES, f"0x{missing:x}")
         self.endpoint.send_hello(self, now)
         return size
 
-    def _record(self, transcript: bytearray, raw: Buffer) -> None:
-        """Keep raw bytes for the signature, as far as an unauthenticated peer may make us (§4.7)."""
+    def _record(self, raw: Buffer) -> None:
+        """Keep received bytes for the signature, as far as an unauthenticated peer may make us (§4.7)."""
+        received, sent = self.rx_transcript, self.tx_transcript
+        if received is None or sent is None:
+            return
         limit = self.endpoint.config.max_preauth_bytes
-        if len(transcript) + len(raw) > limit:
-            raise PeerError(FaultReason.OVERSIZE, f"more than {limit} bytes before authentication")
-        transcript += raw
+        if len(received) + len(sent) + len(raw) > limit:
+            raise PeerError(FaultReason.OVERSIZE, f"more than {limit} bytes exchanged before authentication")
+        received += raw
 
     # ---- sending
 

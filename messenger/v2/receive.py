@@ -56,7 +56,9 @@ class ReceiveBuffer:
         if self._own is not None and start == 0:
             return
         self._own = None
-        if needed >= OWN_BUFFER_BYTES:
+        if start == end:
+            self._rest = b""
+        elif needed >= OWN_BUFFER_BYTES:
             own = memoryview(bytearray(needed))
             own[: end - start] = view[start:end]
             self._own, self._filled = own, end - start

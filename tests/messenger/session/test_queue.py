@@ -1,0 +1,142 @@
+"""The queue of a session: priorities, replay, acknowledgement (protocol.md §3.6; SQ-07 to SQ-10)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messenger.messages.message import PRIORITY_DEFAULT, PRIORITY_HIGH, PRIORITY_HIGHEST, PRIORITY_LOW, Message
+from messenger.session.queue import OutQueue
+from tests.support.node import numbered
+
+
+def queue_of(*numbers: int) -> OutQueue:
+    queue = OutQueue()
+    for number in numbers:
+        queue.push(numbered(number))
+    return queue
+
+
+def drain(queue: OutQueue) -> list[int]:
+    tids = []
+    while queue:
+        tids.append(queue.pop().tid)
+    return tids
+
+
+def write(queue: OutQueue, first_seq: int, count: int) -> None:
+    """Put messages on the wire."""
+    for seq in range(first_seq, first_seq + count):
+        queue.sent.append((seq, queue.pop()))
+
+
+def test_messages_leave_in_the_order_they_came() -> None:
+    assert drain(queue_of(1, 2, 3)) == [1, 2, 3]
+
+
+def test_an_empty_queue_has_nothing_to_give() -> None:
+    queue = OutQueue()
+    assert not queue
+    assert len(queue) == 0
+    with pytest.raises(IndexError):
+        queue.pop()
+
+
+def test_higher_priorities_overtake_and_equal_ones_keep_their_order() -> None:
+    queue = OutQueue()
+    priorities = [PRIORITY_DEFAULT, PRIORITY_LOW, PRIORITY_HIGH, PRIORITY_DEFAULT, PRIORITY_HIGHEST, PRIORITY_LOW]
+    for number, priority in enumerate(priorities, 1):
+        queue.push(numbered(number, priority=priority))
+    assert len(queue) == 6
+    assert drain(queue) == [5, 3, 1, 4, 2, 6]
+
+
+def test_what_was_sent_leaves_again_before_anything_newer() -> None:
+    queue = queue_of(1, 2, 3)
+    write(queue, 1, 2)
+    queue.push(numbered(9, priority=PRIORITY_HIGHEST))
+    assert queue.requeue_sent() == 2
+    assert drain(queue) == [1, 2, 9, 3]
+
+
+def test_requeueing_twice_keeps_the_order() -> None:
+    queue = queue_of(1, 2, 3, 4)
+    write(queue, 1, 4)
+    queue.requeue_sent()
+    write(queue, 1, 2)
+    queue.requeue_sent()
+    assert [seq for seq, _ in queue.requeued] == [1, 2, 3, 4]
+    assert drain(queue) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(("ack", "left"), [(0, [1, 2, 3]), (1, [2, 3]), (3, []), (1000, [])])
+def test_acknowledged_messages_are_forgotten(ack: int, left: list[int]) -> None:
+    queue = queue_of(1, 2, 3)
+    write(queue, 1, 3)
+    queue.acknowledge(ack)
+    assert [message.tid for _, message in queue.sent] == left
+
+
+@pytest.mark.parametrize(
+    ("seq", "out_seq", "left"),
+    [(0, 4, [5, 6, 7, 9]), (4, 4, [5, 6, 7, 9]), (5, 5, [6, 7, 9]), (7, 7, [9]), (99, 7, [9])],
+)
+def test_what_the_peer_has_is_not_sent_again(seq: int, out_seq: int, left: list[int]) -> None:
+    """Messages 5 to 7 were on the wire, 9 was not; out_seq went back to 4 with them."""
+    queue = queue_of(5, 6, 7, 9)
+    write(queue, 5, 3)
+    assert queue.requeue_sent() == 3
+    assert queue.discard_requeued_up_to(4, seq) == out_seq
+    assert drain(queue) == left
+
+
+@pytest.mark.parametrize("seq", [0, 3, 1000])
+def test_with_nothing_to_replay_the_peers_word_counts(seq: int) -> None:
+    queue = queue_of(1)
+    assert queue.discard_requeued_up_to(77, seq) == seq
+    assert drain(queue) == [1]
+
+
+def test_clearing_counts_everything() -> None:
+    queue = queue_of(1, 2, 3, 4, 5)
+    write(queue, 1, 2)
+    queue.requeue_sent()
+    write(queue, 1, 1)
+    assert queue.clear() == 5
+    assert not queue
+    assert not queue.sent
+    assert queue.clear() == 0
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20)), max_size=30))
+def test_any_history_delivers_each_message_once_and_in_order(steps: list[tuple[int, int]]) -> None:
+    """A model peer that takes what is written, with acks, cuts and reconnects at any time."""
+    queue, out_seq, in_seq, pushed = OutQueue(), 0, 0, 0
+    received: list[int] = []
+
+    def reconnect(seen: int) -> None:
+        nonlocal out_seq
+        out_seq -= queue.requeue_sent()
+        out_seq = queue.discard_requeued_up_to(out_seq, seen)
+
+    def take(message: Message) -> None:
+        nonlocal out_seq
+        out_seq += 1
+        queue.sent.append((out_seq, message))
+
+    for kind, number in [*steps, (3, 0), (1, 1000)]:
+        if kind == 0:
+            pushed += 1
+            queue.push(numbered(pushed))
+        elif kind == 1:
+            for _ in range(min(number, len(queue))):
+                take(message := queue.pop())
+                in_seq = out_seq
+                received.append(message.tid)
+        elif kind == 2:
+            queue.acknowledge(min(number, in_seq))
+        else:
+            for _ in range(min(number, len(queue))):
+                take(queue.pop())  # and lost on the way
+            reconnect(in_seq)
+    assert received == list(range(1, pushed + 1))
+    assert out_seq == in_seq == pushed

@@ -1,0 +1,83 @@
+"""Deadlines of the core."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messenger.session.timers import Timers
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.fired: list[tuple[str, float]] = []
+
+    def __call__(self, name: str):
+        return lambda now: self.fired.append((name, now))
+
+
+def test_without_timers_there_is_no_deadline() -> None:
+    assert Timers().next_deadline() is None
+
+
+def test_timers_fire_in_the_order_of_their_deadlines_and_once() -> None:
+    timers, record = Timers(), Recorder()
+    for name, deadline_s in ("c", 3.0), ("a", 1.0), ("b", 2.0):
+        timers.at(deadline_s, record(name))
+    assert timers.next_deadline() == 1.0
+    timers.fire(0.9)
+    assert record.fired == []
+    timers.fire(2.5)
+    assert record.fired == [("a", 2.5), ("b", 2.5)]
+    timers.fire(10.0)
+    timers.fire(11.0)
+    assert record.fired[2:] == [("c", 10.0)]
+    assert timers.next_deadline() is None
+
+
+def test_equal_deadlines_fire_in_the_order_they_were_set() -> None:
+    timers, record = Timers(), Recorder()
+    for name in "abcde":
+        timers.at(1.0, record(name))
+    timers.fire(1.0)
+    assert [name for name, _ in record.fired] == list("abcde")
+
+
+def test_a_cancelled_timer_neither_fires_nor_counts() -> None:
+    timers, record = Timers(), Recorder()
+    first = timers.at(1.0, record("first"))
+    timers.at(2.0, record("second"))
+    first.cancel()
+    first.cancel()
+    assert timers.next_deadline() == 2.0
+    timers.fire(5.0)
+    assert record.fired == [("second", 5.0)]
+
+
+def test_a_timer_may_cancel_another_that_is_due_at_the_same_time() -> None:
+    timers, record = Timers(), Recorder()
+    timers.at(1.0, lambda _now: second.cancel())
+    second = timers.at(1.0, record("second"))
+    timers.fire(1.0)
+    assert record.fired == []
+
+
+def test_a_timer_set_while_firing_waits_for_the_next_call() -> None:
+    timers, record = Timers(), Recorder()
+    timers.at(1.0, lambda now: timers.at(now, record("again")))
+    timers.fire(1.0)
+    assert record.fired == []
+    assert timers.next_deadline() == 1.0
+    timers.fire(1.0)
+    assert record.fired == [("again", 1.0)]
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.booleans()), max_size=30), st.floats(0, 100))
+def test_what_is_due_fires_and_the_rest_waits(plan: list[tuple[float, bool]], now: float) -> None:
+    timers, fired = Timers(), list[int]()
+    for index, (deadline_s, cancelled) in enumerate(plan):
+        timer = timers.at(deadline_s, lambda _now, index=index: fired.append(index))  # type: ignore[misc]
+        if cancelled:
+            timer.cancel()
+    live = [(deadline_s, index) for index, (deadline_s, cancelled) in enumerate(plan) if not cancelled]
+    timers.fire(now)
+    assert fired == [index for deadline_s, index in sorted(live) if deadline_s <= now]
+    assert timers.next_deadline() == min((deadline_s for deadline_s, _ in live if deadline_s > now), default=None)

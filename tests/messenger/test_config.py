@@ -1,0 +1,119 @@
+"""Options under Ceph's names: defaults and the mode matrix (protocol.md §4.7, §7)."""
+
+import pytest
+
+from messenger.cephx.exchange import ConMode
+from messenger.config import Config, parse_modes
+from messenger.denc.entity import EntityType
+from messenger.denc.features import CLIENT_FEATURES
+from messenger.errors import LocalError
+
+MON, MGR, OSD, MDS, CLIENT, AUTH = (
+    EntityType.MON,
+    EntityType.MGR,
+    EntityType.OSD,
+    EntityType.MDS,
+    EntityType.CLIENT,
+    EntityType.AUTH,
+)
+SECURE_CRC = (ConMode.SECURE, ConMode.CRC)
+CRC_SECURE = (ConMode.CRC, ConMode.SECURE)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("ms_initial_backoff", 0.2),
+        ("ms_max_backoff", 15.0),
+        ("ms_connection_ready_timeout", 10.0),
+        ("ms_connection_idle_timeout", 900.0),
+        ("ms_learn_addr_from_peer", True),
+        ("ms_dispatch_throttle_bytes", 100 << 20),
+        ("ms_mon_cluster_mode", "secure crc"),
+        ("ms_mon_service_mode", "secure crc"),
+        ("ms_mon_client_mode", "secure crc"),
+        ("ms_cluster_mode", "crc secure"),
+        ("ms_service_mode", "crc secure"),
+        ("ms_client_mode", "crc secure"),
+        ("features_supported", CLIENT_FEATURES),
+    ],
+)
+def test_defaults_are_those_of_ceph(option: str, value: object) -> None:
+    assert getattr(Config(), option) == value
+
+
+def test_limits_before_authentication_are_the_smaller_ones() -> None:
+    config = Config()
+    assert config.max_preauth_frame_bytes < config.max_preauth_bytes < config.max_frame_bytes
+
+
+@pytest.mark.parametrize(
+    ("me", "peer", "option"),
+    [
+        (CLIENT, MON, "ms_mon_client_mode"),
+        (CLIENT, MGR, "ms_mon_client_mode"),
+        (CLIENT, OSD, "ms_client_mode"),
+        (CLIENT, MDS, "ms_client_mode"),
+        (MON, MON, "ms_mon_cluster_mode"),
+        (MON, MGR, "ms_mon_cluster_mode"),
+        (MGR, MON, "ms_mon_cluster_mode"),
+        (MON, OSD, "ms_mon_service_mode"),
+        (MON, CLIENT, "ms_mon_service_mode"),
+        (MGR, CLIENT, "ms_mon_service_mode"),
+        (OSD, MON, "ms_mon_cluster_mode"),
+        (MDS, MGR, "ms_mon_cluster_mode"),
+        (OSD, OSD, "ms_cluster_mode"),
+        (OSD, MDS, "ms_cluster_mode"),
+        (OSD, CLIENT, "ms_service_mode"),
+        (MDS, CLIENT, "ms_service_mode"),
+    ],
+    ids=lambda value: getattr(value, "label", value),
+)
+@pytest.mark.parametrize("connecting", [False, True])
+def test_which_option_rules_between_whom(
+    me: EntityType, peer: EntityType, option: str, *, connecting: bool
+) -> None:
+    """Every other option says crc, the ruling one secure; a client only ever connects."""
+    if me is CLIENT and not connecting:
+        option = "ms_service_mode"
+    config = Config.only_mode(ConMode.CRC)
+    setattr(config, option, "secure")
+    assert config.connection_modes(me, peer, connecting=connecting) == (ConMode.SECURE,)
+
+
+def test_preferences_keep_their_order() -> None:
+    config = Config()
+    assert config.connection_modes(CLIENT, MON, connecting=True) == SECURE_CRC
+    assert config.connection_modes(CLIENT, OSD, connecting=True) == CRC_SECURE
+    assert config.connection_modes(AUTH, MON, connecting=True) == SECURE_CRC
+
+
+@pytest.mark.parametrize("mode", [ConMode.CRC, ConMode.SECURE])
+def test_one_mode_everywhere(mode: ConMode) -> None:
+    config = Config.only_mode(mode, ms_max_backoff=3.0)
+    for me in MON, OSD, CLIENT:
+        for peer in MON, OSD, CLIENT:
+            for connecting in False, True:
+                assert config.connection_modes(me, peer, connecting=connecting) == (mode,)
+    assert config.ms_max_backoff == 3.0
+
+
+@pytest.mark.parametrize(
+    ("text", "modes"),
+    [
+        ("crc", (ConMode.CRC,)),
+        ("secure", (ConMode.SECURE,)),
+        ("secure crc", SECURE_CRC),
+        ("crc, secure", CRC_SECURE),
+        ("  crc\tsecure ", CRC_SECURE),
+    ],
+)
+def test_mode_lists(text: str, modes: tuple[ConMode, ...]) -> None:
+    assert parse_modes("ms_client_mode", text) == modes
+
+
+@pytest.mark.parametrize("text", ["", " ", "CRC", "tls", "crc;secure", "crc none"])
+def test_a_wrong_mode_list_is_told_where_it_is_given(text: str) -> None:
+    with pytest.raises(LocalError, match=r"ms_client_mode = .*: give 'crc', 'secure' or both") as caught:
+        Config(ms_client_mode=text)
+    assert "\n" not in str(caught.value)

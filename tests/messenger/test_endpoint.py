@@ -1,0 +1,291 @@
+"""The endpoint's contract with an application and a driver (design.md §2; family SH, SQ-10, SQ-14)."""
+
+from random import Random
+
+import pytest
+
+from messenger.cephx.exchange import ConMode
+from messenger.denc.address import AddrVec
+from messenger.denc.entity import EntityName, EntityType
+from messenger.endpoint import Endpoint
+from messenger.errors import FaultReason, LocalError
+from messenger.messages.message import PRIORITY_HIGH, PRIORITY_LOW, Message
+from messenger.messages.mon import MMonSubscribe
+from messenger.messages.types import MessageType
+from messenger.outputs import CloseLink, EventKind, OpenLink
+from messenger.session.policy import LOSSLESS_CLIENT, LOSSY_CLIENT, POLICIES, STATEFUL_SERVER, STATELESS_SERVER
+from messenger.session.session import SessionState
+from tests.support.network import Pair
+from tests.support.node import A_ADDR, B_ADDR, CLIENT_ADDR, Node, auth_pair, new_endpoint, new_node, numbered
+from tests.support.raw_peer import CONNECTOR_SOCKET, RawPeer, meet
+
+NAME = EntityName(EntityType.OSD, 1)
+
+
+# ---- connecting
+
+
+@pytest.mark.parametrize(
+    ("addrs", "words"),
+    [
+        ("v1:10.0.0.2:6789/0", "no msgr v2 address in v1:10.0.0.2:6789/0"),
+        ("[]", "no msgr v2 address"),
+        (A_ADDR, "is this messenger's own address"),
+    ],
+)
+def test_an_address_that_cannot_be_dialled_is_the_callers_mistake(addrs: str, words: str) -> None:
+    node = new_node()
+    with pytest.raises(LocalError, match=words.replace("[", r"\[")):
+        node.connect(addrs)
+    assert node.endpoint.sessions == []
+
+
+def test_dialling_without_credentials_is_the_callers_mistake() -> None:
+    endpoint = Endpoint(NAME, AddrVec.parse(A_ADDR), rng=Random(1))
+    with pytest.raises(LocalError, match="credentials"):
+        endpoint.connect(AddrVec.parse(B_ADDR), EntityType.OSD, 0.0)
+    with pytest.raises(LocalError, match="authentication server"):
+        endpoint.link_accepted(CONNECTOR_SOCKET, 0.0)
+
+
+def test_connecting_twice_gives_the_same_session() -> None:
+    node = new_node()
+    assert node.connect(B_ADDR) is node.connect(B_ADDR)
+    node.pump()
+    assert sum(isinstance(output, OpenLink) for output in node.outbox) == 1
+
+
+def test_connecting_to_a_peer_that_dialled_gives_its_session() -> None:
+    pair = Pair()
+    _, theirs = pair.established()
+    assert pair.b.connect(A_ADDR) is theirs
+
+
+def test_the_policy_of_one_session_may_differ() -> None:
+    node = new_node(policy=LOSSLESS_CLIENT)
+    assert node.connect(B_ADDR, policy=LOSSY_CLIENT).policy is LOSSY_CLIENT
+    assert node.connect("v2:10.0.0.3:6803/3").policy is LOSSLESS_CLIENT
+
+
+def test_an_endpoint_that_only_accepts_is_not_brought_down_by_losing_its_peer() -> None:
+    """It has no credentials to dial back with, whatever its policy says."""
+    _, server = auth_pair("none", NAME)
+    node = Node(Endpoint(NAME, AddrVec.parse(A_ADDR), rng=Random(1), auth_server=server, tracing=True))
+    peer = meet("acceptor", node).handshake()
+    (session,) = node.endpoint.sessions
+    node.send(session, 1)
+    peer.hang_up()
+    again = RawPeer(node).accept()
+    again.banner()
+    again.hello()
+    assert node.faults == [FaultReason.EOF, FaultReason.AUTH_DENIED]
+    meet("acceptor", node).handshake(until=again.ident)
+    assert session.state is not SessionState.CLOSED
+
+
+# ---- sending
+
+
+def test_the_same_message_object_may_be_sent_twice_and_to_two_peers() -> None:
+    pair = Pair()
+    other = pair.add(Node(new_endpoint(EntityName(EntityType.OSD, 3), "v2:10.0.0.3:6803/3")))
+    to_b, to_other = pair.connect(), pair.a.connect("v2:10.0.0.3:6803/3")
+    message = numbered(7, 100)
+    for session in to_b, to_b, to_other:
+        assert pair.a.endpoint.send(session, message, pair.clock.now)
+    pair.drive()
+    assert [(m.seq, bytes(m.data)) for _, m in pair.b.delivered] == [(1, message.data), (2, message.data)]
+    assert [(m.seq, bytes(m.data)) for _, m in other.delivered] == [(1, message.data)]
+    assert message.seq == 0
+
+
+def test_the_same_object_resent_after_a_fault_is_the_same_message() -> None:
+    pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER)
+    mine, _ = pair.established()
+    pair.wire.hold()
+    message = numbered(7)
+    for _ in range(2):
+        pair.a.endpoint.send(mine, message, pair.clock.now)
+    pair.drive()
+    pair.wire.cut()
+    pair.drive()
+    assert [(m.tid, m.seq) for _, m in pair.b.delivered] == [(7, 1), (7, 2)]
+
+
+def test_urgent_messages_overtake_before_they_have_a_seq() -> None:
+    pair = Pair()
+    mine, _ = pair.established()
+    for number, priority in (1, PRIORITY_LOW), (2, PRIORITY_LOW), (3, PRIORITY_HIGH):
+        pair.a.endpoint.send(mine, numbered(number, priority=priority), pair.clock.now)
+    pair.drive()
+    assert [(m.tid, m.seq) for _, m in pair.b.delivered] == [(3, 1), (1, 2), (2, 3)]
+
+
+def test_urgent_messages_do_not_overtake_what_has_a_seq() -> None:
+    pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER)
+    mine, _ = pair.established()
+    pair.wire.hold()
+    pair.a.send(mine, 1, 2)
+    pair.drive()
+    pair.a.endpoint.send(mine, numbered(3, priority=PRIORITY_HIGH), pair.clock.now)
+    pair.wire.cut()
+    pair.drive()
+    assert pair.b.tids == [1, 2, 3]
+
+
+def test_a_payload_is_encoded_for_the_peers_features_when_it_leaves() -> None:
+    pair = Pair()
+    mine, _ = pair.established()
+    pair.a.endpoint.send(mine, Message.of(MMonSubscribe({}, "host"), tid=5), pair.clock.now)
+    pair.drive()
+    ((_, message),) = pair.b.delivered
+    assert message.type == MessageType.MON_SUBSCRIBE
+    assert message.payload == MMonSubscribe({}, "host")
+    assert message.tid == 5
+
+
+def test_all_parts_and_fields_of_a_message_arrive() -> None:
+    pair = Pair()
+    mine, theirs = pair.established()
+    sent = Message(
+        999, b"front", b"middle", b"data", tid=2**64 - 1, priority=63, version=8, compat_version=3, data_off=77
+    )
+    pair.a.endpoint.send(mine, sent, pair.clock.now)
+    pair.drive()
+    ((session, message),) = pair.b.delivered
+    assert session is theirs
+    assert (bytes(message.front), bytes(message.middle), bytes(message.data)) == (b"front", b"middle", b"data")
+    fields = ("type", "tid", "priority", "version", "compat_version", "data_off", "size_bytes")
+    assert [getattr(message, name) for name in fields] == [getattr(sent, name) for name in fields]
+    assert (message.seq, message.flags) == (1, 3)
+
+
+# ---- ending
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3, 5, 8, 1000])
+@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+def test_marking_down_is_immediate_and_silent_at_any_time(policy, steps: int) -> None:
+    pair = Pair(policy, STATELESS_SERVER if policy.lossy else STATEFUL_SERVER)
+    mine = pair.connect()
+    pair.a.send(mine, 1, 2)
+    pair.drive_bounded(steps)
+    pair.a.pump()
+    pair.a.events.clear()
+    pair.a.delivered.clear()
+    pair.a.mark_down(mine)
+    assert mine.state is SessionState.CLOSED
+    assert not mine.queue
+    assert not mine.queue.sent
+    assert pair.a.endpoint.sessions == []
+    assert not pair.a.endpoint.send(mine, numbered(3), pair.clock.now)
+    pair.a.mark_down(mine)
+    pair.a.endpoint.send_keepalive(mine, pair.clock.now)
+    pair.drive()
+    assert (pair.a.events, pair.a.delivered) == ([], [])
+    assert pair.a.endpoint.link_count == 0
+    assert pair.a.endpoint.next_deadline() is None
+    assert set(pair.a.endpoint.snapshot().values()) == {0}
+
+
+@pytest.mark.parametrize("steps", [0, 1, 3, 5, 8, 1000])
+def test_after_marking_down_a_new_session_can_be_had_at_once(steps: int) -> None:
+    pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER)
+    old = pair.connect()
+    pair.drive_bounded(steps)
+    pair.a.mark_down(old)
+    new = pair.connect()
+    pair.a.send(new, 5)
+    assert pair.run_until(lambda: pair.b.tids == [5], 60.0)
+    assert new is not old
+    assert len(pair.b.endpoint.sessions) == 1
+
+
+def test_the_other_side_of_a_marked_down_session() -> None:
+    pair = Pair(LOSSY_CLIENT, STATELESS_SERVER)
+    mine, theirs = pair.established()
+    pair.a.mark_down(mine)
+    pair.drive()
+    assert pair.b.kinds == [EventKind.ACCEPT, EventKind.RESET]
+    assert pair.b.events[-1].fault is not None
+    assert pair.b.events[-1].fault.reason is FaultReason.EOF
+    assert theirs.state is SessionState.CLOSED
+
+
+@pytest.mark.parametrize(("auth", "mode"), [("none", ConMode.CRC), ("cephx", ConMode.SECURE)])
+@pytest.mark.parametrize("steps", [0, 2, 4, 6, 8, 10, 12, 15, 1000])
+def test_shutting_down_leaves_nothing_at_any_time(auth: str, mode: ConMode, steps: int) -> None:
+    pair = Pair(auth=auth, mode=mode)
+    mine = pair.connect()
+    theirs = pair.b.connect(A_ADDR)
+    pair.a.send(mine, 1)
+    pair.b.send(theirs, 2)
+    pair.drive_bounded(steps)
+    for node in pair.nodes:
+        node.endpoint.shutdown(pair.clock.now)
+    pair.drive()
+    for node in pair.nodes:
+        assert node.endpoint.link_count == 0
+        assert node.endpoint.next_deadline() is None
+        assert node.endpoint.sessions == []
+        assert node.endpoint.held_bytes == {}
+        assert set(node.endpoint.snapshot().values()) == {0}
+        assert EventKind.RESET not in node.kinds
+    assert not pair.a.endpoint.send(mine, numbered(9), pair.clock.now)
+
+
+def test_shutting_down_closes_every_link() -> None:
+    node = new_node()
+    peers = [meet("acceptor", node) for _ in range(3)]
+    node.connect(B_ADDR)
+    node.pump()
+    dialled = [output.link_id for output in node.outbox if isinstance(output, OpenLink)]
+    node.endpoint.shutdown(node.now)
+    node.pump()
+    closed = {output.link_id for output in node.outbox if isinstance(output, CloseLink)}
+    assert closed == {peer.link for peer in peers} | set(dialled)
+
+
+# ---- several peers
+
+
+def test_anonymous_clients_do_not_know_of_each_other() -> None:
+    """Two clients at one address are two sessions of a stateless server; one leaves, the other stays (LY-06)."""
+    node = new_node(policy=STATELESS_SERVER)
+    first = meet("acceptor", node, addr=CLIENT_ADDR).handshake()
+    second = meet("acceptor", node, addr=CLIENT_ADDR).handshake()
+    assert len(node.endpoint.sessions) == 2
+    first.hang_up()
+    assert node.kinds == [EventKind.ACCEPT, EventKind.ACCEPT, EventKind.RESET]
+    second.send_messages(1)
+    assert node.tids == [1]
+    assert node.endpoint.lookup(second.addrs) is None
+
+
+def test_many_peers_keep_their_own_sequence() -> None:
+    pair = Pair(LOSSY_CLIENT, STATELESS_SERVER)
+    names = [EntityName(EntityType.CLIENT, number) for number in range(10, 20)]
+    nodes = [
+        pair.add(Node(new_endpoint(name, f"any:0.0.0.0:0/{name.num}", policy=LOSSY_CLIENT))) for name in names
+    ]
+    for node in nodes:
+        node.send(node.connect(B_ADDR), 1, 2, 3)
+    pair.drive()
+    assert sorted(m.seq for _, m in pair.b.delivered) == sorted([1, 2, 3] * 10)
+    assert {str(session.peer_name) for session, _ in pair.b.delivered} == {str(name) for name in names}
+
+
+# ---- addresses
+
+
+@pytest.mark.parametrize("learn", [True, False])
+def test_where_an_unknown_address_is_learned_from(*, learn: bool) -> None:
+    pair = Pair(addr="any:0.0.0.0:0/77", ms_learn_addr_from_peer=learn)
+    pair.established()
+    assert str(pair.a.endpoint.addrs) == "10.9.9.9:0/77"
+
+
+def test_a_known_address_is_not_changed_by_what_a_peer_says() -> None:
+    pair = Pair()
+    pair.established()
+    assert str(pair.a.endpoint.addrs) == A_ADDR

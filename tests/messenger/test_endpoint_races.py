@@ -1,0 +1,297 @@
+"""Both sides dial at once (protocol.md §4.9; family LP, B05, B06, B10, B29, B30)."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from messenger.denc.address import EntityAddr
+from messenger.denc.entity import EntityName, EntityType
+from messenger.outputs import EventKind
+from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSLESS_PEER_REUSE, LOSSY_CLIENT, Policy
+from messenger.session.session import Session, SessionState
+from tests.support.network import Dial, Pair, Wire
+from tests.support.node import A_ADDR, B_ADDR, Node, new_endpoint
+
+PEERS = [LOSSLESS_PEER, LOSSLESS_PEER_REUSE]
+SWAPPED_ADDR = "v2:10.0.0.3:6801/3"
+"""For ``a`` to have the higher address of the two."""
+SETTLE_WITHIN_S = 40.0
+
+by_policy = pytest.mark.parametrize("policy", PEERS, ids=lambda policy: policy.name)
+by_addr = pytest.mark.parametrize("addr", [A_ADDR, SWAPPED_ADDR], ids=["a lower", "a higher"])
+
+
+class Race(Pair):
+    """Both want to talk to each other: ``a`` has 1 and 2 to say, ``b`` 11 and 12."""
+
+    def dial_both(self) -> tuple[Session, Session]:
+        mine, theirs = self.connect(), self.b.connect(str(self.a.endpoint.addrs))
+        self.a.send(mine, 1, 2)
+        self.b.send(theirs, 11, 12)
+        return mine, theirs
+
+    def check(self) -> None:
+        """One session, everything once and in order, nobody told of a loss."""
+        done = lambda: (self.a.tids, self.b.tids) == ([11, 12], [1, 2])  # noqa: E731 - read below, too
+        assert self.run_until(done, SETTLE_WITHIN_S), (self.a.tids, self.b.tids, self.states)
+        self.pass_time(40.0)
+        assert done()
+        assert self.states == ["READY", "READY"]
+        for node in self.nodes:
+            assert not {EventKind.RESET, EventKind.REMOTE_RESET} & set(node.kinds)
+            assert (node.endpoint.link_count, len(node.endpoint.sessions)) == (1, 1)
+
+    @property
+    def states(self) -> list[str]:
+        return [session.state.value for node in self.nodes for session in node.endpoint.sessions]
+
+
+def surviving(pair: Pair) -> list[Wire]:
+    return [wire for wire in pair.wires if wire.open]
+
+
+def limited(wire_number: int, direction: int, position: int, pair: Pair, attribute: str = "limit") -> None:
+    """Let one of the first wires stop at a position, or break."""
+
+    def tap(wire: Wire) -> None:
+        if len(pair.wires) == wire_number:
+            setattr(wire.pipes[direction], attribute, position)
+
+    pair.opened = tap
+
+
+def unlimit(pair: Pair) -> None:
+    """Nothing stops any longer."""
+    pair.opened = lambda _wire: None
+    for wire in pair.wires:
+        for pipe in wire.pipes:
+            pipe.limit = None
+
+
+# ---- a race of first dials
+
+
+@by_policy
+@by_addr
+def test_the_dial_from_the_lower_address_wins(policy: Policy, addr: str) -> None:
+    pair = Race(policy, addr=addr)
+    pair.dial_both()
+    pair.check()
+    winner = pair.a if addr == A_ADDR else pair.b
+    loser = pair.b if winner is pair.a else pair.a
+    (wire,) = surviving(pair)
+    assert wire.connector is winner
+    assert (winner.kinds, loser.kinds) == ([EventKind.CONNECT], [EventKind.ACCEPT])
+
+
+@by_policy
+@by_addr
+@pytest.mark.parametrize("wire_number", [1, 2])
+@pytest.mark.parametrize("direction", [0, 1])
+def test_one_dial_is_held_up_anywhere_while_the_other_goes_on(
+    policy: Policy, addr: str, wire_number: int, direction: int
+) -> None:
+    """When let go, the late one takes over, loses and doubles nothing (LP-02, LP-03, LP-08 to LP-12)."""
+    for position in range(0, 560, 9):
+        pair = Race(policy, addr=addr)
+        limited(wire_number, direction, position, pair)
+        pair.dial_both()
+        pair.drive()
+        unlimit(pair)
+        pair.check()
+
+
+@by_policy
+@by_addr
+def test_one_dial_is_held_up_until_its_own_timeout(policy: Policy, addr: str) -> None:
+    for wire_number, direction, position in cases(step=53):
+        pair = Race(policy, addr=addr)
+        limited(wire_number, direction, position, pair)
+        pair.dial_both()
+        pair.pass_time(11.0)
+        unlimit(pair)
+        pair.check()
+
+
+@by_policy
+@by_addr
+def test_one_wire_is_cut_anywhere_during_a_race(policy: Policy, addr: str) -> None:
+    for wire_number, direction, position in cases(step=9):
+        pair = Race(policy, addr=addr)
+
+        def tap(
+            wire: Wire, pair: Race = pair, n: int = wire_number, d: int = direction, p: int = position
+        ) -> None:
+            if len(pair.wires) == n:
+                wire.pipes[d].cut_at = p
+
+        pair.opened = tap
+        pair.dial_both()
+        pair.check()
+
+
+def cases(step: int) -> Iterator[tuple[int, int, int]]:
+    """Which of two wires, which direction, how many bytes."""
+    for wire_number in 1, 2:
+        for direction in 0, 1:
+            for position in range(0, 560, step):
+                yield wire_number, direction, position
+
+
+@by_policy
+def test_the_second_dial_starts_at_any_moment_of_the_first(policy: Policy) -> None:
+    for steps in range(25):
+        pair = Race(policy)
+        pair.a.send(pair.connect(), 1, 2)
+        pair.drive_bounded(steps)
+        theirs = pair.b.connect(A_ADDR)
+        pair.b.send(theirs, 11, 12)
+        pair.check()
+
+
+# ---- a race of reconnects
+
+
+@by_policy
+@by_addr
+@pytest.mark.parametrize("wire_number", [2, 3])
+@pytest.mark.parametrize("direction", [0, 1])
+def test_a_race_of_reconnects(policy: Policy, addr: str, wire_number: int, direction: int) -> None:
+    """The link breaks while both have something on the way; one of the new dials is held up (LP-04, LP-05)."""
+    for position in range(0, 480, 11):
+        pair = Race(policy, addr=addr)
+        pair.established()
+        pair.wire.hold()
+        pair.dial_both()
+        pair.drive()
+        limited(wire_number, direction, position, pair)
+        pair.wire.cut()
+        pair.drive()
+        unlimit(pair)
+        pair.check()
+        assert all(len(node.endpoint.sessions) == 1 for node in pair.nodes)
+
+
+@by_policy
+@by_addr
+def test_a_dial_against_a_reconnect(policy: Policy, addr: str) -> None:
+    """``a`` never saw SERVER_IDENT; ``b`` has a session and dials back with it (LP-06, B39)."""
+    gentle_resets = 0
+    for position in range(0, 480, 11):
+        pair = Race(policy, addr=addr)
+        limited(1, 1, 300, pair)
+        mine = pair.connect()
+        pair.a.send(mine, 1, 2)
+        pair.drive()
+        (theirs,) = pair.b.endpoint.sessions
+        pair.b.send(theirs, 11, 12)
+        pair.drive()
+        limited(2, 0, position, pair)
+        pair.wire.cut()
+        pair.drive()
+        unlimit(pair)
+        pair.check()
+        gentle_resets += "SESSION_RESET" in pair.b.frames("rx")
+    assert gentle_resets
+
+
+# ---- losers and winners
+
+
+@by_policy
+def test_a_loser_that_waits_is_served_even_if_the_winner_breaks(policy: Policy) -> None:
+    """The winner's dial dies at any later byte; its keepalive makes it dial again soon (B05, LP-17)."""
+    for position in range(0, 560, 17):
+        pair = Race(policy)
+        mine, theirs = pair.connect(), pair.b.connect(A_ADDR)
+        pair.b.send(theirs, 11)
+
+        def tap(wire: Wire, pair: Race = pair) -> None:
+            wire.to_acceptor.limit = 200 if wire.connector is pair.a else None
+
+        pair.opened = tap
+        pair.drive()
+        assert theirs.state is SessionState.WAIT
+        (dial,) = (wire for wire in pair.wires if wire.connector is pair.a)
+        dial.to_acceptor.limit = None
+        dial.to_acceptor.cut_at = max(position, 200)
+        pair.opened = lambda _wire: None
+        assert pair.run_until(lambda pair=pair: pair.a.tids == [11], 1.0)
+        assert mine.state is SessionState.READY
+
+
+@by_policy
+@by_addr
+@pytest.mark.parametrize("who", [0, 1])
+def test_marking_down_at_any_step_of_a_race(policy: Policy, addr: str, who: int) -> None:
+    """What was marked down is gone, and a new dial works (B09, LP-20)."""
+    for steps in range(40):
+        pair = Race(policy, addr=addr)
+        sessions = pair.dial_both()
+        pair.drive_bounded(steps)
+        node = pair.nodes[who]
+        node.mark_down(sessions[who])
+        node.pump()
+        node.delivered.clear()
+        session = node.connect(str(pair.nodes[1 - who].endpoint.addrs))
+        node.send(session, 99)
+        assert pair.run_until(lambda pair=pair: 99 in pair.nodes[1 - who].tids, SETTLE_WITHIN_S)
+        pair.pass_time(40.0)
+        for either in pair.nodes:
+            assert len(either.endpoint.sessions) == 1
+            assert either.endpoint.snapshot()["registry"] == 1
+
+
+def test_lossy_clients_that_dial_each_other_settle() -> None:
+    """Heartbeat peers: no endless replacement of one link by the other (B30, LY-08)."""
+    pair = Pair(LOSSY_CLIENT)
+    mine, theirs = pair.connect(), pair.b.connect(A_ADDR)
+    pair.drive()
+    pair.pass_time(60.0)
+    assert len(pair.wires) <= 6
+    for node in pair.nodes:
+        assert node.endpoint.link_count >= 1
+    assert mine.state is not SessionState.WAIT
+    assert theirs.state is not SessionState.WAIT
+
+
+def test_a_client_and_a_peer_that_both_dial_find_one_session() -> None:
+    pair = Race(LOSSLESS_CLIENT, LOSSLESS_PEER)
+    pair.dial_both()
+    pair.check()
+
+
+def test_dials_to_three_peers_at_once_by_three_peers() -> None:
+    pair = Pair()
+    third = pair.add(Node(new_endpoint(EntityName(EntityType.OSD, 3), SWAPPED_ADDR)))
+    for node in pair.nodes:
+        for peer in pair.nodes:
+            if node is not peer:
+                addrs = str(peer.endpoint.addrs)
+                node.send(node.connect(addrs), node.endpoint.name.num * 10 + peer.endpoint.name.num)
+    assert pair.run_until(lambda: all(len(node.tids) == 2 for node in pair.nodes), SETTLE_WITHIN_S)
+    assert sorted(pair.a.tids) == [21, 31]
+    assert sorted(third.tids) == [13, 23]
+    assert all(len(node.endpoint.sessions) == 2 for node in pair.nodes)
+
+
+@pytest.mark.parametrize("dials", [Dial.REFUSED, Dial.UNANSWERED])
+def test_a_winner_that_cannot_dial_keeps_the_loser_waiting_but_loses_nothing(dials: Dial) -> None:
+    """§4.9 knows no way out while the winner dials in vain; once it gets through, all is delivered."""
+    pair = Race(LOSSLESS_PEER)
+
+    def answer(node: Node, _addr: EntityAddr) -> Dial:
+        return dials if node is pair.a else Dial.ACCEPTED
+
+    pair.answer = answer
+    theirs = pair.dial_both()[1]
+    pair.pass_time(100.0)
+    assert theirs.state is SessionState.WAIT
+    assert pair.a.tids == pair.b.tids == []
+    pair.answer = lambda _node, _addr: Dial.ACCEPTED
+    pair.check()
+
+
+def test_addresses_are_ordered_as_the_tests_believe() -> None:
+    assert EntityAddr.parse(A_ADDR).sort_key() < EntityAddr.parse(B_ADDR).sort_key()
+    assert EntityAddr.parse(B_ADDR).sort_key() < EntityAddr.parse(SWAPPED_ADDR).sort_key()

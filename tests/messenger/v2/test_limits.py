@@ -1,0 +1,145 @@
+"""What a peer may make us hold before it has proven who it is (design.md §7; scenarios MF-03, MF-05, B20)."""
+
+from collections.abc import Callable
+
+import pytest
+
+from messenger.cephx.exchange import AuthMethod, AuthOpening, AuthResult, ConMode
+from messenger.denc.entity import EntityName, EntityType
+from messenger.endpoint import Endpoint
+from messenger.errors import FaultReason
+from messenger.v2.wire import AuthBadMethod, AuthReplyMore, AuthRequest, Tag, encode_banner
+from tests.support.frames import preamble
+from tests.support.node import B_ADDR, Node, new_endpoint, new_node
+from tests.support.raw_peer import ROLES, RawPeer, meet
+
+LIMIT_BYTES = 1 << 20
+MAX_ROUNDS = 1000
+PER_WRITE = 50
+
+by_role = pytest.mark.parametrize("role", ROLES)
+
+
+def held_bytes(node: Node) -> int:
+    return sum(node.endpoint.held_bytes.values())
+
+
+def talk_for_ever(node: Node, peer: RawPeer, say: Callable[[], None]) -> None:
+    """Say something again and again until the node has enough, and check what it holds meanwhile."""
+    for _ in range(MAX_ROUNDS):
+        say()
+        assert held_bytes(node) < LIMIT_BYTES
+        if peer.closed:
+            assert held_bytes(node) == 0
+            return
+    raise AssertionError("the node listens for ever")
+
+
+@by_role
+@pytest.mark.parametrize("length", [0x7FFFFFFF, 0x80000000, 0xFFFFFFFF])
+@pytest.mark.parametrize("segments", [1, 4])
+def test_huge_frames_are_refused_by_their_preamble(role: str, segments: int, length: int) -> None:
+    node = new_node()
+    peer = meet(role, node)
+    peer.banner()
+    lengths = (length,) * segments + (0,) * (4 - segments)
+    peer.write(preamble(Tag.HELLO, lengths, segments=segments))
+    assert node.faults == [FaultReason.OVERSIZE]
+    assert held_bytes(node) == 0
+
+
+@by_role
+@pytest.mark.parametrize("length", [100_000, 131_000])
+def test_a_large_frame_is_held_once_and_within_the_limit(role: str, length: int) -> None:
+    node = new_node()
+    peer = meet(role, node)
+    peer.banner()
+    peer.write(preamble(Tag.HELLO, (length, 0, 0, 0)) + bytes(length // 2))
+    assert length // 2 <= held_bytes(node) <= length + 1000
+    assert node.faults == []
+
+
+@by_role
+def test_the_largest_banner_is_within_the_limit(role: str) -> None:
+    node = new_node()
+    peer = meet(role, node)
+    raw = b"ceph v2\n\xff\xff" + encode_banner(1, 0)[10:] + bytes(65535 - 16)
+    for start in range(0, len(raw) - 1, 5000):
+        peer.write(raw[start : min(start + 5000, len(raw) - 1)])
+        assert held_bytes(node) < LIMIT_BYTES
+    assert node.faults == []
+
+
+@pytest.mark.parametrize("auth", ["none", "cephx"])
+@pytest.mark.parametrize("payload_bytes", [0, 1000, 100_000])
+def test_endless_auth_requests(auth: str, payload_bytes: int) -> None:
+    node = new_node(auth=auth)
+    peer = meet("acceptor", node)
+    peer.banner()
+    peer.hello()
+    requests = [AuthRequest(AuthMethod.GSS, [], bytes(payload_bytes))] * PER_WRITE
+    talk_for_ever(node, peer, lambda: peer.send(*requests))
+    assert node.faults[-1] is FaultReason.OVERSIZE
+
+
+class StubbornClient:
+    """A client with an answer to everything, as one with many methods or many rounds would have."""
+
+    def exchange(self, peer_type: EntityType, wall_time_s: float, rng: object) -> "StubbornClient":
+        return self
+
+    def start(self) -> AuthOpening:
+        return AuthOpening(AuthMethod.CEPHX, b"")
+
+    def bad_method(self, result: int, allowed_methods: list[int]) -> AuthOpening:
+        return self.start()
+
+    def more(self, payload: bytes) -> bytes:
+        return b"more"
+
+    def done(self, global_id: int, con_mode: ConMode, payload: bytes) -> AuthResult:
+        return AuthResult(global_id)
+
+
+@pytest.mark.parametrize(
+    "answer", [AuthReplyMore(b""), AuthReplyMore(bytes(100_000)), AuthBadMethod(2, -1, [], [])]
+)
+def test_endless_auth_answers(answer: AuthReplyMore | AuthBadMethod) -> None:
+    name = EntityName(EntityType.OSD, 1)
+    sample = new_endpoint(name, "v2:10.0.0.1:6801/1")
+    endpoint = Endpoint(name, sample.addrs, rng=sample.rng, auth_client=StubbornClient(), tracing=True)
+    node = Node(endpoint)
+    peer = meet("connector", node)
+    peer.banner()
+    peer.hello()
+    talk_for_ever(node, peer, lambda: peer.send(*[answer] * PER_WRITE))
+    assert node.faults == [FaultReason.OVERSIZE]
+
+
+@by_role
+@pytest.mark.parametrize(("auth", "mode"), [("none", ConMode.CRC), ("cephx", ConMode.SECURE)])
+def test_nothing_of_the_handshake_is_held_when_ready(role: str, auth: str, mode: ConMode) -> None:
+    node = new_node(auth=auth, mode=mode)
+    meet(role, node, auth=auth, mode=mode).handshake()
+    assert held_bytes(node) == 0
+
+
+def test_the_small_limit_ends_with_the_signature() -> None:
+    """An authenticated peer may send large frames; until then not even the signature's may be large."""
+    node = new_node(max_preauth_frame_bytes=200)
+    peer = meet("acceptor", node).handshake()
+    peer.write(peer.message(1, data=bytes(100_000)))
+    assert node.tids == [1]
+    peer = RawPeer(new_node(max_preauth_frame_bytes=200), mode=ConMode.SECURE, auth="cephx", addr=B_ADDR).dial()
+    peer.banner()
+    peer.hello()
+    peer.send(AuthRequest(AuthMethod.CEPHX, [ConMode.SECURE], bytes(200)))
+    assert peer.node.faults == [FaultReason.OVERSIZE]
+
+
+@by_role
+def test_an_authenticated_peer_is_held_to_the_large_limit(role: str) -> None:
+    node = new_node(max_frame_bytes=1 << 20)
+    peer = meet(role, node).handshake()
+    peer.write(preamble(Tag.MESSAGE, (41, 0, 0, 1 << 20), segments=4))
+    assert node.faults == [FaultReason.OVERSIZE]

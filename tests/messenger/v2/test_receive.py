@@ -1,0 +1,199 @@
+"""Received bytes from the transport's buffer to the application, and back-pressure (families TH, LG)."""
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messenger.cephx.exchange import ConMode
+from messenger.errors import FaultReason
+from messenger.session.policy import LOSSLESS_CLIENT
+from tests.support.network import Pair
+from tests.support.node import Node, new_node
+from tests.support.raw_peer import RawPeer, meet
+
+KIB = 1024
+SECURITY = [("none", ConMode.CRC), ("cephx", ConMode.SECURE)]
+SIZES = [0, 100, 40 * KIB, 0, 100 * KIB, 31 * KIB, 300 * KIB, 5, 32 * KIB, 33 * KIB, 1000 * KIB, 8]
+"""Around every threshold there may be: small ones, and those that deserve a buffer of their own."""
+
+by_security = pytest.mark.parametrize(("auth", "mode"), SECURITY)
+
+
+def ready(auth: str, mode: ConMode, **options: object) -> tuple[Node, RawPeer]:
+    node = new_node(auth=auth, mode=mode, policy=LOSSLESS_CLIENT, tracing=False, **options)
+    return node, meet("connector", node, auth=auth, mode=mode).handshake()
+
+
+def content(number: int, size: int) -> bytes:
+    return (b"%08d" % number * (size // 8 + 1))[:size]
+
+
+def stream(peer: RawPeer, sizes: list[int]) -> bytes:
+    return b"".join(peer.message(number, data=content(number, size)) for number, size in enumerate(sizes, 1))
+
+
+def check(node: Node, sizes: list[int]) -> None:
+    """Every message has arrived as it was sent."""
+    assert node.faults == []
+    assert node.tids == list(range(1, len(sizes) + 1))
+    for (_, message), (number, size) in zip(node.delivered, enumerate(sizes, 1), strict=True):
+        assert bytes(message.data) == content(number, size)
+
+
+@by_security
+@pytest.mark.parametrize("piece_bytes", [997, 4 * KIB, 32 * KIB, 64 * KIB, 1 << 30])
+def test_messages_of_all_sizes_in_pieces_of_all_sizes(auth: str, mode: ConMode, piece_bytes: int) -> None:
+    node, peer = ready(auth, mode)
+    raw = stream(peer, SIZES)
+    for start in range(0, len(raw), piece_bytes):
+        peer.write(raw[start : start + piece_bytes])
+    check(node, SIZES)
+    assert set(node.endpoint.held_bytes.values()) == {0}
+
+
+@by_security
+@given(data=st.data())
+def test_random_sizes_in_random_pieces(auth: str, mode: ConMode, data: st.DataObject) -> None:
+    node, peer = ready(auth, mode)
+    sizes = data.draw(st.lists(st.one_of(st.integers(0, 200), st.integers(0, 80 * KIB)), max_size=6))
+    raw = stream(peer, sizes)
+    bounds = sorted(data.draw(st.sets(st.integers(0, len(raw)), max_size=6)) | {0, len(raw)})
+    for start, end in pairwise(bounds):
+        peer.write(raw[start:end])
+    check(node, sizes)
+
+
+@by_security
+def test_a_transport_that_reads_into_the_named_buffer(auth: str, mode: ConMode) -> None:
+    """As the TCP transport does: the buffer is never empty, whatever has arrived so far."""
+    node, peer = ready(auth, mode)
+    raw, position = stream(peer, SIZES), 0
+    while position < len(raw):
+        buffer = node.endpoint.receive_buffer(peer.link)
+        assert len(buffer) > 0
+        count = min(len(buffer), len(raw) - position, 50 * KIB)
+        buffer[:count] = raw[position : position + count]
+        node.endpoint.link_received(peer.link, count, node.now)
+        position += count
+    node.pump()
+    check(node, SIZES)
+
+
+def test_delivered_payloads_are_not_overwritten_by_what_comes_later() -> None:
+    node, peer = ready("none", ConMode.CRC)
+    for number in range(1, 6):
+        peer.write(peer.message(number, front=content(number, 20 * KIB), data=content(number, 50 * KIB)))
+    for number, (_, message) in enumerate(node.delivered, 1):
+        assert bytes(message.front) == content(number, 20 * KIB)
+        assert bytes(message.data) == content(number, 50 * KIB)
+
+
+# ---- the dispatch throttle
+
+
+class Reader:
+    """A transport and an application that takes one message at a time."""
+
+    def __init__(self, node: Node, peer: RawPeer) -> None:
+        self.node = node
+        self.peer = peer
+        self.released = 0
+        node.hoarding = True
+
+    @property
+    def held_bytes(self) -> int:
+        return int(self.node.endpoint.snapshot()["dispatch_bytes"])  # type: ignore[call-overload]
+
+    def release_one(self) -> None:
+        _, message = self.node.delivered[self.released]
+        self.released += 1
+        self.node.endpoint.release(message.size_bytes, self.node.now)
+        self.peer.pump()
+
+    def read(self, raw: bytes, piece_bytes: int) -> None:
+        """Feed the node as a socket would: not while it is paused."""
+        for start in range(0, len(raw), piece_bytes):
+            while self.peer.paused:
+                self.release_one()
+            self.peer.write(raw[start : start + piece_bytes])
+        while self.released < len(self.node.delivered):
+            self.release_one()
+
+
+@by_security
+@pytest.mark.parametrize("limit_bytes", [1, 1000, 40 * KIB, 150 * KIB])
+@pytest.mark.parametrize("piece_bytes", [1000, 20 * KIB, 200 * KIB, 1 << 30])
+def test_a_full_throttle_pauses_reading_and_loses_nothing(
+    auth: str, mode: ConMode, limit_bytes: int, piece_bytes: int
+) -> None:
+    node, peer = ready(auth, mode, ms_dispatch_throttle_bytes=limit_bytes)
+    reader = Reader(node, peer)
+    reader.read(stream(peer, SIZES), piece_bytes)
+    check(node, SIZES)
+    assert reader.held_bytes == 0
+    assert not peer.paused
+
+
+@pytest.mark.parametrize(
+    "sizes", [[40 * KIB, 100 * KIB], [100 * KIB, 40 * KIB], [60 * KIB] * 8, [200, 90 * KIB] * 4]
+)
+@pytest.mark.parametrize("piece_bytes", [7000, 33 * KIB, 250 * KIB])
+def test_large_messages_after_a_pause(sizes: list[int], piece_bytes: int) -> None:
+    node, peer = ready("none", ConMode.CRC, ms_dispatch_throttle_bytes=10 * KIB)
+    Reader(node, peer).read(stream(peer, sizes), piece_bytes)
+    check(node, sizes)
+
+
+def test_no_more_than_one_message_is_taken_beyond_the_limit() -> None:
+    node, peer = ready("none", ConMode.CRC, ms_dispatch_throttle_bytes=2500)
+    reader = Reader(node, peer)
+    peer.write(stream(peer, [1000] * 10))
+    assert len(node.delivered) == 3
+    assert reader.held_bytes == 3000
+    assert peer.paused
+    reader.release_one()
+    assert len(node.delivered) == 4
+    for _ in range(9):
+        reader.release_one()
+    assert len(node.delivered) == 10
+    assert not peer.paused
+
+
+def test_one_sessions_full_throttle_pauses_another_only_when_it_has_data() -> None:
+    node = new_node(ms_dispatch_throttle_bytes=100)
+    first = meet("acceptor", node).handshake()
+    node.hoarding = True
+    first.write(first.message(1, data=bytes(200)))
+    second = RawPeer(node, addr="v2:10.0.0.3:6803/3").dial().handshake()
+    assert len(node.endpoint.sessions) == 2
+    second.write(second.message(1))
+    assert len(node.delivered) == 1
+    node.endpoint.release(200, node.now)
+    node.pump()
+    assert len(node.delivered) == 2
+
+
+def test_a_paused_link_that_breaks_goes_on_where_it_stopped() -> None:
+    pair = Pair(LOSSLESS_CLIENT, ms_dispatch_throttle_bytes=10_000)
+    mine, _ = pair.established()
+    pair.b.hoarding = True
+    pair.a.send(mine, *range(1, 11), size_bytes=4000)
+    pair.drive()
+    assert len(pair.b.delivered) == 3
+    pair.wire.cut()
+    pair.drive()
+    pair.b.hoarding = False
+    pair.b.endpoint.release(12_000, pair.clock.now)
+    pair.pass_time(30.0)
+    assert pair.b.tids == list(range(1, 11))
+    assert pair.b.endpoint.snapshot()["dispatch_bytes"] == 0
+    assert FaultReason.OVERSIZE not in pair.b.faults
+
+
+def test_without_a_limit_nothing_is_ever_paused() -> None:
+    node, peer = ready("none", ConMode.CRC, ms_dispatch_throttle_bytes=0)
+    node.hoarding = True
+    peer.write(stream(peer, [100 * KIB] * 20))
+    assert len(node.delivered) == 20

@@ -1,0 +1,70 @@
+"""Coroutines as tests, and messengers on loopback."""
+
+import asyncio
+import functools
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec
+
+from messenger.cephx.exchange import ConMode
+from messenger.config import Config
+from messenger.denc.entity import EntityName, EntityType
+from messenger.dispatch import Dispatcher
+from messenger.messenger import Connection, Messenger
+from messenger.session.policy import LOSSLESS_PEER, Policy, PolicySet
+from tests.support.node import auth_pair
+
+TEST_TIMEOUT_S = 30.0
+
+Parameters = ParamSpec("Parameters")
+
+
+def on_loop(test: Callable[Parameters, Coroutine[Any, Any, None]]) -> Callable[Parameters, None]:
+    """Run a coroutine as a test, and fail it if tasks are left over."""
+
+    async def watched(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
+        async with asyncio.timeout(TEST_TIMEOUT_S):
+            await test(*args, **kwargs)
+        leftovers = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not leftovers, leftovers
+
+    @functools.wraps(test)
+    def run(*args: Parameters.args, **kwargs: Parameters.kwargs) -> None:
+        asyncio.run(watched(*args, **kwargs))
+
+    return run
+
+
+def messenger(
+    number: int,
+    dispatcher: Dispatcher | None = None,
+    *,
+    auth: str = "cephx",
+    mode: ConMode = ConMode.CRC,
+    policy: Policy = LOSSLESS_PEER,
+    entity_type: EntityType = EntityType.OSD,
+    **options: object,
+) -> Messenger:
+    """osd.``number``, with one connection mode and one policy; ``options`` are those of Config."""
+    name = EntityName(entity_type, number)
+    client, server = auth_pair(auth, name)
+    return Messenger(
+        name,
+        auth_client=client,
+        auth_server=server,
+        dispatcher=dispatcher,
+        policies=PolicySet(policy),
+        config=Config.only_mode(mode, **options),
+    )
+
+
+async def until(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
+    """Wait until a condition holds."""
+    async with asyncio.timeout(timeout_s):
+        while not condition():  # noqa: ASYNC110 - conditions are about state that tells nobody when it changes
+            await asyncio.sleep(0.001)
+
+
+async def connected(client: Messenger, server: Messenger, policy: Policy | None = None) -> Connection:
+    """A ready connection from one to the other, which is not bound yet."""
+    address = await server.bind()
+    return await client.connect(address, EntityType.OSD, policy).ready(10.0)

@@ -1,0 +1,117 @@
+"""Building and reading frames of either mode, also wrong ones."""
+
+from collections.abc import Callable
+from struct import Struct
+
+from messenger.crc import crc32c
+from messenger.denc.codec import Buffer
+from messenger.v2.framing import (
+    MESSAGE_TAG,
+    CrcReader,
+    CrcWriter,
+    Frame,
+    FrameReader,
+    FrameWriter,
+    SecureReader,
+    SecureWriter,
+)
+from messenger.v2.onwire import StreamCipher, stream_ciphers
+
+CONNECTION_SECRET = bytes(range(64))
+LIMIT_BYTES = 1 << 20
+HEADER = bytes(range(41))
+MODES = ("crc", "secure")
+
+Segments = tuple[bytes, bytes, bytes, bytes]
+
+_PREAMBLE = Struct("<BBIHIHIHIHBB")
+
+
+def ciphers() -> tuple[StreamCipher, StreamCipher]:
+    """What a client receives with, and what a server sends with: the same key and nonces."""
+    receiving, _ = stream_ciphers(CONNECTION_SECRET, connector=True)
+    _, sending = stream_ciphers(CONNECTION_SECRET, connector=False)
+    return receiving, sending
+
+
+def reader(mode: str, limit_bytes: int = LIMIT_BYTES) -> FrameReader:
+    """A new reader of frames of a fresh :func:`writer`."""
+    return CrcReader(limit_bytes) if mode == "crc" else SecureReader(ciphers()[0], limit_bytes)
+
+
+def writer(mode: str) -> FrameWriter:
+    """A new writer."""
+    return CrcWriter() if mode == "crc" else SecureWriter(ciphers()[1])
+
+
+def message(
+    to: FrameWriter, header: bytes, front: Buffer = b"", middle: Buffer = b"", data: Buffer = b""
+) -> bytes:
+    """A MESSAGE frame in one piece."""
+    pieces: list[Buffer] = []
+    length = to.message(pieces, header, front, middle, data)
+    raw = b"".join(pieces)
+    assert len(raw) == length
+    return raw
+
+
+def plain(frame: Frame) -> tuple[int, Segments]:
+    """Tag and segments of a frame, copied out of the buffer they may lie in."""
+    _, tag, *segments = frame
+    s0, s1, s2, s3 = map(bytes, segments)
+    return tag, (s0, s1, s2, s3)
+
+
+def read_all(from_: FrameReader, raw: bytes, *, owned: bool = False) -> list[tuple[int, Segments]]:
+    """Every frame in ``raw``, which must end behind one."""
+    view, position = memoryview(bytearray(raw)), 0
+    frames = []
+    while position < len(raw):
+        frame = from_.next_frame(view, position, len(raw), owned=owned)
+        assert frame is not None, f"incomplete at {position} of {len(raw)}"
+        frames.append(plain(frame))
+        position = frame[0]
+    return frames
+
+
+def preamble(
+    tag: int = MESSAGE_TAG,
+    lengths: tuple[int, int, int, int] = (41, 0, 0, 0),
+    *,
+    segments: int = 1,
+    alignments: tuple[int, int, int, int] = (8, 8, 8, 4096),
+    flags: int = 0,
+    reserved: int = 0,
+) -> bytes:
+    """A preamble with a good crc, whatever it says."""
+    sizes = [value for pair in zip(lengths, alignments, strict=True) for value in pair]
+    head = _PREAMBLE.pack(tag, segments, *sizes, flags, reserved)
+    return head + crc32c(head, 0).to_bytes(4, "little")
+
+
+def crc_frame(
+    raw_preamble: bytes, s0: bytes = b"", rest: tuple[bytes, ...] = (), late_status: int = 0x0E
+) -> bytes:
+    """A crc frame from its parts, with good crcs."""
+    raw = raw_preamble + s0
+    if s0:
+        raw += crc32c(s0, 0xFFFFFFFF).to_bytes(4, "little")
+    if rest:
+        crcs = [crc32c(segment, 0xFFFFFFFF) for segment in rest] + [0] * (3 - len(rest))
+        raw += b"".join(rest) + bytes([late_status]) + b"".join(crc.to_bytes(4, "little") for crc in crcs)
+    return raw
+
+
+def secure_frame(
+    raw_preamble: bytes, s0: bytes = b"", rest: tuple[bytes, ...] = (), late_status: int = 0x0E
+) -> bytes:
+    """The first frame of a secure link from its parts, properly sealed. ``s0`` fits into the preamble's block."""
+    _, cipher = ciphers()
+    raw = cipher.encrypt(raw_preamble + s0.ljust(48, b"\0"))
+    if rest:
+        padded = b"".join(segment + bytes(-len(segment) % 16) for segment in rest)
+        raw += cipher.encrypt(padded + bytes([late_status]) + bytes(15))
+    return raw
+
+
+BUILDERS: dict[str, Callable[..., bytes]] = {"crc": crc_frame, "secure": secure_frame}
