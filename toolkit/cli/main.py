@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from messenger.errors import LocalError
-from toolkit.cli import demo, doctor, lab, listing, node, probe
+from toolkit.cli import bench, demo, doctor, lab, listing, node, probe
 from toolkit.cli import run as run_command
 
 USAGE_ERROR = 2
@@ -31,6 +31,7 @@ app.command()(demo.demo)
 app.command()(run_command.run)
 app.command("list")(listing.list_scenarios)
 app.command()(probe.probe)
+app.command()(bench.bench)
 app.command()(doctor.doctor)
 app.command()(lab.lab)
 app.command(hidden=True)(node.node)

@@ -1,0 +1,83 @@
+"""``msgrlab bench`` as a user types it. Nothing here says how fast anything has to be."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from toolkit.cli.main import run as msgrlab
+
+TINY = ["--patterns", "request", "--sizes", "64", "--in-flight", "2", "--modes", "crc", "--cores", "1"]
+KEYS = ["pattern", "size", "in_flight", "mode", "cores", "protocol"]
+KEYS += ["ops_per_s", "floor_ops_per_s", "ratio", "cpu_us_per_op", "peak_rss_mib"]
+
+
+def test_json_has_one_row_for_each_cell_also_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "bench.json"
+    assert msgrlab(["bench", *TINY, "--seconds", "0.01", "--json", "--out", str(out)]) == 0
+    printed, complaints = capsys.readouterr()
+    assert complaints.strip() == ""
+    assert out.read_text(encoding="utf-8") == printed
+    (row,) = json.loads(printed)["results"]
+    assert list(row) == KEYS
+    assert (row["pattern"], row["size"], row["in_flight"], row["mode"]) == ("request", 64, 2, "crc")
+    assert (row["cores"], row["protocol"]) == (1, "v2")
+    assert all(row[key] > 0 for key in KEYS[-5:])
+    assert row["ratio"] == pytest.approx(row["ops_per_s"] / row["floor_ops_per_s"], abs=0.002)
+
+
+def test_the_core_alone(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    arguments = ["bench", "--core", "--sizes", "64,4K", "--modes", "crc", "--seconds", "0.001"]
+    assert msgrlab([*arguments, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["core"]
+    assert [(row["layer"], row["size"]) for row in rows] == [
+        ("frame", 64),
+        ("frame", 4096),
+        ("endpoint", 64),
+        ("endpoint", 4096),
+    ]
+    assert msgrlab(arguments) == 0
+    heading, *lines = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["layer", "mode", "size", "build", "us", "parse", "us", "both", "us"]
+    assert lines[1].split()[:4] == ["frame", "crc", "4", "KiB"]
+    assert len(lines) == len(rows) + 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--sizes", "4X"], "--sizes: '4X' is not a size"),
+        (["--sizes", ""], "--sizes: '' is not a size"),
+        (["--in-flight", "0"], "--in-flight: '0' is not a number"),
+        (["--modes", "none"], "--modes: unknown 'none'; known: crc, secure"),
+        (["--patterns", "echo"], "--patterns: unknown 'echo'; known: request, stream"),
+        (["--cores", "3"], "--cores: unknown '3'; known: 1, 2"),
+        (["--seconds", "0"], "--seconds: 0 is not from 0.001 to 600"),
+        (["--seconds", "nan"], "--seconds: nan is not from"),
+        (["--core", "--cores", "1"], "--core has no connection"),
+        (["--out", "/nowhere/at/all.json"], "there is no such folder"),
+    ],
+)
+def test_a_wrong_option_is_one_line_and_exit_2(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert msgrlab(["bench", *arguments]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_a_file_that_exists_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = tmp_path / "mine.json"
+    mine.write_text("mine")
+    assert msgrlab(["bench", *TINY, "--out", str(mine)]) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert mine.read_text() == "mine"
+
+
+def test_two_cores_where_there_is_one(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0})
+    assert msgrlab(["bench", "--cores", "1,2"]) == 2
+    assert capsys.readouterr().err == "msgrlab: --cores 2: this process may use only 1 CPU\n"

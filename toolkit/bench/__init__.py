@@ -1,0 +1,1 @@
+"""What the messenger costs, beside a plain socket in the same run."""

@@ -1,0 +1,108 @@
+"""What one measurement is of, and what comes out of it."""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from itertools import product
+from typing import Any
+
+KIB = 1024
+MIB = 1024 * 1024
+SIZES = (64, 4 * KIB, 64 * KIB, MIB, 4 * MIB)
+IN_FLIGHT = (1, 32)
+MODES = ("crc", "secure")
+CORES = (1, 2)
+REPLY_BYTES = 64
+
+
+class Pattern(StrEnum):
+    """Who answers what."""
+
+    REQUEST = "request"
+    """Every message is answered by a message of 64 bytes, as in Ceph's own perf_msgr."""
+    STREAM = "stream"
+    """One way. The receiver says only now and then, in a message of 64 bytes, that it has half a window."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One square of the grid of measurements."""
+
+    pattern: Pattern
+    size: int
+    """Bytes of each message's data."""
+    in_flight: int
+    """Most messages that the sender has unanswered at a time."""
+    mode: str
+    """crc or secure."""
+    cores: int
+    """Whether both processes share one CPU or have one each."""
+
+    @property
+    def per_reply(self) -> int:
+        """How many messages one reply answers."""
+        return 1 if self.pattern is Pattern.REQUEST else max(1, self.in_flight // 2)
+
+    def rounded(self, count: float) -> int:
+        """A number of messages near ``count`` that replies answer completely and that fills the window."""
+        return max(round(count / self.per_reply), -(-self.in_flight // self.per_reply)) * self.per_reply
+
+
+@dataclass(slots=True, kw_only=True)
+class Result:
+    """Medians over the rounds of one cell."""
+
+    cell: Cell
+    ops_per_s: float
+    floor_ops_per_s: float
+    """The same messages over a plain socket."""
+    cpu_us_per_op: float
+    """User and system time of both processes together."""
+    peak_rss_mib: float
+    """The larger one of the two processes' peaks."""
+
+    @property
+    def ratio(self) -> float:
+        """Rate of the messenger as a part of the plain socket's."""
+        return self.ops_per_s / self.floor_ops_per_s
+
+    def as_json(self) -> dict[str, Any]:
+        """The row of the JSON contract."""
+        return {
+            **asdict(self.cell),
+            "protocol": "v2",
+            "ops_per_s": round(self.ops_per_s, 1),
+            "floor_ops_per_s": round(self.floor_ops_per_s, 1),
+            "ratio": round(self.ratio, 3),
+            "cpu_us_per_op": round(self.cpu_us_per_op, 2),
+            "peak_rss_mib": round(self.peak_rss_mib, 1),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """Which cells to measure; an axis that is None has the values of the quick or of the full grid."""
+
+    patterns: Sequence[Pattern] | None = None
+    sizes: Sequence[int] | None = None
+    in_flight: Sequence[int] | None = None
+    modes: Sequence[str] | None = None
+    cores: Sequence[int] | None = None
+
+    def cells(self, cores: Sequence[int], *, full: bool) -> list[Cell]:
+        """The cells, where ``cores`` are possible on this machine.
+
+        The quick grid leaves out streams with one message in flight: with an answer to each they are requests.
+        """
+        axes = product(
+            self.patterns or tuple(Pattern),
+            self.cores or cores,
+            self.modes or MODES,
+            self.in_flight or IN_FLIGHT,
+            self.sizes or SIZES,
+        )
+        return [
+            Cell(pattern=pattern, size=size, in_flight=in_flight, mode=mode, cores=count)
+            for pattern, count, mode, in_flight, size in axes
+            if full or self.in_flight or pattern is Pattern.REQUEST or in_flight > 1
+        ]

@@ -1,0 +1,151 @@
+"""The floor: messages over a plain socket, as cheaply as an asyncio program without any protocol can.
+
+Length and payload, nothing else. As in the messenger's own transport, sockets are non-blocking on the same event
+loop, reads go into one reused buffer, small writes are joined and large ones are handed over as they are.
+"""
+
+import asyncio
+import socket
+from collections import deque
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from itertools import islice
+from struct import Struct
+
+from messenger.transport.tcp import Listener, dial, listening_socket
+from toolkit.bench.spec import HOST, PeerSpec
+
+_LENGTH = Struct("<I")
+_BUFFER_BYTES = 256 * 1024
+_JOIN_BELOW_BYTES = 16 * 1024
+_READS_PER_WAKEUP = 8
+_MAX_IOVECS = 512
+
+
+class FloorPort:
+    """The traffic's way to and from a plain socket."""
+
+    def __init__(self, spec: PeerSpec) -> None:
+        self._spec = spec
+        self.traffic = spec.traffic(self._send)
+        self._socket: FloorSocket | None = None
+
+    async def open(self, stack: AsyncExitStack) -> str:
+        """Dial, or listen; returns the receiver's address.
+
+        Raises:
+            OSError: the receiver is not there.
+        """
+        loop = asyncio.get_running_loop()
+        if self._spec.sends:
+            self._attach(stack, await dial(loop, HOST, int(self._spec.addr)))
+            return self._spec.addr
+        listener = Listener(loop, listening_socket(HOST, 0), lambda sock, _: self._attach(stack, sock))
+        stack.callback(listener.close)
+        return str(listener.addr.port)
+
+    def _attach(self, stack: AsyncExitStack, sock: socket.socket) -> None:
+        self._socket = FloorSocket(sock, self._spec.payload, self._spec.received_bytes, self.traffic.seen)
+        stack.callback(self._socket.close)
+
+    def _send(self, count: int) -> None:
+        assert self._socket is not None
+        self._socket.send(count)
+
+
+class FloorSocket:
+    """One end of a connection that carries messages of one size each way.
+
+    Args:
+        sock: connected and non-blocking.
+        payload: what every message sent holds.
+        expected_bytes: length of the payloads that come.
+        seen: told at each read how many messages are complete by it.
+    """
+
+    def __init__(
+        self, sock: socket.socket, payload: bytes, expected_bytes: int, seen: Callable[[int], None]
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._sock = sock
+        self._seen = seen
+        self._frame = (_LENGTH.pack(len(payload)), payload)
+        self._join = len(payload) < _JOIN_BELOW_BYTES
+        self._pending: deque[memoryview] = deque()
+        # A full buffer ends with a whole message, so that nothing ever has to be moved.
+        frame_bytes = _LENGTH.size + expected_bytes
+        self._buffer = memoryview(bytearray(max(1, _BUFFER_BYTES // frame_bytes) * frame_bytes))
+        self._filled = 0
+        self._taken = 0
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._loop.add_reader(sock, self._on_readable)
+
+    def send(self, count: int) -> None:
+        """Send that many messages."""
+        pieces = self._frame * count
+        waiting = bool(self._pending)
+        self._pending.extend(map(memoryview, [b"".join(pieces)] if self._join else pieces))
+        if not waiting:
+            self._write_some()
+            if self._pending:
+                self._loop.add_writer(self._sock, self._on_writable)
+
+    def close(self) -> None:
+        """Close the socket; what was not written is lost."""
+        if self._sock.fileno() >= 0:
+            self._loop.remove_reader(self._sock)
+            self._loop.remove_writer(self._sock)
+            self._sock.close()
+
+    def _on_writable(self) -> None:
+        self._write_some()
+        if not self._pending:
+            self._loop.remove_writer(self._sock)
+
+    def _write_some(self) -> None:
+        pending = self._pending
+        try:
+            while pending:
+                count = self._sock.send(pending[0]) if len(pending) == 1 else self._send_many()
+                while count:
+                    head = pending[0]
+                    if count < len(head):
+                        pending[0] = head[count:]
+                        break
+                    count -= len(head)
+                    pending.popleft()
+        except BlockingIOError:
+            pass
+
+    def _send_many(self) -> int:
+        return self._sock.sendmsg(islice(self._pending, _MAX_IOVECS))
+
+    def _on_readable(self) -> None:
+        try:
+            for _ in range(_READS_PER_WAKEUP):
+                space = self._buffer[self._filled :]
+                count = self._sock.recv_into(space)
+                if not count:
+                    self.close()
+                    return
+                self._filled += count
+                if complete := self._take():
+                    self._seen(complete)
+                if count < len(space):
+                    return
+        except BlockingIOError:
+            pass
+
+    def _take(self) -> int:
+        """Pass over the complete messages in the buffer; returns how many there are."""
+        buffer, start, filled, complete = self._buffer, self._taken, self._filled, 0
+        while start + _LENGTH.size <= filled:
+            stop = start + _LENGTH.size + _LENGTH.unpack_from(buffer, start)[0]
+            if stop > filled:
+                break
+            start = stop
+            complete += 1
+        if start == filled:
+            start = self._filled = 0
+        self._taken = start
+        return complete

@@ -1,0 +1,210 @@
+"""Measures cells: starts the processes, lets messenger and floor take turns, takes medians."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import SystemRandom
+from statistics import median
+from time import time
+from typing import Any, Self
+
+from messenger.cephx.keys import CryptoKey
+from messenger.errors import LocalError
+from toolkit.bench.cell import Cell, Pattern, Result
+from toolkit.bench.spec import PeerRun, PeerSpec
+
+_ANSWER_TIMEOUT_S = 120.0
+_STOP_TIMEOUT_S = 5.0
+_WARM_UP_S = 0.05
+"""The number of messages is raised until a run takes this long; those runs are the warm-up."""
+
+
+def measure(
+    cells: Sequence[Cell], seconds: float, rounds: int, finished: Callable[[Result], None]
+) -> list[Result]:
+    """Measure every cell in turn, in processes of its own.
+
+    Args:
+        cells: what to measure.
+        seconds: how long the messenger is measured in each, all rounds together.
+        rounds: turns of messenger and floor.
+        finished: told of each result at once.
+
+    Raises:
+        LocalError: a process ended or did not answer.
+    """
+    return asyncio.run(_measure(cells, seconds, rounds, finished))
+
+
+async def _measure(
+    cells: Sequence[Cell], seconds: float, rounds: int, finished: Callable[[Result], None]
+) -> list[Result]:
+    results = []
+    for cell in cells:
+        results.append(await measure_cell(cell, seconds, rounds))
+        finished(results[-1])
+    return results
+
+
+async def measure_cell(cell: Cell, seconds: float, rounds: int) -> Result:
+    """Measure one cell; see :func:`measure`."""
+    async with AsyncExitStack() as stack:
+        peers = [await stack.enter_async_context(Peer()) for _ in range(4)]
+        messenger = await Pair.start(cell, *peers[:2], floor=False)
+        floor = await Pair.start(cell, *peers[2:], floor=True)
+        count = await _warm_up(messenger, seconds / rounds)
+        await floor.run(count)
+        turns = [(await messenger.run(count), await floor.run(count)) for _ in range(rounds)]
+    return Result(
+        cell=cell,
+        ops_per_s=count / median(run.elapsed_s for run, _ in turns),
+        floor_ops_per_s=count / median(run.elapsed_s for _, run in turns),
+        cpu_us_per_op=median(run.cpu_s for run, _ in turns) / count * 1e6,
+        peak_rss_mib=max(run.peak_rss_mib for run, _ in turns),
+    )
+
+
+async def _warm_up(pair: "Pair", seconds: float) -> int:
+    """How many messages take that long."""
+    count = pair.cell.rounded(0)
+    while True:
+        elapsed_s = (await pair.run(count)).elapsed_s
+        if elapsed_s >= _WARM_UP_S:
+            return pair.cell.rounded(count * seconds / elapsed_s)
+        count = pair.cell.rounded(count * 4)
+
+
+@dataclass(slots=True)
+class Run:
+    """One run of both processes."""
+
+    elapsed_s: float
+    cpu_s: float
+    """Of both together."""
+    peak_rss_mib: float
+    """Of the larger one, since it started."""
+
+
+class Pair:
+    """A sender and a receiver, connected."""
+
+    def __init__(self, cell: Cell, sender: "Peer", receiver: "Peer") -> None:
+        self.cell = cell
+        self._sender = sender
+        self._receiver = receiver
+
+    @classmethod
+    async def start(cls, cell: Cell, sender: "Peer", receiver: "Peer", *, floor: bool) -> Self:
+        """Tell both what they are, and connect them."""
+        sender_cpu, receiver_cpu = cpus(cell.cores)
+        key = CryptoKey.generate(SystemRandom(), time()).to_base64()
+        spec = PeerSpec(cell=cell, floor=floor, cpu=receiver_cpu, key=key)
+        addr = await receiver.become(spec)
+        await sender.become(replace(spec, cpu=sender_cpu, addr=addr))
+        return cls(cell, sender, receiver)
+
+    async def run(self, count: int) -> Run:
+        """Let ``count`` messages through."""
+        await self._receiver.begin(count)
+        await self._sender.begin(count)
+        received, sent = await self._receiver.ended(), await self._sender.ended()
+        last = sent if self.cell.pattern is Pattern.REQUEST else received
+        return Run(
+            last.ended_s - sent.started_s,
+            received.cpu_s + sent.cpu_s,
+            max(received.peak_rss_mib, sent.peak_rss_mib),
+        )
+
+
+class Peer:
+    """A ``toolkit.bench.peer`` process; it runs, and loads what it needs, before it is told what it is."""
+
+    def __init__(self) -> None:
+        self._role = "new"
+
+    async def __aenter__(self) -> Self:
+        pipe = subprocess.PIPE
+        arguments = (sys.executable, "-m", "toolkit.bench.peer")
+        self._process = await asyncio.create_subprocess_exec(*arguments, stdin=pipe, stdout=pipe, stderr=pipe)
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            async with asyncio.timeout(_STOP_TIMEOUT_S):
+                await self._process.communicate()
+        except TimeoutError:
+            self._process.kill()
+            await self._process.communicate()
+
+    async def become(self, spec: PeerSpec) -> str:
+        """Make it one side of a connection; returns the receiver's address.
+
+        Raises:
+            LocalError: it could not listen or connect.
+        """
+        self._role = f"{'sending' if spec.sends else 'receiving'} {'plain socket' if spec.floor else 'messenger'}"
+        self._write(spec.as_json())
+        addr: str = await self.answer("ready")
+        return addr
+
+    async def begin(self, count: int) -> None:
+        """Start a run."""
+        self._write(json.dumps({"run": count}))
+        await self.answer("began")
+
+    async def ended(self) -> PeerRun:
+        """What the run came to."""
+        return PeerRun(**await self.answer("ended"))
+
+    async def answer(self, key: str) -> Any:  # noqa: ANN401 - as JSON
+        """The value of the next line, which must be the one of that key.
+
+        Raises:
+            LocalError: the process ended, or said nothing for too long.
+        """
+        assert self._process.stdout is not None
+        try:
+            async with asyncio.timeout(_ANSWER_TIMEOUT_S):
+                line = await self._process.stdout.readline()
+        except TimeoutError:
+            raise LocalError(f"{self}: silent for {_ANSWER_TIMEOUT_S:g} s") from None
+        if not line:
+            assert self._process.stderr is not None
+            last_words = (await self._process.stderr.read()).decode(errors="replace").strip()
+            raise LocalError(f"{self} ended: {last_words.rpartition(chr(10))[2]}")
+        return json.loads(line)[key]
+
+    def __str__(self) -> str:
+        return f"benchmark's {self._role} process"
+
+    def _write(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line.encode() + b"\n")
+
+
+def possible_cores() -> tuple[int, ...]:
+    """The numbers of cores that can be measured here."""
+    return (1,) if len(os.sched_getaffinity(0)) == 1 else (1, 2)
+
+
+def cpus(cores: int) -> tuple[int, int]:
+    """Which CPUs the two processes get: the same one, or two, not of the same core where that can be had."""
+    *others, last = sorted(os.sched_getaffinity(0))
+    if cores == 1:
+        return last, last
+    core = _core(last)
+    return next((cpu for cpu in others if _core(cpu) != core), others[0]), last
+
+
+def _core(cpu: int) -> str:
+    """What CPUs of the same core have in common."""
+    siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+    return siblings.read_text("ascii") if siblings.exists() else str(cpu)

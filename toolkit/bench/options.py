@@ -1,0 +1,56 @@
+"""The grid of measurements as lists on the command line."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from messenger.errors import LocalError
+from toolkit.bench.cell import CORES, KIB, MIB, MODES, Grid, Pattern
+
+MAX_SIZE = 256 * MIB
+MAX_IN_FLIGHT = 65536
+_UNITS = {"": 1, "K": KIB, "M": MIB}
+
+T = TypeVar("T")
+
+
+def parse_grid(
+    patterns: str | None, sizes: str | None, in_flight: str | None, modes: str | None, cores: str | None
+) -> Grid:
+    """The grid that the options ask for, each a list with commas, or None for the default.
+
+    Raises:
+        LocalError: a word that is none of those that are accepted; says which option, and what is.
+    """
+    return Grid(
+        patterns=_each(patterns, lambda word: Pattern(_name("--patterns", tuple(Pattern), word))),
+        sizes=_each(sizes, _size),
+        in_flight=_each(in_flight, _in_flight),
+        modes=_each(modes, partial(_name, "--modes", MODES)),
+        cores=_each(cores, lambda word: int(_name("--cores", tuple(map(str, CORES)), word))),
+    )
+
+
+def _each(text: str | None, parse: Callable[[str], T]) -> list[T] | None:
+    return None if text is None else [parse(word.strip()) for word in text.split(",")]
+
+
+def _name(option: str, known: Sequence[str], word: str) -> str:
+    if word not in known:
+        raise LocalError(f"{option}: unknown {word!r}; known: {', '.join(known)}")
+    return word
+
+
+def _size(word: str) -> int:
+    digits = word.rstrip("KMkm")
+    unit = _UNITS.get(word[len(digits) :].upper())
+    size = int(digits) * unit if unit and digits.isascii() and digits.isdigit() else 0
+    if not 1 <= size <= MAX_SIZE:
+        raise LocalError(f"--sizes: {word!r} is not a size from 1 to {MAX_SIZE // MIB}M, such as 64, 4K or 1M")
+    return size
+
+
+def _in_flight(word: str) -> int:
+    if not (word.isascii() and word.isdigit() and 1 <= int(word) <= MAX_IN_FLIGHT):
+        raise LocalError(f"--in-flight: {word!r} is not a number from 1 to {MAX_IN_FLIGHT}")
+    return int(word)

@@ -1,0 +1,90 @@
+"""One of the two processes of a benchmark, told what to do over its standard input.
+
+Control is JSON lines. The first line is the :class:`PeerSpec`; the process answers ``{"ready": ADDR}`` once it
+listens or is connected. Each ``{"run": COUNT}`` is answered by ``{"began": COUNT}`` and, when the last message is
+through, by ``{"ended": {...}}``, a :class:`PeerRun`. The end of the input ends the process.
+
+Nothing is tuned: the garbage collector runs with Python's own thresholds.
+"""
+
+import asyncio
+import json
+import os
+import re
+import sys
+import time
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from toolkit.bench.floor import FloorPort
+from toolkit.bench.port import MessengerPort
+from toolkit.bench.spec import PeerRun, PeerSpec
+from toolkit.bench.traffic import Traffic
+
+
+class Control(asyncio.Protocol):
+    """Starts a run for each line of the input, and says when it is over."""
+
+    def __init__(self, traffic: Traffic, ended: asyncio.Future[None]) -> None:
+        self._traffic = traffic
+        self._ended = ended
+        self._unread = b""
+
+    def data_received(self, data: bytes) -> None:
+        """Commands."""
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        for line in lines:
+            self._run(json.loads(line)["run"])
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the end is the end
+        """The controller is gone."""
+        if not self._ended.done():
+            self._ended.set_result(None)
+
+    def _run(self, count: int) -> None:
+        started_s, cpu_s = time.monotonic(), time.process_time()
+
+        def done() -> None:
+            run = PeerRun(
+                started_s=started_s,
+                ended_s=time.monotonic(),
+                cpu_s=time.process_time() - cpu_s,
+                peak_rss_mib=_peak_rss_mib(),
+            )
+            _answer(ended=asdict(run))
+
+        _answer(began=count)
+        self._traffic.start(count, done)
+
+
+async def run_peer(spec: PeerSpec) -> None:
+    """Be one side until the input ends."""
+    os.sched_setaffinity(0, {spec.cpu})
+    port = FloorPort(spec) if spec.floor else MessengerPort(spec)
+    loop = asyncio.get_running_loop()
+    ended = loop.create_future()
+    async with AsyncExitStack() as stack:
+        addr = await port.open(stack)
+        await loop.connect_read_pipe(lambda: Control(port.traffic, ended), sys.stdin.buffer)
+        _answer(ready=addr)
+        await ended
+
+
+def _answer(**values: Any) -> None:  # noqa: ANN401 - as JSON
+    print(json.dumps(values), flush=True)
+
+
+def _peak_rss_mib() -> float:
+    """The most memory this process had at a time.
+
+    Not getrusage's ru_maxrss: Linux starts that with the size of whatever process did the exec.
+    """
+    match = re.search(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text("ascii"), re.MULTILINE)
+    assert match is not None
+    return int(match[1]) / 1024
+
+
+if __name__ == "__main__":
+    asyncio.run(run_peer(PeerSpec.from_json(sys.stdin.buffer.readline())))

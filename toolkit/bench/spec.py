@@ -1,0 +1,67 @@
+"""What the controller of a benchmark tells its processes, and what they answer."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from toolkit.bench.cell import REPLY_BYTES, Cell, Pattern
+from toolkit.bench.traffic import Receiver, Sender, Traffic
+
+HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerSpec:
+    """One of the two processes."""
+
+    cell: Cell
+    floor: bool
+    """A plain socket instead of the messenger."""
+    cpu: int
+    """The CPU to stay on."""
+    key: str
+    """Shared key of the two messengers, in its text form."""
+    addr: str = ""
+    """Where the receiver listens; empty for the receiver itself."""
+
+    def as_json(self) -> str:
+        """The line that :meth:`from_json` reads."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, line: str | bytes) -> "PeerSpec":
+        """The spec in a line of :meth:`as_json`."""
+        values = json.loads(line)
+        cell = values.pop("cell")
+        return cls(cell=Cell(**{**cell, "pattern": Pattern(cell["pattern"])}), **values)
+
+    @property
+    def sends(self) -> bool:
+        """Whether this is the side that dials and sends."""
+        return bool(self.addr)
+
+    @property
+    def received_bytes(self) -> int:
+        """Length of the payloads that this side receives."""
+        return REPLY_BYTES if self.sends else self.cell.size
+
+    @property
+    def payload(self) -> bytes:
+        """What this side's messages carry: the measured size one way, small replies the other."""
+        size = self.cell.size if self.sends else REPLY_BYTES
+        return (bytes(range(256)) * (size // 256 + 1))[:size]
+
+    def traffic(self, send: Callable[[int], None]) -> Traffic:
+        """This side's part of the application."""
+        cell = self.cell
+        return Sender(cell.in_flight, cell.per_reply, send) if self.sends else Receiver(cell.per_reply, send)
+
+
+@dataclass(slots=True, kw_only=True)
+class PeerRun:
+    """One run as one of the processes saw it; times are of the machine's monotonic clock."""
+
+    started_s: float
+    ended_s: float
+    cpu_s: float
+    peak_rss_mib: float

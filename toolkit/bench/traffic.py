@@ -1,0 +1,79 @@
+"""The application of a benchmark, the same over the messenger and over a plain socket.
+
+A sender keeps a number of messages unanswered; a receiver answers. Both count, so that a run has exactly as
+many messages as it was told.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+Send = Callable[[int], None]
+"""Sends that many messages."""
+Done = Callable[[], None]
+
+
+class Traffic(Protocol):
+    """One side of the application."""
+
+    def start(self, count: int, done: Done) -> None:
+        """Begin a run of ``count`` messages; ``done`` is called when the last one is through."""
+
+    def seen(self, count: int) -> None:
+        """That many messages of the other side have arrived."""
+
+
+class Sender:
+    """Sends, at most ``in_flight`` messages ahead of the answers."""
+
+    def __init__(self, in_flight: int, per_reply: int, send: Send) -> None:
+        self._in_flight = in_flight
+        self._per_reply = per_reply
+        self._send = send
+        self._unsent = 0
+        self._unanswered = 0
+        self._done: Done | None = None
+
+    def start(self, count: int, done: Done) -> None:
+        """See :meth:`Traffic.start`."""
+        self._unsent = self._unanswered = count
+        self._done = done
+        self._send_more(self._in_flight)
+
+    def seen(self, count: int) -> None:
+        """See :meth:`Traffic.seen`."""
+        answered = count * self._per_reply
+        self._unanswered -= answered
+        if self._unsent:
+            self._send_more(answered)
+        elif not self._unanswered and self._done is not None:
+            self._done()
+
+    def _send_more(self, count: int) -> None:
+        burst = min(count, self._unsent)
+        self._unsent -= burst
+        self._send(burst)
+
+
+class Receiver:
+    """Sends one reply for every ``per_reply`` messages."""
+
+    def __init__(self, per_reply: int, reply: Send) -> None:
+        self._per_reply = per_reply
+        self._reply = reply
+        self._missing = 0
+        self._unanswered = 0
+        self._done: Done | None = None
+
+    def start(self, count: int, done: Done) -> None:
+        """See :meth:`Traffic.start`."""
+        self._missing = count
+        self._done = done
+
+    def seen(self, count: int) -> None:
+        """See :meth:`Traffic.seen`."""
+        replies, self._unanswered = divmod(self._unanswered + count, self._per_reply)
+        if replies:
+            self._reply(replies)
+        self._missing -= count
+        if not self._missing and self._done is not None:
+            self._done()

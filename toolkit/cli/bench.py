@@ -1,0 +1,179 @@
+"""``msgrlab bench``: what the messenger costs, beside a plain socket in the same run."""
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from toolkit.bench.cell import Grid, Result
+    from toolkit.bench.core import CoreResult
+
+_ROUNDS = 3
+_QUICK_SECONDS = 0.4
+_FULL_SECONDS = 2.0
+_LEAST_SECONDS = 0.001
+_MOST_SECONDS = 600.0
+
+
+def bench(
+    patterns: Annotated[
+        str | None, typer.Option(metavar="LIST", help="request, stream or both, with a comma.")
+    ] = None,
+    sizes: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Bytes of a message's data, as in 64,4K,1M.")
+    ] = None,
+    in_flight: Annotated[
+        str | None, typer.Option(metavar="LIST", help="Messages sent ahead of their answers, as in 1,32.")
+    ] = None,
+    modes: Annotated[str | None, typer.Option(metavar="LIST", help="crc, secure or both.")] = None,
+    cores: Annotated[
+        str | None, typer.Option(metavar="LIST", help="1: both processes on one CPU; 2: a CPU for each.")
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(help="How long the messenger is measured for each row; 0.4 unless given, 2 with --full."),
+    ] = None,
+    full: Annotated[
+        bool, typer.Option("--full", help="Longer, and streams with one message in flight as well.")
+    ] = False,
+    core: Annotated[
+        bool, typer.Option("--core", help="No sockets: what building and parsing one message costs.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the JSON object to a new file as well.")
+    ] = None,
+) -> None:
+    """Measure the messenger over loopback, beside the same messages over a plain socket.
+
+    Two processes, pinned to their CPUs, with one lossless session and cephx.
+
+    request: each message is answered by one of 64 bytes, as in Ceph's perf_msgr.
+
+    stream: one way; the receiver tells, in 64 bytes, when half a window has come.
+
+    floor: the same messages as length and payload over a plain socket, on the
+    same kind of event loop, in turns with the messenger.
+
+    Figures are medians of 3 turns. CPU is user and system time of both processes,
+    memory the peak of the larger one. Python's garbage collector is left as it is.
+    """
+    from messenger.errors import LocalError
+    from toolkit.bench.options import parse_grid
+
+    if seconds is None:
+        seconds = _FULL_SECONDS if full else _QUICK_SECONDS
+    if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
+        raise LocalError(f"--seconds: {seconds:g} is not from {_LEAST_SECONDS:g} to {_MOST_SECONDS:g}")
+    if out is not None and (out.exists() or not out.parent.is_dir()):
+        raise LocalError(f"--out {out}: {'exists already' if out.exists() else 'there is no such folder'}")
+    if core and (patterns or in_flight or cores or full):
+        raise LocalError("--core has no connection: it takes --sizes, --modes and --seconds only")
+    grid = parse_grid(patterns, sizes, in_flight, modes, cores)
+    text, table = _core(grid, seconds) if core else _connections(grid, seconds, full=full)
+    if out is not None:
+        with out.open("x", encoding="utf-8") as file:
+            file.write(text + "\n")
+    if as_json:
+        print(text)
+    else:
+        from rich.console import Console
+
+        Console().print(table)
+
+
+def _connections(grid: "Grid", seconds: float, *, full: bool) -> "tuple[str, Table]":
+    from messenger.errors import LocalError
+    from toolkit.bench.measure import measure, possible_cores
+
+    possible = possible_cores()
+    if grid.cores and max(grid.cores) > max(possible):
+        raise LocalError(f"--cores {max(grid.cores)}: this process may use only {max(possible)} CPU")
+    cells = grid.cells(possible, full=full)
+    with _progress(len(cells)) as finished:
+        results = measure(cells, seconds, _ROUNDS, finished)
+    return json.dumps({"results": [result.as_json() for result in results]}, indent=2), _table(results)
+
+
+def _core(grid: "Grid", seconds: float) -> "tuple[str, Table]":
+    from toolkit.bench.cell import MODES
+    from toolkit.bench.core import CORE_SIZES, LAYERS, measure_core
+
+    sizes, modes = grid.sizes or CORE_SIZES, grid.modes or MODES
+    with _progress(len(LAYERS) * len(sizes) * len(modes)) as finished:
+        results = measure_core(sizes, modes, seconds, finished)
+    return json.dumps({"core": [result.as_json() for result in results]}, indent=2), _core_table(results)
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[object], None]]:
+    """A bar on standard error, advanced by what is yielded."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task("", total=total)
+        yield lambda _: progress.advance(bar)
+
+
+def _table(results: "Sequence[Result]") -> "Table":
+    headings = ("size", "flight", "ops/s", "floor/s", "ratio", "CPU us", "MiB")
+    table = _new_table(("pattern", "mode", "cores"), headings)
+    for result in results:
+        cell = result.cell
+        table.add_row(
+            cell.pattern,
+            cell.mode,
+            str(cell.cores),
+            _size(cell.size),
+            str(cell.in_flight),
+            f"{result.ops_per_s:,.0f}",
+            f"{result.floor_ops_per_s:,.0f}",
+            f"{result.ratio:.2f}",
+            f"{result.cpu_us_per_op:.{0 if result.cpu_us_per_op >= 1000 else 1}f}",
+            f"{result.peak_rss_mib:.0f}",
+        )
+    return table
+
+
+def _core_table(results: "Sequence[CoreResult]") -> "Table":
+    table = _new_table(("layer", "mode"), ("size", "build us", "parse us", "both us"))
+    for result in results:
+        times = (result.build_us, result.parse_us, result.build_us + result.parse_us)
+        table.add_row(result.layer, result.mode, _size(result.size), *(f"{time_us:.2f}" for time_us in times))
+    return table
+
+
+def _new_table(names: Sequence[str], numbers: Sequence[str]) -> "Table":
+    from platform import python_implementation, python_version
+
+    from rich.table import Table
+
+    caption = f"{python_implementation()} {python_version()}"
+    table = Table(
+        box=None,
+        pad_edge=False,
+        padding=(0, 2, 0, 0),
+        header_style="bold",
+        caption=caption,
+        caption_justify="left",
+    )
+    for name in names:
+        table.add_column(name, no_wrap=True)
+    for number in numbers:
+        table.add_column(number, justify="right", no_wrap=True)
+    return table
+
+
+def _size(size: int) -> str:
+    for unit, name in ((1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size % unit == 0:
+            return f"{size // unit} {name}"
+    return f"{size} B"
