@@ -1,6 +1,7 @@
 """The ``msgrlab`` command: its sub-commands, and what every one of them does about errors.
 
-Exit codes: what the sub-command says; 2 for a wrong command line or input, with one line on stderr; 130 after
+Exit codes: what the sub-command says; 2 for a wrong command line or input and 3 for what cannot be had here, with
+one line on stderr; 130 after
 Ctrl-C; 141 when whoever read the output stopped reading, as for any program that a pipe ends.
 """
 
@@ -14,8 +15,10 @@ import typer
 from messenger.errors import LocalError
 from toolkit.cli import bench, demo, doctor, lab, listing, node, probe
 from toolkit.cli import run as run_command
+from toolkit.errors import Unsupported
 
 USAGE_ERROR = 2
+UNSUPPORTED = 3
 INTERRUPTED = 130
 READER_GONE = 141
 
@@ -49,6 +52,8 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
     except typer.TyperException as error:
         return _complain(f"{error.format_message().rstrip('.')}{_hint(error)}")
+    except Unsupported as error:
+        return _complain(str(error), UNSUPPORTED)
     except LocalError as error:
         return _complain(str(error))
     except KeyboardInterrupt:
@@ -71,9 +76,9 @@ def _options(
         print(context.get_help())
 
 
-def _complain(message: str) -> int:
+def _complain(message: str, code: int = USAGE_ERROR) -> int:
     print(f"msgrlab: {message}", file=sys.stderr)
-    return USAGE_ERROR
+    return code
 
 
 def _hint(error: typer.TyperException) -> str:

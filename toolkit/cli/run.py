@@ -20,7 +20,7 @@ def run(
         str, typer.Option(help="Where: sim (virtual time) or local (processes on loopback).")
     ] = "sim",
     mode: Annotated[str, typer.Option(help="Connection mode: crc or secure.")] = "crc",
-    proto: Annotated[str, typer.Option(help="Protocol: v2.")] = "v2",
+    proto: Annotated[str, typer.Option(help="Protocol: v2 is the one spoken.")] = "v2",
     seed: Annotated[int, typer.Option(help="Decides everything random.")] = 1,
     cut: Annotated[
         list[str] | None,
@@ -37,11 +37,14 @@ def run(
 ) -> int:
     """Run scenarios and check the invariants on what happened; exit 1 if anything is not as it must be."""
     from messenger.errors import LocalError
+    from toolkit.errors import Unsupported
     from toolkit.scenarios.catalogue import find
     from toolkit.scenarios.runner import run_scenario, save_artefacts
 
+    if proto == "v1":
+        raise Unsupported("msgr v1 is not spoken; available: v2")
     if proto != "v2":
-        raise LocalError(f"protocol {proto!r} is not available; known: v2")
+        raise LocalError(f"unknown protocol {proto!r}; known: v1, v2")
     wanted = [find(name) for name in scenarios]
     runs = []
     for scenario in wanted:

@@ -13,9 +13,10 @@ from messenger.errors import LocalError
 from toolkit.checks.history import History
 from toolkit.checks.invariants import check
 from toolkit.checks.result import CheckResult
+from toolkit.errors import Unsupported
 from toolkit.faults.tap import Breakpoint
 from toolkit.scenarios.lab import Lab, ScenarioFailed
-from toolkit.scenarios.scenario import Scenario
+from toolkit.scenarios.scenario import BACKENDS, Scenario
 
 if TYPE_CHECKING:
     from toolkit.report.html import ScenarioReport
@@ -147,7 +148,8 @@ def run_scenario(
         cuts: where to cut instead of the scenario's own places, as Breakpoint.parse reads it.
 
     Raises:
-        LocalError: the scenario cannot run there, or cannot be cut elsewhere.
+        LocalError: no such backend or mode, or the scenario cannot be cut elsewhere.
+        Unsupported: the scenario cannot run on that backend.
     """
     _check_supported(scenario, backend, mode, cuts)
     places = tuple(cuts) or scenario.default_cuts
@@ -168,10 +170,10 @@ def run_scenario(
 
 
 def _check_supported(scenario: Scenario, backend: str, mode: str, cuts: Sequence[str]) -> None:
+    if backend not in BACKENDS:
+        raise LocalError(f"unknown backend {backend!r}; {scenario.id} runs on {_list(scenario.backends)}")
     if backend not in scenario.backends:
-        raise LocalError(
-            f"{scenario.id} does not run on backend {backend!r}; it runs on {_list(scenario.backends)}"
-        )
+        raise Unsupported(f"{scenario.id} cannot run on {backend}; it runs on {_list(scenario.backends)}")
     if mode not in scenario.modes:
         raise LocalError(f"{scenario.id} does not run in mode {mode!r}; it runs in {_list(scenario.modes)}")
     if cuts and not scenario.default_cuts:

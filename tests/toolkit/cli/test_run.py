@@ -1,6 +1,7 @@
 """``msgrlab run`` and ``msgrlab list`` as a user types them."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,9 @@ import pytest
 from toolkit.checks.history import History
 from toolkit.checks.invariants import check
 from toolkit.cli.main import run as msgrlab
+from toolkit.errors import Unsupported
+from toolkit.scenarios.catalogue import find
+from toolkit.scenarios.runner import run_scenario
 
 
 def test_list_names_every_scenario(capsys: pytest.CaptureFixture[str]) -> None:
@@ -73,7 +77,7 @@ def test_failure_is_exit_1_with_what_was_expected(capsys: pytest.CaptureFixture[
         (["run", "nope"], "known: reconnect"),
         (["run", "reconnect", "--mode", "rot13"], "crc, secure"),
         (["run", "reconnect", "--backend", "moon"], "sim, local"),
-        (["run", "reconnect", "--proto", "v3"], "known: v2"),
+        (["run", "reconnect", "--proto", "v3"], "known: v1, v2"),
         (["run", "reconnect", "--cut", "rubbish"], "SENDER:TAG"),
         (["run", "standby", "--cut", "a:ACK"], "--cut is for others"),
         (["run"], "SCENARIO"),
@@ -86,6 +90,17 @@ def test_wrong_input_is_one_line_and_exit_2(
     error = capsys.readouterr().err
     assert words in error
     assert error.count("\n") == 1
+
+
+def test_what_cannot_be_had_here_is_exit_3(capsys: pytest.CaptureFixture[str]) -> None:
+    assert msgrlab(["run", "reconnect", "--proto", "v1"]) == 3
+    assert capsys.readouterr().err == "msgrlab: msgr v1 is not spoken; available: v2\n"
+
+
+def test_scenario_without_a_backend_is_unsupported_there() -> None:
+    elsewhere = replace(find("standby"), backends=("sim",))
+    with pytest.raises(Unsupported, match="standby cannot run on local; it runs on sim"):
+        run_scenario(elsewhere, "local", "crc", 1)
 
 
 def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -102,7 +102,7 @@ def test_same_seed_same_history_byte_for_byte() -> None:
 def test_what_cannot_run_says_what_can() -> None:
     with pytest.raises(LocalError, match="no scenario 'nope'; known: reconnect"):
         toolkit.run("nope")
-    with pytest.raises(LocalError, match="backend 'moon'; it runs on sim, local"):
+    with pytest.raises(LocalError, match="unknown backend 'moon'; reconnect runs on sim, local"):
         toolkit.run("reconnect", "moon")
     with pytest.raises(LocalError, match="mode 'rot13'; it runs in crc, secure"):
         toolkit.run("reconnect", mode="rot13")
