@@ -91,7 +91,7 @@ class Endpoint:
         if existing is not None:
             return existing
         target = addrs.msgr2_addr()
-        if target.is_blank:
+        if not target.port:
             raise LocalError(f"no msgr v2 address in {addrs}; give one as v2:HOST:PORT/NONCE")
         if target in self.addrs:
             raise LocalError(f"{target} is this messenger's own address")
@@ -104,11 +104,22 @@ class Endpoint:
         return session
 
     def send(self, session: Session, message: Message, now: float) -> bool:
-        """Queue a message; False if the session is closed and the message is dropped."""
+        """Queue a message; False if the session is closed and the message is dropped.
+
+        Raises:
+            LocalError: a number or a part of the message is too large for a frame (§4.4, §4.8).
+        """
         if session.state is SessionState.CLOSED:
             return False
         if message.payload is not None:
             message.encode_front(session.features)  # a payload that cannot be encoded is the caller's to know
+        if (
+            message.tid >> 64
+            or (message.type | message.priority | message.version | message.compat_version | message.data_off)
+            >> 16
+            or (len(message.front) | len(message.middle) | len(message.data)) >> 32
+        ):
+            raise LocalError(f"{message!r}: a number or a part of it is too large for a frame")
         session.queue.push(message)
         self.want_flush(session)
         wake(self, session, now)

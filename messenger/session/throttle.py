@@ -1,5 +1,7 @@
 """A limit on what is held at a time (protocol.md §3.10)."""
 
+from messenger.errors import LocalError
+
 
 class Throttle:
     """Counts units taken and given back. One that is over its limit says so; it never refuses what is here."""
@@ -21,6 +23,11 @@ class Throttle:
         self.value += amount
 
     def put(self, amount: int) -> None:
-        """Give ``amount`` back."""
-        assert amount <= self.value, f"{amount} given back, {self.value} held"
+        """Give ``amount`` back.
+
+        Raises:
+            LocalError: more than is held; something was released twice.
+        """
+        if amount > self.value:
+            raise LocalError(f"{amount} bytes released where {self.value} are held: was a message released twice?")
         self.value -= amount

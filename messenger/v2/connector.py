@@ -28,6 +28,9 @@ from messenger.v2.wire import (
     Tag,
 )
 
+_GLOBAL_SEQ_LIMIT = 1 << 63
+"""No peer may push the messenger's counter, which all its sessions share, out of its 64 bits."""
+
 
 def _session(link: Link) -> Session:
     assert link.session is not None
@@ -185,6 +188,8 @@ def _on_retry(link: Link, frame: ControlFrame, now: float) -> None:
 
 def _on_retry_global(link: Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, SessionRetryGlobal)
+    if frame.global_seq > _GLOBAL_SEQ_LIMIT:
+        raise PeerError(FaultReason.MALFORMED, f"SESSION_RETRY_GLOBAL {frame.global_seq} leaves no room above it")
     _session(link).global_seq = link.endpoint.next_global_seq(frame.global_seq)
     _send_reconnect(link, now)
 

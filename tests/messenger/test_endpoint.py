@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from messenger.cephx.exchange import ConMode
-from messenger.denc.address import AddrVec
+from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import EntityName, EntityType
 from messenger.endpoint import Endpoint
 from messenger.errors import FaultReason, LocalError
@@ -13,9 +13,17 @@ from messenger.messages.message import PRIORITY_HIGH, PRIORITY_LOW, Message
 from messenger.messages.mon import MMonSubscribe
 from messenger.messages.types import MessageType
 from messenger.outputs import CloseLink, EventKind, OpenLink
-from messenger.session.policy import LOSSLESS_CLIENT, LOSSY_CLIENT, POLICIES, STATEFUL_SERVER, STATELESS_SERVER
+from messenger.session.policy import (
+    LOSSLESS_CLIENT,
+    LOSSY_CLIENT,
+    POLICIES,
+    STATEFUL_SERVER,
+    STATELESS_SERVER,
+    Policy,
+)
 from messenger.session.session import SessionState
-from tests.support.network import Pair
+from messenger.v2.wire import Hello
+from tests.support.network import SEEN_HOST, SOCKET_HOST, Pair
 from tests.support.node import A_ADDR, B_ADDR, CLIENT_ADDR, Node, auth_pair, new_endpoint, new_node, numbered
 from tests.support.raw_peer import CONNECTOR_SOCKET, RawPeer, meet
 
@@ -30,6 +38,7 @@ NAME = EntityName(EntityType.OSD, 1)
     [
         ("v1:10.0.0.2:6789/0", "no msgr v2 address in v1:10.0.0.2:6789/0"),
         ("[]", "no msgr v2 address"),
+        ("v2:10.0.0.2", "give one as v2:HOST:PORT/NONCE"),
         (A_ADDR, "is this messenger's own address"),
     ],
 )
@@ -160,12 +169,51 @@ def test_all_parts_and_fields_of_a_message_arrive() -> None:
     assert (message.seq, message.flags) == (1, 3)
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("type", 1 << 16),
+        ("type", -1),
+        ("priority", 1 << 16),
+        ("version", 1 << 16),
+        ("compat_version", -2),
+        ("data_off", 1 << 16),
+        ("tid", 1 << 64),
+        ("tid", -1),
+    ],
+)
+def test_a_number_that_does_not_fit_is_refused_where_it_is_sent(field: str, value: int) -> None:
+    """It must not surface later, among the messages of others."""
+    pair = Pair()
+    mine, _ = pair.established()
+    pair.a.send(mine, 1)
+    message = numbered(2)
+    setattr(message, field, value)
+    with pytest.raises(LocalError, match="too large for a frame"):
+        pair.a.endpoint.send(mine, message, pair.clock.now)
+    pair.a.send(mine, 3)
+    pair.drive()
+    assert pair.b.tids == [1, 3]
+    assert mine.out_seq == 2
+
+
+def test_releasing_twice_is_the_callers_mistake() -> None:
+    node = new_node()
+    node.hoarding = True
+    peer = meet("acceptor", node).handshake()
+    peer.write(peer.message(1, data=b"12345678"))
+    node.endpoint.release(8, node.now)
+    with pytest.raises(LocalError, match="released twice"):
+        node.endpoint.release(8, node.now)
+    assert node.endpoint.snapshot()["dispatch_bytes"] == 0
+
+
 # ---- ending
 
 
 @pytest.mark.parametrize("steps", [0, 1, 3, 5, 8, 1000])
 @pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
-def test_marking_down_is_immediate_and_silent_at_any_time(policy, steps: int) -> None:
+def test_marking_down_is_immediate_and_silent_at_any_time(policy: Policy, steps: int) -> None:
     pair = Pair(policy, STATELESS_SERVER if policy.lossy else STATEFUL_SERVER)
     mine = pair.connect()
     pair.a.send(mine, 1, 2)
@@ -262,6 +310,17 @@ def test_anonymous_clients_do_not_know_of_each_other() -> None:
     assert node.endpoint.lookup(second.addrs) is None
 
 
+def test_a_stateless_server_tells_whom_it_dials_from_who_dials_it() -> None:
+    """Its clients are not looked up by address, so a session of its own with that peer is left alone (§4.9)."""
+    node = new_node(policy=STATELESS_SERVER)
+    own = node.connect(B_ADDR, policy=LOSSLESS_CLIENT)
+    meet("acceptor", node).handshake()
+    assert len(node.endpoint.sessions) == 2
+    assert own.state is SessionState.CONNECTING
+    assert node.endpoint.lookup(AddrVec.parse(B_ADDR)) is own
+    assert node.kinds == [EventKind.ACCEPT]
+
+
 def test_many_peers_keep_their_own_sequence() -> None:
     pair = Pair(LOSSY_CLIENT, STATELESS_SERVER)
     names = [EntityName(EntityType.CLIENT, number) for number in range(10, 20)]
@@ -278,11 +337,22 @@ def test_many_peers_keep_their_own_sequence() -> None:
 # ---- addresses
 
 
-@pytest.mark.parametrize("learn", [True, False])
-def test_where_an_unknown_address_is_learned_from(*, learn: bool) -> None:
+@pytest.mark.parametrize(("learn", "host"), [(True, SEEN_HOST), (False, SOCKET_HOST)])
+def test_where_an_unknown_address_is_learned_from(host: str, *, learn: bool) -> None:
     pair = Pair(addr="any:0.0.0.0:0/77", ms_learn_addr_from_peer=learn)
     pair.established()
-    assert str(pair.a.endpoint.addrs) == "10.9.9.9:0/77"
+    assert str(pair.a.endpoint.addrs) == f"{host}:0/77"
+
+
+@pytest.mark.parametrize("seen", ["any:0.0.0.0:0/0", "v2:[::]:3300/0", "-"])
+def test_a_peer_that_does_not_know_the_address_either_is_no_help(seen: str) -> None:
+    client, server = auth_pair("none", NAME)
+    addrs = AddrVec.parse("any:0.0.0.0:0/77")
+    node = Node(Endpoint(NAME, addrs, rng=Random(1), auth_client=client, auth_server=server))
+    peer = meet("connector", node)
+    peer.banner()
+    peer.send(Hello(EntityType.OSD, EntityAddr.parse(seen)))
+    assert node.endpoint.addrs == addrs
 
 
 def test_a_known_address_is_not_changed_by_what_a_peer_says() -> None:

@@ -32,7 +32,10 @@ class Race(Pair):
 
     def check(self) -> None:
         """One session, everything once and in order, nobody told of a loss."""
-        done = lambda: (self.a.tids, self.b.tids) == ([11, 12], [1, 2])  # noqa: E731 - read below, too
+
+        def done() -> bool:
+            return (self.a.tids, self.b.tids) == ([11, 12], [1, 2])
+
         assert self.run_until(done, SETTLE_WITHIN_S), (self.a.tids, self.b.tids, self.states)
         self.pass_time(40.0)
         assert done()

@@ -245,3 +245,25 @@ def test_leftovers_of_the_old_link_are_not_taken_for_the_new_one() -> None:
     assert pair.b.tids == [1]
     assert theirs.state is SessionState.READY
     assert sum(pair.b.endpoint.held_bytes.values()) == 0
+
+
+@pytest.mark.parametrize("modes", [("crc", "secure"), ("secure", "crc")])
+def test_a_session_moves_between_crc_and_secure_links(modes: tuple[str, str]) -> None:
+    """A new link brings its own framing; unacknowledged messages are built anew for it (B18, LP-23)."""
+    pair = Pair(LOSSLESS_PEER, auth="cephx")
+
+    def switch(mode: str) -> None:
+        for node in pair.nodes:
+            node.endpoint.config.ms_cluster_mode = mode
+
+    switch(modes[0])
+    mine, theirs = pair.established()
+    pair.wire.hold()
+    pair.a.send(mine, 1, 2)
+    pair.b.send(theirs, 11)
+    pair.drive()
+    switch(modes[1])
+    pair.wire.cut()
+    assert pair.run_until(lambda: (pair.a.tids, pair.b.tids) == ([11], [1, 2]), HEAL_WITHIN_S)
+    assert mine.link is not None
+    assert mine.link.con_mode is ConMode[modes[1].upper()]

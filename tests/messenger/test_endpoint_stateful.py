@@ -6,7 +6,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from messenger.cephx.exchange import ConMode
 from messenger.outputs import EventKind
-from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSLESS_PEER_REUSE, STATEFUL_SERVER
+from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSLESS_PEER_REUSE, STATEFUL_SERVER, Policy
 from messenger.session.session import Session
 from tests.support.network import Dial, Network, Pair
 from tests.support.node import A_ADDR, B_ADDR
@@ -33,7 +33,7 @@ class LosslessSession(RuleBasedStateMachine):
         self.sent: list[list[int]] = [[], []]
 
     @initialize(policies=POLICIES, security=SECURITY, limit=st.sampled_from([0, 100]), seed=st.integers(0, 9))
-    def start(self, policies: tuple, security: tuple, limit: int, seed: int) -> None:
+    def start(self, policies: tuple[Policy, Policy], security: tuple[str, ConMode], limit: int, seed: int) -> None:
         auth, mode = security
         self.pair = Pair(
             *policies,

@@ -13,6 +13,10 @@ from messenger.session.session import Session
 from tests.support.node import A_ADDR, B_ADDR, Clock, LinkOutput, Node, new_endpoint
 
 MAX_STEPS = 100_000
+SOCKET_HOST = "10.8.8.8"
+"""Where dials come from, as the dialling side knows it."""
+SEEN_HOST = "10.9.9.9"
+"""The same as the accepting side sees it: there is a NAT in between."""
 
 
 class Dial(Enum):
@@ -193,14 +197,15 @@ class Network:
             detail = f"{addr.host}:{addr.port}"
             node.endpoint.link_failed(output.link_id, FaultReason.REFUSED, detail, node.now)
         elif answer is Dial.ACCEPTED:
-            local = EntityAddr.from_host("10.9.9.9", 40000 + len(self.wires))
-            acceptor_link = acceptor.endpoint.link_accepted(local, self.clock.now)
+            port = 40000 + len(self.wires)
+            seen = EntityAddr.from_host(SEEN_HOST, port)
+            acceptor_link = acceptor.endpoint.link_accepted(seen, self.clock.now)
             wire = Wire(node, output.link_id, acceptor, acceptor_link)
             self.wires.append(wire)
             for pipe in wire.pipes:
                 self._pipes[pipe.sender, pipe.sender_link] = pipe
             self.opened(wire)
-            node.endpoint.link_opened(output.link_id, local, node.now)
+            node.endpoint.link_opened(output.link_id, EntityAddr.from_host(SOCKET_HOST, port), node.now)
 
     def _reverse(self, pipe: Pipe) -> Pipe:
         return self._pipes[pipe.receiver, pipe.receiver_link]
@@ -252,8 +257,9 @@ class Pair(Network):
         **options: object,
     ) -> None:
         super().__init__()
+        self._incarnation = 0
 
-        def node(number: int, own_addr: str, own_policy: Policy, incarnation: int = 0) -> Node:
+        def node(number: int, own_addr: str, own_policy: Policy) -> Node:
             name = EntityName(EntityType.OSD, number)
             endpoint = new_endpoint(
                 name,
@@ -261,15 +267,18 @@ class Pair(Network):
                 auth=auth,
                 mode=mode,
                 policy=own_policy,
-                seed=seed + incarnation,
+                seed=seed + 1000 * self._incarnation,
                 tracing=tracing,
                 **options,
             )
             return self.add(Node(endpoint))
 
-        self._new_b = lambda incarnation: node(2, B_ADDR, peer_policy or policy, incarnation)
+        def new_b() -> Node:
+            return node(2, B_ADDR, peer_policy or policy)
+
+        self._new_b = new_b
         self.a = node(1, addr, policy)
-        self.b = self._new_b(0)
+        self.b = new_b()
 
     def connect(self) -> Session:
         """``a`` dials ``b``; the session at ``a``."""
@@ -285,5 +294,6 @@ class Pair(Network):
     def restart_b(self) -> Node:
         """``b`` crashes and comes back at its old address with no memory of anything."""
         self.crash(self.b)
-        self.b = self._new_b(1000)
+        self._incarnation += 1
+        self.b = self._new_b()
         return self.b

@@ -190,6 +190,7 @@ class Node:
 
     def _faults(self) -> list[tuple[FaultReason, str]]:
         """Each with its text, which must be one clear line."""
+        assert self.endpoint.tracing, "faults are read from the history"
         records = [record.fields for record in self.trace if record.kind == "fault"]
         faults = [(FaultReason[str(fields["reason"])], str(fields["detail"])) for fields in records]
         for _, text in faults:
@@ -197,15 +198,10 @@ class Node:
             assert 0 < len(text) < 300, f"{len(text)} characters: {text[:300]}"
         return faults
 
-    def frames(self, direction: str, link: int | None = None) -> list[str]:
+    def frames(self, direction: str) -> list[str]:
         """Tags of the frames sent (``tx``) or received (``rx``), in order."""
-        return [
-            str(record.fields["tag"])
-            for record in self.trace
-            if record.kind == "frame"
-            and record.fields["direction"] == direction
-            and link in (None, record.fields["link"])
-        ]
+        records = [record.fields for record in self.trace if record.kind == "frame"]
+        return [str(fields["tag"]) for fields in records if fields["direction"] == direction]
 
 
 def new_node(**options: object) -> Node:

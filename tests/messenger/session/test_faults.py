@@ -110,7 +110,8 @@ def test_fault_of_a_first_dial(
     assert node.endpoint.snapshot()["queued"] == (2 if queued else 0)
     if is_dialling_again(policy, queued=queued):
         assert session.state is SessionState.CONNECTING
-        assert (dials(node), node.endpoint.next_deadline()) == (0, pytest.approx(0.2))
+        assert dials(node) == 0
+        assert node.endpoint.next_deadline() == pytest.approx(0.2)
         node.run(0.2)
         assert dials(node) == 1
     else:

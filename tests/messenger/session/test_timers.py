@@ -3,14 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messenger.session.timers import Timers
+from messenger.session.timers import Callback, Timers
 
 
 class Recorder:
+    """Makes callbacks that write down their name and when they were called."""
+
     def __init__(self) -> None:
         self.fired: list[tuple[str, float]] = []
 
-    def __call__(self, name: str):
+    def __call__(self, name: str) -> Callback:
         return lambda now: self.fired.append((name, now))
 
 
@@ -62,7 +64,11 @@ def test_a_timer_may_cancel_another_that_is_due_at_the_same_time() -> None:
 
 def test_a_timer_set_while_firing_waits_for_the_next_call() -> None:
     timers, record = Timers(), Recorder()
-    timers.at(1.0, lambda now: timers.at(now, record("again")))
+
+    def again(now: float) -> None:
+        timers.at(now, record("again"))
+
+    timers.at(1.0, again)
     timers.fire(1.0)
     assert record.fired == []
     assert timers.next_deadline() == 1.0

@@ -31,7 +31,7 @@ from tests.support.raw_peer import CONNECTOR_SOCKET
         (("fe80::1%eth0", 3300, 0, 2), "v2:[fe80::1]:3300/0"),
     ],
 )
-def test_names_of_sockets_are_addresses(name: tuple, text: str) -> None:
+def test_names_of_sockets_are_addresses(name: tuple[str, int], text: str) -> None:
     assert str(socket_addr(name)) == text
     assert socket_addr(name).type is AddressType.MSGR2
 
@@ -131,8 +131,11 @@ class Carried:
         mine.setblocking(False)
         self.other.setblocking(False)
         self.link_id = self.node.endpoint.link_accepted(CONNECTOR_SOCKET, self.node.now)
-        self.link = TcpLink(asyncio.get_running_loop(), self.node.endpoint, self.link_id, mine, self.node.pump)
+        self.link = TcpLink(asyncio.get_running_loop(), self.node.endpoint, self.link_id, mine, self.pump)
         self.link.start()
+        self.node.pump()
+
+    def pump(self) -> None:
         self.node.pump()
 
     def close(self) -> None:

@@ -4,8 +4,8 @@ from random import Random
 
 import pytest
 
+from messenger.cephx.exchange import AuthClient, AuthMethod, AuthResult, AuthServer, AuthStep, ConMode
 from messenger.cephx.exchange import AuthDone as AuthFinished
-from messenger.cephx.exchange import AuthMethod, AuthResult, AuthStep, ConMode
 from messenger.cephx.negotiation import ClientAuth, ServerAuth
 from messenger.cephx.none import NoneClient, NoneServer
 from messenger.config import Config
@@ -35,7 +35,15 @@ SERVER = EntityName(EntityType.OSD, 2)
 NONE_CLIENT = NoneClient(AuthName(EntityType.OSD, "1"), 1)
 
 
-def node(name: EntityName, addr: str, *, client=None, server=None, modes: str = "crc secure") -> Node:
+def node(
+    name: EntityName,
+    addr: str,
+    *,
+    client: AuthClient | None = None,
+    server: AuthServer | None = None,
+    modes: str = "crc secure",
+) -> Node:
+    """An endpoint that only dials or only accepts."""
     config = Config(ms_cluster_mode=modes)
     endpoint = Endpoint(
         name,

@@ -134,6 +134,22 @@ def test_a_one_way_stream_is_acked_without_reverse_data() -> None:
     assert len(node.tids) == 199
 
 
+def test_acks_flow_on_a_stream_that_always_stops_within_a_frame() -> None:
+    """An ack may wait for a frame that is under way, but not for long, and it is not forgotten."""
+    _, peer, _ = ready()
+    stream = b"".join(peer.message(seq) for seq in range(1, 501))
+    size = len(stream) // 500
+    acked, start = 0, 0
+    for seq in range(1, 500):
+        end = seq * size + 30
+        peer.write(stream[start:end])
+        start = end
+        acked = max([acked, *(frame.seq for frame in peer.rest() if isinstance(frame, Ack))])
+        assert seq - acked < 32
+    peer.write(stream[start:])
+    assert peer.rest()[-1] == Ack(500)
+
+
 def test_a_message_carries_the_ack_instead_of_a_frame() -> None:
     node, peer, session = ready()
     node.endpoint.link_data(peer.link, peer.message(1) + peer.message(2), node.now)

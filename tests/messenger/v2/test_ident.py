@@ -62,6 +62,7 @@ def test_a_server_with_more_addresses_than_the_dialled_one_is_found_under_all() 
     session = node.endpoint.lookup(both)
     assert session is not None
     assert session.state is SessionState.READY
+    assert node.endpoint.snapshot()["registry"] == 1
 
 
 def test_a_thousand_addresses_make_a_short_fault() -> None:

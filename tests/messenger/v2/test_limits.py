@@ -10,7 +10,7 @@ from messenger.endpoint import Endpoint
 from messenger.errors import FaultReason
 from messenger.v2.wire import AuthBadMethod, AuthReplyMore, AuthRequest, Tag, encode_banner
 from tests.support.frames import preamble
-from tests.support.node import B_ADDR, Node, new_endpoint, new_node
+from tests.support.node import Node, new_endpoint, new_node
 from tests.support.raw_peer import ROLES, RawPeer, meet
 
 LIMIT_BYTES = 1 << 20
@@ -42,8 +42,8 @@ def test_huge_frames_are_refused_by_their_preamble(role: str, segments: int, len
     node = new_node()
     peer = meet(role, node)
     peer.banner()
-    lengths = (length,) * segments + (0,) * (4 - segments)
-    peer.write(preamble(Tag.HELLO, lengths, segments=segments))
+    rest = length if segments > 1 else 0
+    peer.write(preamble(Tag.HELLO, (length, rest, rest, rest), segments=segments))
     assert node.faults == [FaultReason.OVERSIZE]
     assert held_bytes(node) == 0
 
@@ -125,16 +125,20 @@ def test_nothing_of_the_handshake_is_held_when_ready(role: str, auth: str, mode:
 
 
 def test_the_small_limit_ends_with_the_signature() -> None:
-    """An authenticated peer may send large frames; until then not even the signature's may be large."""
     node = new_node(max_preauth_frame_bytes=200)
     peer = meet("acceptor", node).handshake()
     peer.write(peer.message(1, data=bytes(100_000)))
     assert node.tids == [1]
-    peer = RawPeer(new_node(max_preauth_frame_bytes=200), mode=ConMode.SECURE, auth="cephx", addr=B_ADDR).dial()
-    peer.banner()
-    peer.hello()
-    peer.send(AuthRequest(AuthMethod.CEPHX, [ConMode.SECURE], bytes(200)))
-    assert peer.node.faults == [FaultReason.OVERSIZE]
+
+
+@by_role
+@pytest.mark.parametrize("mode", [ConMode.CRC, ConMode.SECURE])
+def test_the_signature_itself_is_under_the_small_limit(role: str, mode: ConMode) -> None:
+    node = new_node(auth="cephx", mode=mode)
+    peer = meet(role, node, auth="cephx", mode=mode)
+    peer.handshake(until=peer.signature)
+    peer.write(peer.writer.control(Tag.AUTH_SIGNATURE, bytes(200_000)))
+    assert node.faults == [FaultReason.OVERSIZE]
 
 
 @by_role

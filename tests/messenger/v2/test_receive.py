@@ -22,7 +22,7 @@ by_security = pytest.mark.parametrize(("auth", "mode"), SECURITY)
 
 
 def ready(auth: str, mode: ConMode, **options: object) -> tuple[Node, RawPeer]:
-    node = new_node(auth=auth, mode=mode, policy=LOSSLESS_CLIENT, tracing=False, **options)
+    node = new_node(auth=auth, mode=mode, policy=LOSSLESS_CLIENT, **options)
     return node, meet("connector", node, auth=auth, mode=mode).handshake()
 
 
@@ -104,7 +104,7 @@ class Reader:
 
     @property
     def held_bytes(self) -> int:
-        return int(self.node.endpoint.snapshot()["dispatch_bytes"])  # type: ignore[call-overload]
+        return self.node.endpoint.dispatch_throttle.value
 
     def release_one(self) -> None:
         _, message = self.node.delivered[self.released]
@@ -146,8 +146,9 @@ def test_large_messages_after_a_pause(sizes: list[int], piece_bytes: int) -> Non
     check(node, sizes)
 
 
-def test_no_more_than_one_message_is_taken_beyond_the_limit() -> None:
-    node, peer = ready("none", ConMode.CRC, ms_dispatch_throttle_bytes=2500)
+@pytest.mark.parametrize("limit_bytes", [2001, 2500, 3000])
+def test_no_more_than_one_message_is_taken_beyond_the_limit(limit_bytes: int) -> None:
+    node, peer = ready("none", ConMode.CRC, ms_dispatch_throttle_bytes=limit_bytes)
     reader = Reader(node, peer)
     peer.write(stream(peer, [1000] * 10))
     assert len(node.delivered) == 3

@@ -1,0 +1,159 @@
+"""What all drivers share: carrying out outputs in order, whatever the application does meanwhile (INV-3)."""
+
+import pytest
+
+from messenger.denc.address import AddrVec, EntityAddr
+from messenger.denc.codec import Buffer
+from messenger.denc.entity import EntityType
+from messenger.dispatch import Dispatcher
+from messenger.driver import Connection, Driver
+from messenger.errors import Fault, LocalError
+from messenger.messages.message import Message
+from messenger.messages.ping import MPing
+from messenger.outputs import CloseLink, OpenLink, PauseLink, TraceRecord, WriteLink
+from messenger.session.policy import LOSSY_CLIENT, STATELESS_SERVER
+from tests.support.node import B_ADDR, Node, new_node, numbered
+from tests.support.raw_peer import RawPeer, meet
+
+
+class NodeDriver(Driver):
+    """Drives a node's endpoint; what concerns links goes to the node's outbox."""
+
+    def __init__(self, node: Node, dispatcher: Dispatcher) -> None:
+        super().__init__(node.endpoint, dispatcher)
+        self.node = node
+        self.deadline_s: float | None = None
+        self.asked_to_pump = 0
+        node.pump = self.pump_node  # type: ignore[method-assign]
+
+    def pump_node(self) -> bool:
+        self.pump()
+        return False
+
+    def now(self) -> float:
+        return self.node.now
+
+    def soon(self) -> None:
+        self.asked_to_pump += 1
+
+    def set_timer(self, deadline_s: float | None) -> None:
+        self.deadline_s = deadline_s
+
+    def record(self, record: TraceRecord) -> None:
+        self.node.trace.append(record)
+
+    def open_link(self, link_id: int, addr: EntityAddr) -> None:
+        self.node.outbox.append(OpenLink(link_id, addr))
+
+    def write_link(self, link_id: int, buffers: list[Buffer]) -> None:
+        self.node.outbox.append(WriteLink(link_id, buffers, sum(map(len, buffers))))
+
+    def pause_link(self, link_id: int, *, paused: bool) -> None:
+        self.node.outbox.append(PauseLink(link_id, paused))
+
+    def close_link(self, link_id: int) -> None:
+        self.node.outbox.append(CloseLink(link_id))
+
+
+class Recorder(Dispatcher):
+    """Writes down what happens, and marks down or raises at one of those things."""
+
+    def __init__(self, mark_down_at: str = "", raise_at: str = "") -> None:
+        self.log: list[str] = []
+        self._mark_down_at = mark_down_at
+        self._raise_at = raise_at
+
+    def _note(self, what: str, connection: Connection) -> None:
+        self.log.append(what)
+        if what == self._mark_down_at:
+            connection.mark_down()
+        if what == self._raise_at:
+            raise ValueError(what)
+
+    def ms_dispatch(self, connection: Connection, message: Message) -> None:
+        self._note(f"message {message.tid}", connection)
+
+    def ms_handle_accept(self, connection: Connection) -> None:
+        self._note("accept", connection)
+
+    def ms_handle_connect(self, connection: Connection) -> None:
+        self._note("connect", connection)
+
+    def ms_handle_reset(self, connection: Connection, fault: Fault) -> None:
+        self._note("reset", connection)
+
+
+def at_once(recorder: Recorder) -> tuple[NodeDriver, RawPeer]:
+    """A peer identifies itself, sends three messages and hangs up before the driver looks."""
+    node = new_node(policy=STATELESS_SERVER)
+    driver = NodeDriver(node, recorder)
+    peer = meet("acceptor", node)
+    peer.handshake(until=peer.ident)
+    ident = peer.client_ident()
+    raw = peer.writer.control(ident.TAG, ident.encode()) + b"".join(peer.message(seq) for seq in (1, 2, 3))
+    node.endpoint.link_data(peer.link, raw, node.now)
+    node.endpoint.link_eof(peer.link, node.now)
+    driver.pump()
+    return driver, peer
+
+
+def test_events_and_messages_are_told_in_their_order() -> None:
+    recorder = Recorder()
+    driver, _ = at_once(recorder)
+    assert recorder.log == ["accept", "message 1", "message 2", "message 3", "reset"]
+    assert driver.connections == {}
+
+
+@pytest.mark.parametrize("position", range(5))
+def test_nothing_is_told_after_marking_down(position: int) -> None:
+    everything = ["accept", "message 1", "message 2", "message 3", "reset"]
+    recorder = Recorder(mark_down_at=everything[position])
+    driver, _ = at_once(recorder)
+    assert recorder.log == everything[: position + 1]
+    assert driver.connections == {}
+    assert driver.endpoint.snapshot()["dispatch_bytes"] == 0
+
+
+@pytest.mark.parametrize("at", ["accept", "message 2"])
+def test_a_driver_that_does_not_say_otherwise_lets_exceptions_through(at: str) -> None:
+    with pytest.raises(ValueError, match=at):
+        at_once(Recorder(raise_at=at))
+
+
+def test_a_connection_is_one_object_for_all_links_of_a_session() -> None:
+    recorder = Recorder()
+    node = new_node()
+    driver = NodeDriver(node, recorder)
+    connection = driver.connect(B_ADDR, EntityType.OSD)
+    connection.user = "mine"
+    peer = RawPeer(node).accept().handshake()
+    assert connection.send(MPing())
+    assert connection.send(numbered(5))
+    peer.pump()
+    assert peer.expect_seqs() == [1, 2]
+    assert driver.connect(AddrVec.parse(B_ADDR), EntityType.OSD) is connection
+    assert driver.connect(EntityAddr.parse(B_ADDR), EntityType.OSD) is connection
+    assert driver.connections == {connection.session.id: connection}
+    assert connection.user == "mine"
+
+
+def test_inputs_ask_for_a_pump_and_a_pump_sets_the_timer() -> None:
+    driver = NodeDriver(new_node(policy=LOSSY_CLIENT), Recorder())
+    connection = driver.connect(B_ADDR, EntityType.OSD)
+    assert driver.asked_to_pump == 1
+    connection.send(numbered(1))
+    connection.keepalive()
+    assert driver.asked_to_pump == 3
+    driver.pump()
+    assert driver.deadline_s == pytest.approx(10.0)
+    connection.mark_down()
+    driver.pump()
+    assert driver.deadline_s is None
+
+
+@pytest.mark.parametrize("addr", ["", "10.0.0.2", "nonsense", "v2:10.0.0.2:99999/0", "v1:10.0.0.2:6789/0"])
+def test_an_address_that_means_nothing_is_the_callers_mistake(addr: str) -> None:
+    driver = NodeDriver(new_node(), Recorder())
+    with pytest.raises(LocalError):
+        driver.connect(addr, EntityType.OSD)
+    assert driver.connections == {}
