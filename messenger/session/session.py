@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import EntityName, EntityType
-from messenger.messages.message import Message
 from messenger.session.policy import Policy
 from messenger.session.queue import OutQueue
 from messenger.session.timers import Timer
@@ -152,10 +151,6 @@ class Session:
         self.connect_seq = 0
         self.peer_global_seq = 0
         return dropped
-
-    def push(self, message: Message) -> None:
-        """Queue a message for the peer."""
-        self.queue.push(message)
 
     def cancel_backoff(self) -> None:
         """Do not dial when the pause is over; something better has happened."""

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from toolkit.bench.core import CoreResult
 
 _ROUNDS = 3
-_QUICK_SECONDS = 0.4
+_QUICK_SECONDS = 0.3
 _FULL_SECONDS = 2.0
 _LEAST_SECONDS = 0.001
 _MOST_SECONDS = 600.0
@@ -37,7 +37,7 @@ def bench(
     ] = None,
     seconds: Annotated[
         float | None,
-        typer.Option(help="How long the messenger is measured for each row; 0.4 unless given, 2 with --full."),
+        typer.Option(help="How long the messenger is measured for each row; 0.3 unless given, 2 with --full."),
     ] = None,
     full: Annotated[
         bool, typer.Option("--full", help="Longer, and streams with one message in flight as well.")
