@@ -18,7 +18,7 @@ from messenger.v2 import data
 from messenger.v2.framing import CrcReader, CrcWriter, FrameReader, FrameWriter, SecureReader, SecureWriter
 from messenger.v2.onwire import stream_ciphers
 from messenger.v2.receive import ReceiveBuffer
-from messenger.v2.states import PREAUTH_STATES, LinkState
+from messenger.v2.states import LinkState
 from messenger.v2.wire import (
     ControlFrame,
     KeepAlive2Ack,
@@ -111,11 +111,6 @@ class Link:
 
     def __repr__(self) -> str:
         return f"<Link {self.id} {'to' if self.connector else 'from'} {self.remote_addr} {self.state}>"
-
-    @property
-    def authenticated(self) -> bool:
-        """Whether the peer has proven who it is."""
-        return self.state not in PREAUTH_STATES
 
     @property
     def peer_entity(self) -> EntityType:

@@ -21,20 +21,3 @@ class LinkState(StrEnum):
     SESSION_ACCEPTING = "SESSION_ACCEPTING"
     READY = "READY"
     CLOSED = "CLOSED"
-
-
-PREAUTH_STATES = frozenset(
-    {
-        LinkState.START_CONNECT,
-        LinkState.BANNER_CONNECTING,
-        LinkState.HELLO_CONNECTING,
-        LinkState.AUTH_CONNECTING,
-        LinkState.AUTH_CONNECTING_SIGN,
-        LinkState.BANNER_ACCEPTING,
-        LinkState.HELLO_ACCEPTING,
-        LinkState.AUTH_ACCEPTING,
-        LinkState.AUTH_ACCEPTING_MORE,
-        LinkState.AUTH_ACCEPTING_SIGN,
-    }
-)
-"""The peer has not proven who it is: the small limits of Config apply."""
