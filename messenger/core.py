@@ -9,24 +9,22 @@ from messenger.cephx.exchange import AuthClient, AuthServer, ClientExchange, Con
 from messenger.config import Config
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import EntityName, EntityType
-from messenger.errors import AuthError, Fault, FaultReason, LocalError, PeerError
-from messenger.interception import ONLY_CONTINUE, Action, Custom, Interceptor, Point
+from messenger.errors import AuthError, Fault, FaultReason, PeerError
+from messenger.host import LinkHost
+from messenger.interception import Custom, Interceptor
 from messenger.link import Link, Protocol
-from messenger.outputs import CloseLink, EventKind, OpenLink, Output, SessionEvent, TraceRecord
+from messenger.outputs import EventKind, OpenLink, SessionEvent
 from messenger.randomness import RandomSource
-from messenger.receive import SCRATCH_BYTES
 from messenger.session.existing import Decision
 from messenger.session.faults import session_fault, wake
 from messenger.session.policy import Policy, PolicySet
 from messenger.session.session import Session, SessionState
-from messenger.session.throttle import Throttle
-from messenger.session.timers import Timers
 from messenger.v2.protocol import v2_link
 
 _LINKS: Mapping[Protocol, Callable[..., Link]] = {Protocol.V2: v2_link}
 
 
-class Core:
+class Core(LinkHost):
     """Sessions, links and the registry of one messenger; see :class:`messenger.endpoint.Endpoint`."""
 
     def __init__(
@@ -43,48 +41,27 @@ class Core:
         tracing: bool = False,
         interceptor: Interceptor | None = None,
     ) -> None:
+        config = config or Config()
+        super().__init__(
+            config,
+            wall_offset_s=wall_offset_s,
+            tracing=tracing,
+            interceptor=interceptor,
+            throttle_bytes=config.ms_dispatch_throttle_bytes,
+        )
         self.name = name
         self.addrs = addrs
         self.rng = rng
-        self.config = config or Config()
         self.policies = policies or PolicySet()
-        self.tracing = tracing
-        self.interceptor = interceptor
-        self.timers = Timers()
-        self.dispatch_throttle = Throttle(self.config.ms_dispatch_throttle_bytes)
-        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
-        """The buffer all links read through."""
         self._auth_client = auth_client
         self._auth_server = auth_server
-        self._wall_offset_s = wall_offset_s
         self._registry: dict[AddrVec, Session] = {}
-        self._links: dict[int, Link] = {}
         self._sessions: dict[int, Session] = {}
-        self._outputs: list[Output] = []
-        self._unflushed: dict[int, Session] = {}
-        self._passes: dict[Point, int] = {}
         self._global_seq = 0
         self._last_link_id = 0
         self._last_session_id = 0
 
-    # ---- outputs, time and chance
-
-    def emit(self, output: Output) -> None:
-        """Add an output."""
-        self._outputs.append(output)
-
-    def trace(self, kind: str, now: float, **fields: object) -> None:
-        """Add a line of history; callers check ``tracing`` first where the fields cost something."""
-        if self.tracing:
-            self._outputs.append(TraceRecord(now, kind, fields))
-
-    def wall_time_s(self, now: float) -> float:
-        """Unix time at ``now``."""
-        return now + self._wall_offset_s
-
-    def want_flush(self, session: Session) -> None:
-        """The session has something to write, or may write again."""
-        self._unflushed[session.id] = session
+    # ---- identity and chance
 
     def next_global_seq(self, at_least: int = 0) -> int:
         """A global_seq higher than any used here and than ``at_least`` (§3.6)."""
@@ -114,17 +91,6 @@ class Core:
         """A peer told which IP it sees: it replaces the blank one of the own addresses (§3.2)."""
         if not seen.is_blank_ip and any(addr.is_blank_ip for addr in self.addrs):
             self.addrs = AddrVec(tuple(addr.with_ip_of(seen) if addr.is_blank_ip else addr for addr in self.addrs))
-
-    def passing(self, link: Link, point: Point) -> Action:
-        """A link comes to a point: the interceptor's answer."""
-        assert self.interceptor is not None
-        passes = self._passes[point] = self._passes.get(point, 0) + 1
-        action = self.interceptor.intercept(link, point, passes)
-        if action is not Action.CONTINUE:
-            if point.tag in ONLY_CONTINUE:
-                raise LocalError(f"nothing but CONTINUE is possible at {point}")
-            self.trace("intercept", link.last_activity_s, link=link.id, point=str(point), action=action.value)
-        return action
 
     # ---- links
 
@@ -169,42 +135,24 @@ class Core:
 
         link.ready_timer = self.timers.at(now + timeout_s, expired)
 
-    def _watch_idle(self, link: Link) -> None:
-        """Give up a link without traffic; activity moves the deadline, checked only when the old one is due."""
-        timeout_s = self.config.ms_connection_idle_timeout
-
-        def due(then: float) -> None:
-            if link.last_activity_s + timeout_s <= then:
-                link.fault(FaultReason.IDLE_TIMEOUT, f"{timeout_s:g} s", then)
-            else:
-                self._watch_idle(link)
-
-        link.idle_timer = self.timers.at(link.last_activity_s + timeout_s, due)
-
     def close_link(self, link: Link, fault: Fault, now: float) -> None:
         """Close a link without a word to its session."""
-        if self._links.pop(link.id, None) is None:
-            return
-        link.end()
         if link.session is not None and link.session.link is link:
             link.session.link = None
-        self.trace_link(link, "close", now, fault)
-        self.emit(CloseLink(link.id))
+        super().close_link(link, fault, now)
 
     def link_fault(self, link: Link, fault: Fault, now: float) -> None:
         """A link broke: close it, and let the session it carried react."""
         session = link.session if link.session is not None and link.session.link is link else None
-        if self.tracing and not link.closed:
-            sid = session.id if session else None
-            self.trace("fault", now, session=sid, link=link.id, reason=fault.reason.name, detail=str(fault))
+        if not link.closed:
+            self.trace_fault(link, session, fault.reason, str(fault), now)
         self.close_link(link, fault, now)
         if session is not None:
             session_fault(self, session, fault, now)
 
     def refused_peer(self, link: Link, error: AuthError, now: float) -> None:
         """An unauthenticated peer was refused; it may try again on the same link."""
-        if self.tracing:
-            self.trace("fault", now, session=None, link=link.id, reason=error.reason.name, detail=str(error))
+        self.trace_fault(link, None, error.reason, str(error), now)
 
     # ---- sessions
 
@@ -243,7 +191,7 @@ class Core:
             link.ready_timer = None
         link.state = link.OPEN_STATE
         link.open = True
-        self._watch_idle(link)
+        self.watch_idle(link)
         session.link = link
         session.cancel_backoff()
         session.backoff_s = 0.0
@@ -319,16 +267,3 @@ class Core:
         if self.tracing:
             sid = existing.id if existing else None
             self.trace("decision", now, link=link.id, session=sid, verdict=decision.verdict.name, why=decision.why)
-
-    def trace_throttle(self, now: float) -> None:
-        """Record what the application holds."""
-        throttle = self.dispatch_throttle
-        self.trace("throttle", now, name="dispatch_bytes", value=throttle.value, limit=throttle.limit)
-
-    def trace_link(self, link: Link, action: str, now: float, fault: Fault | None = None) -> None:
-        """Record what becomes of a link."""
-        if self.tracing:
-            sid = link.session.id if link.session else None
-            detail = str(fault) if fault else ""
-            peer = str(link.remote_addr)
-            self.trace("link", now, link=link.id, action=action, peer=peer, session=sid, detail=detail)

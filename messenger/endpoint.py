@@ -12,7 +12,6 @@ from messenger.errors import Fault, FaultReason, LocalError, PeerError
 from messenger.interception import Custom, Point
 from messenger.link import Link, Protocol
 from messenger.messages.message import Message
-from messenger.outputs import Output
 from messenger.session.faults import wake
 from messenger.session.policy import Policy
 from messenger.session.session import Session, SessionState
@@ -97,18 +96,6 @@ class Endpoint(Core):
         for link in list(self._links.values()):
             self.close_link(link, Fault(FaultReason.SHUTDOWN), now)
 
-    def release(self, size_bytes: int, now: float) -> None:
-        """The application is done with delivered messages of that size; reading goes on if it had stopped."""
-        throttle = self.dispatch_throttle
-        was_full = throttle.full
-        throttle.put(size_bytes)
-        if size_bytes:
-            self.trace_throttle(now)
-        if was_full and not throttle.full:
-            for link in [link for link in self._links.values() if link.paused]:
-                if not throttle.full:
-                    link.resume(now)
-
     # ---- inputs from the transport
 
     def link_accepted(self, remote_addr: EntityAddr, now: float, protocol: Protocol = Protocol.V2) -> int:
@@ -142,90 +129,6 @@ class Endpoint(Core):
         link.last_activity_s = now
         try:
             link.start(now)
-        except PeerError as error:
-            link.fault(error.reason, error.detail, now)
-
-    def receive_buffer(self, link_id: int) -> memoryview:
-        """Where to put bytes received on a link; report them by :meth:`link_received` before the next call."""
-        link = self._links.get(link_id)
-        return self.scratch if link is None else link.receive_buffer.writable()
-
-    def link_received(self, link_id: int, count: int, now: float) -> None:
-        """``count`` bytes were put into the receive buffer."""
-        link = self._links.get(link_id)
-        if link is not None:
-            link.receive(count, now)
-
-    def link_data(self, link_id: int, chunk: bytes | memoryview, now: float) -> None:
-        """Bytes were received on a link; the convenient form for drivers that have them already."""
-        view = memoryview(chunk)
-        while view.nbytes and (link := self._links.get(link_id)) is not None:
-            if link.paused:
-                link.receive_buffer.hold(view)
-                return
-            buffer = self.receive_buffer(link_id)
-            count = min(len(buffer), len(view))
-            buffer[:count] = view[:count]
-            self.link_received(link_id, count, now)
-            view = view[count:]
-
-    def link_written(self, link_id: int, count: int, now: float) -> None:
-        """``count`` bytes of a link's writes have left."""
-        link = self._links.get(link_id)
-        if link is None:
-            return
-        link.last_activity_s = now
-        link.unwritten_bytes -= count
-        if link.session is not None:
-            self.want_flush(link.session)
-
-    def link_eof(self, link_id: int, now: float) -> None:
-        """The peer closed the byte stream."""
-        self.link_failed(link_id, FaultReason.EOF, "", now)
-
-    def link_failed(self, link_id: int, reason: FaultReason, detail: str, now: float) -> None:
-        """A dial failed, or the byte stream broke."""
-        link = self._links.get(link_id)
-        if link is not None:
-            link.failed(reason, detail, now)
-
-    def unblock(self, link_id: int, now: float) -> None:
-        """Let a link go on that the interceptor blocked or stalled."""
-        link = self._links.get(link_id)
-        if link is not None:
-            link.unblock(now)
-
-    # ---- time
-
-    def next_deadline(self) -> float | None:
-        """When :meth:`timer` must be called at the latest; None if nothing is pending."""
-        return self.timers.next_deadline()
-
-    def timer(self, now: float) -> None:
-        """Time has passed: carry out what is due."""
-        self.timers.fire(now)
-
-    # ---- outputs
-
-    def drain(self, now: float) -> list[Output]:
-        """The outputs since the last call, in order; an empty list means that nothing is left to do.
-
-        Writes are built last, so that replies the application sends while its messages are delivered leave
-        together.
-        """
-        if not self._outputs:
-            unflushed, self._unflushed = self._unflushed, {}
-            for session in unflushed.values():
-                self._flush(session, now)
-        outputs, self._outputs = self._outputs, []
-        return outputs
-
-    def _flush(self, session: Session, now: float) -> None:
-        link = session.link
-        if link is None or not link.open or link.held:
-            return
-        try:
-            link.flush(session, now)
         except PeerError as error:
             link.fault(error.reason, error.detail, now)
 

@@ -21,6 +21,7 @@ from messenger.session.timers import Timer
 
 if TYPE_CHECKING:
     from messenger.core import Core
+    from messenger.host import LinkHost
     from messenger.session.session import Session
 
 _CUSTOM: frozenset[str] = frozenset(Custom)
@@ -53,6 +54,7 @@ class Link(ABC):
         "connector",
         "dialled_addr",
         "endpoint",
+        "host",
         "id",
         "idle_timer",
         "last_activity_s",
@@ -77,6 +79,8 @@ class Link(ABC):
 
     def __init__(self, endpoint: "Core", link_id: int, state: StrEnum, *, connector: bool) -> None:
         self.endpoint = endpoint
+        self.host: LinkHost = endpoint
+        """Who carries the link: the core itself, or another shard once the link is open."""
         self.id = link_id
         self.connector = connector
         self.state = state
@@ -183,13 +187,13 @@ class Link(ABC):
         """Leave what is here, stop reading."""
         if not self.paused:
             self.paused = True
-            self.endpoint.emit(PauseLink(self.id, paused=True))
+            self.host.emit(PauseLink(self.id, paused=True))
 
     def resume(self, now: float) -> None:
         """Go on with what is here, and read; a link that an interceptor holds stays paused."""
         if self.paused and self._held is None:
             self.paused = False
-            self.endpoint.emit(PauseLink(self.id, paused=False))
+            self.host.emit(PauseLink(self.id, paused=False))
             self.receive(0, now)
 
     # ---- sending
@@ -197,7 +201,7 @@ class Link(ABC):
     def write(self, buffers: list[Buffer], size_bytes: int) -> None:
         """Hand frames to the transport."""
         self.unwritten_bytes += size_bytes
-        self.endpoint.emit(WriteLink(self.id, buffers, size_bytes))
+        self.host.emit(WriteLink(self.id, buffers, size_bytes))
 
     # ---- interception
 
@@ -212,7 +216,7 @@ class Link(ABC):
         Raises:
             PeerError: INTERCEPTED, the answer is FAULT.
         """
-        action = self.endpoint.passing(self, point)
+        action = self.host.passing(self, point)
         if action is Action.FAULT:
             raise PeerError(FaultReason.INTERCEPTED, f"at {point}")
         return action
@@ -223,7 +227,7 @@ class Link(ABC):
         Raises:
             PeerError: INTERCEPTED, the link is to fault.
         """
-        if self.endpoint.interceptor is None:
+        if self.host.interceptor is None:
             write(now)
             if then is not None:
                 then(now)
@@ -253,7 +257,7 @@ class Link(ABC):
         Raises:
             PeerError: INTERCEPTED, the link is to fault.
         """
-        action = Action.CONTINUE if self.endpoint.interceptor is None else self.ask(point)
+        action = Action.CONTINUE if self.host.interceptor is None else self.ask(point)
         if action is Action.CONTINUE:
             handle(now)
         elif action is Action.BLOCK:
@@ -270,11 +274,11 @@ class Link(ABC):
             self._held = None
             self.fault(FaultReason.INTERCEPTED, f"blocked for {BLOCK_LIMIT_S:g} s", then)
 
-        self._hold_timer = self.endpoint.timers.at(now + BLOCK_LIMIT_S, expired)
+        self._hold_timer = self.host.timers.at(now + BLOCK_LIMIT_S, expired)
 
     def stall(self, go_on: Step | None, now: float) -> None:
         """Shut the stream down; go on when unblocked, only to find it dead."""
-        self.endpoint.emit(ShutLink(self.id))
+        self.host.emit(ShutLink(self.id))
         self._failure = (FaultReason.EOF, "shut down by the interceptor")
         self.hold(go_on or (lambda _now: None), now)
 
@@ -292,7 +296,7 @@ class Link(ABC):
         if not self.closed and self._held is None:
             self.resume(now)
         if self.session is not None:
-            self.endpoint.want_flush(self.session)
+            self.host.want_flush(self.session)
         if self._failure is not None and self._held is None:
             self.failed(*self._failure, now)
 
@@ -307,7 +311,7 @@ class Link(ABC):
 
     def fault(self, reason: FaultReason, detail: str, now: float) -> None:
         """The link is of no more use."""
-        self.endpoint.link_fault(self, Fault(reason, detail, self.state.value), now)
+        self.host.link_fault(self, Fault(reason, detail, self.state.value), now)
 
     def end(self) -> None:
         """The link is closed: no deadline of it fires any more, nothing held goes on."""
@@ -332,10 +336,10 @@ class Link(ABC):
         offset: int = 0,
     ) -> None:
         """Record one frame, when a history is kept; ``offset`` is relative to the stream position."""
-        if not self.endpoint.tracing:
+        if not self.host.tracing:
             return
         sent = direction == "tx"
-        self.endpoint.trace(
+        self.host.trace(
             "frame",
             now,
             link=self.id,
