@@ -12,13 +12,14 @@ from messenger.denc.entity import EntityName, EntityType
 from messenger.errors import AuthError, Fault, FaultReason, PeerError
 from messenger.host import LinkHost
 from messenger.interception import Custom, Interceptor
-from messenger.link import Link, Protocol
+from messenger.link import Link, Protocol, Step
 from messenger.outputs import EventKind, OpenLink, SessionEvent
 from messenger.randomness import RandomSource
 from messenger.session.existing import Decision
 from messenger.session.faults import session_fault, wake
 from messenger.session.policy import Policy, PolicySet
-from messenger.session.session import Session, SessionState
+from messenger.session.session import IoState, Session, SessionState
+from messenger.shards.home import Shards
 from messenger.v2.protocol import v2_link
 
 _LINKS: Mapping[Protocol, Callable[..., Link]] = {Protocol.V2: v2_link}
@@ -40,6 +41,7 @@ class Core(LinkHost):
         wall_offset_s: float = 0.0,
         tracing: bool = False,
         interceptor: Interceptor | None = None,
+        shards: int = 0,
     ) -> None:
         config = config or Config()
         super().__init__(
@@ -60,6 +62,7 @@ class Core(LinkHost):
         self._global_seq = 0
         self._last_link_id = 0
         self._last_session_id = 0
+        self.shards = Shards(self, shards)
 
     # ---- identity and chance
 
@@ -148,7 +151,14 @@ class Core(LinkHost):
             self.trace_fault(link, session, fault.reason, str(fault), now)
         self.close_link(link, fault, now)
         if session is not None:
-            session_fault(self, session, fault, now)
+            self.with_io(session, fault, lambda then: session_fault(self, session, fault, then), now)
+
+    def with_io(self, session: Session, fault: Fault, then: Step, now: float) -> None:
+        """Do ``then`` where the io half of the session is at home, if need be after it was called back."""
+        if session.stint is None:
+            then(now)
+        else:
+            self.shards.recall(session.stint, fault, then)
 
     def refused_peer(self, link: Link, error: AuthError, now: float) -> None:
         """An unauthenticated peer was refused; it may try again on the same link."""
@@ -191,22 +201,38 @@ class Core(LinkHost):
             link.ready_timer = None
         link.state = link.OPEN_STATE
         link.open = True
-        self.watch_idle(link)
         session.link = link
         session.cancel_backoff()
         session.backoff_s = 0.0
         self.set_state(session, SessionState.READY, kind.value, now)
         self.session_event(session, kind, None, now)
-        self.want_flush(session)
+        if self.shards.count:
+            del self._links[link.id]
+            self.shards.begin(session, link, now)
+        else:
+            session.io_state = IoState.OPEN
+            self.watch_idle(link)
+            self.want_flush(session)
 
-    def take_over(self, session: Session, link: Link, now: float) -> None:
+    def take_over(self, session: Session, link: Link, then: Step, now: float) -> None:
         """An incoming link takes the place of whatever link or dial the session had (§4.9, reuse)."""
         session.cancel_backoff()
-        old = session.link
-        if old is not None and old is not link:
-            self.close_link(old, Fault(FaultReason.REPLACED, f"by link {link.id}"), now)
-        session.requeue_sent()
+        fault = Fault(FaultReason.REPLACED, f"by link {link.id}")
+        old, session.link = session.link, link
+        link.session = session
         session.state = SessionState.REPLACING
+        if old is not None and old is not link:
+            self.close_link(old, fault, now)
+
+        def with_queue(at: float) -> None:
+            session.requeue_sent()
+            then(at)
+
+        if session.stint is None:
+            with_queue(now)
+        else:
+            link.wait(with_queue)
+            self.shards.recall(session.stint, fault, link.proceed)
 
     def reset_session(self, session: Session, why: str, now: float) -> None:
         """The peer lost its state: drop everything of the old session and tell the application (§4.9)."""
@@ -217,6 +243,9 @@ class Core(LinkHost):
     def send_keepalive(self, session: Session, now: float) -> None:
         """Ask the peer for a sign of life; ``session.keepalive_acked_s`` shows its answer."""
         if session.state is not SessionState.CLOSED:
+            if session.stint is not None:
+                self.shards.keepalive(session.stint)
+                return
             session.keepalive_due = True
             self.want_flush(session)
             wake(self, session, now)
@@ -233,9 +262,11 @@ class Core(LinkHost):
         self._unregister(session)
         self._sessions.pop(session.id, None)
         self._unflushed.pop(session.id, None)
-        session.queue.clear()
-        session.ack_due = 0
-        session.keepalive_due = False
+        if session.stint is None:
+            session.io_state = IoState.DROP
+            session.drop_output()
+        else:
+            self.shards.recall(session.stint, fault, None)
         if session.link is not None:
             self.close_link(session.link, fault, now)
 

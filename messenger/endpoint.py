@@ -15,6 +15,7 @@ from messenger.messages.message import Message
 from messenger.session.faults import wake
 from messenger.session.policy import Policy
 from messenger.session.session import Session, SessionState
+from messenger.shards.calls import ToHome
 
 _SETTLED = frozenset({SessionState.READY, SessionState.STANDBY})
 
@@ -33,6 +34,8 @@ class Endpoint(Core):
         wall_offset_s: unix time minus ``now``; keepalive stamps and tickets use unix time.
         tracing: keep a history as TraceRecord outputs.
         interceptor: asked at every point a conversation passes.
+        shards: how many other shards run data phases; with 0 everything happens here. Their hosts come from
+            ``shards.new_shard``; whoever drives this endpoint drives them too (docs/core.md).
     """
 
     # ---- inputs from the application
@@ -76,6 +79,9 @@ class Endpoint(Core):
             or (len(message.front) | len(message.middle) | len(message.data)) >> 32
         ):
             raise LocalError(f"{message!r}: a number or a part of it is too large for a frame")
+        if session.stint is not None:
+            self.shards.send(session.stint, message)
+            return True
         session.queue.push(message)
         self.want_flush(session)
         wake(self, session, now)
@@ -132,6 +138,24 @@ class Endpoint(Core):
         except PeerError as error:
             link.fault(error.reason, error.detail, now)
 
+    # ---- inputs from other shards
+
+    def shard_call(self, call: ToHome, now: float) -> None:
+        """A call of another shard arrived."""
+        self.shards.call(call, now)
+
+    def release(self, size_bytes: int, now: float) -> None:
+        """See :meth:`LinkHost.release`; other shards get back what is theirs."""
+        if self.shards.count:
+            self.shards.release(size_bytes)
+        else:
+            super().release(size_bytes, now)
+
+    def unblock(self, link_id: int, now: float) -> None:
+        """See :meth:`LinkHost.unblock`."""
+        if not self.shards.unblock(link_id):
+            super().unblock(link_id, now)
+
     # ---- for the driver's eyes
 
     @property
@@ -142,7 +166,7 @@ class Endpoint(Core):
     @property
     def link_count(self) -> int:
         """Links that are open or being opened."""
-        return len(self._links)
+        return len(self._links) + len(self.shards)
 
     @property
     def held_bytes(self) -> dict[int, int]:
@@ -153,8 +177,8 @@ class Endpoint(Core):
         """Counters that must be at rest when nothing happens, for the history's ``end`` record."""
         return {
             "registry": len(self._registry),
-            "links": len(self._links),
-            "dispatch_bytes": self.dispatch_throttle.value,
+            "links": len(self._links) + len(self.shards),
+            "dispatch_bytes": self.dispatch_throttle.value + self.shards.owed_bytes,
             "queued": sum(len(session.queue) for session in self._sessions.values()),
             "sent": sum(len(session.queue.sent) for session in self._sessions.values()),
             "unsettled": sum(session.state not in _SETTLED for session in self._sessions.values()),

@@ -48,7 +48,8 @@ class LinkHost(ABC):
         self._links: dict[int, Link] = {}
         self._outputs: list[Output] = []
         self._unflushed: dict[int, Session] = {}
-        self._passes: dict[Point, int] = {}
+        self.passes: dict[Point, int] = {}
+        """How often each point was passed."""
 
     # ---- inputs from the transport
 
@@ -170,7 +171,7 @@ class LinkHost(ABC):
     def passing(self, link: Link, point: Point) -> Action:
         """A link comes to a point: the interceptor's answer."""
         assert self.interceptor is not None
-        passes = self._passes[point] = self._passes.get(point, 0) + 1
+        passes = self.passes[point] = self.passes.get(point, 0) + 1
         action = self.interceptor.intercept(link, point, passes)
         if action is not Action.CONTINUE:
             if point.tag in ONLY_CONTINUE:

@@ -49,6 +49,7 @@ class Link(ABC):
         "_failure",
         "_held",
         "_hold_timer",
+        "_waiting",
         "closed",
         "con_mode",
         "connector",
@@ -101,6 +102,7 @@ class Link(ABC):
         self.idle_timer: Timer | None = None
         # What an interceptor holds back.
         self._held: Step | None = None
+        self._waiting = False
         self._hold_timer: Timer | None = None
         self._failure: tuple[FaultReason, str] | None = None
         # Position in the two byte streams, for the history.
@@ -165,9 +167,9 @@ class Link(ABC):
         """Process ``count`` bytes the transport has put into the receive buffer."""
         self.last_activity_s = now
         view, end, owned = self.receive_buffer.received(count)
-        position = 0
+        position, host = 0, self.host
         try:
-            while not self.closed and not self.paused:
+            while not self.closed and not self.paused and self.host is host:
                 if self.open:
                     position = self.data_step(view, position, end, owned=owned, now=now)
                     break
@@ -182,6 +184,11 @@ class Link(ABC):
             self.receive_buffer.drop()
         else:
             self.receive_buffer.keep(view, position, end, self.needed_bytes)
+
+    def move_to(self, host: "LinkHost") -> None:
+        """Be carried by another host from now on."""
+        self.host = host
+        self.receive_buffer.move_to(host.scratch)
 
     def pause(self) -> None:
         """Leave what is here, stop reading."""
@@ -265,6 +272,17 @@ class Link(ABC):
         else:
             self.stall(handle, now)
 
+    def wait(self, go_on: Step) -> None:
+        """Do nothing on this link until the core calls :meth:`proceed`."""
+        self._held = go_on
+        self._waiting = True
+        self.pause()
+
+    def proceed(self, now: float) -> None:
+        """What the link waited for has come."""
+        self._waiting = False
+        self.unblock(now)
+
     def hold(self, go_on: Step, now: float) -> None:
         """Do nothing on this link until it is unblocked."""
         self._held = go_on
@@ -284,9 +302,9 @@ class Link(ABC):
 
     def unblock(self, now: float) -> None:
         """Let go on what an interceptor held; without effect if nothing is held."""
-        held, self._held = self._held, None
-        if held is None or self.closed:
+        if self._held is None or self._waiting or self.closed:
             return
+        held, self._held = self._held, None
         if self._hold_timer is not None:
             self._hold_timer.cancel()
         try:
