@@ -6,13 +6,14 @@ from messenger.cephx.exchange import ConMode
 from messenger.denc.entity import EntityType
 from messenger.denc.features import CLIENT_FEATURES
 from messenger.errors import LocalError
+from messenger.options import ServiceOptions
 
 _MONITORS = (EntityType.MON, EntityType.MGR)
 _DAEMONS = (EntityType.OSD, EntityType.MDS)
 
 
 @dataclass(slots=True, kw_only=True)
-class Config:
+class Config(ServiceOptions):
     """One messenger's options. Times are seconds, sizes bytes."""
 
     ms_initial_backoff: float = 0.2
@@ -47,6 +48,7 @@ class Config:
     """Frames handed to the transport but not yet written by it; more is built only below this."""
 
     def __post_init__(self) -> None:
+        self.check_injection()
         for option in fields(self):
             if option.name.endswith("_mode"):
                 parse_modes(option.name, getattr(self, option.name))
