@@ -211,7 +211,7 @@ class Core(LinkHost):
             self.shards.begin(session, link, now)
         else:
             session.io_state = IoState.OPEN
-            self.watch_idle(link)
+            self.begin_data(link, session)
             self.want_flush(session)
 
     def take_over(self, session: Session, link: Link, then: Step, now: float) -> None:

@@ -68,7 +68,7 @@ class Connection:
 
     def release(self, message: Message) -> None:
         """A message kept by ``ms_dispatch`` returning True is done with."""
-        self._driver.release(message.size_bytes)
+        self._driver.release(self, message)
 
     def mark_down(self) -> None:
         """End the session at once; nothing of it is delivered from here on and no event follows."""
@@ -167,9 +167,9 @@ class Driver(ABC):
         self.endpoint.send_keepalive(connection.session, self.now())
         self.soon()
 
-    def release(self, size_bytes: int) -> None:
+    def release(self, connection: Connection, message: Message) -> None:
         """See :meth:`Connection.release`."""
-        self.endpoint.release(size_bytes, self.now())
+        self.endpoint.release(message.size_bytes, self.now(), connection.session)
         self.soon()
 
     def unblock(self, link_id: int) -> None:
@@ -220,14 +220,16 @@ class Driver(ABC):
     def _deliver(self, output: Deliver) -> None:
         connection = self._connection(output.session)
         dispatch = self.dispatcher.ms_dispatch
-        kept_bytes = 0
+        kept_messages = kept_bytes = 0
         for message in output.messages:
             try:
                 if not connection.marked_down and dispatch(connection, message):
+                    kept_messages += 1
                     kept_bytes += message.size_bytes
             except Exception as error:  # noqa: BLE001 - the application's; its message counts as done
                 self.failed(error)
-        self.endpoint.release(output.size_bytes - kept_bytes, self.now())
+        done = len(output.messages) - kept_messages
+        self.endpoint.release(output.size_bytes - kept_bytes, self.now(), output.session, done)
 
     def _event(self, output: SessionEvent) -> None:
         connection = self._connection(output.session)

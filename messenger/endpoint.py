@@ -144,12 +144,14 @@ class Endpoint(Core):
         """A call of another shard arrived."""
         self.shards.call(call, now)
 
-    def release(self, size_bytes: int, now: float) -> None:
+    def release(self, size_bytes: int, now: float, session: Session | None = None, messages: int = 1) -> None:
         """See :meth:`LinkHost.release`; other shards get back what is theirs."""
         if self.shards.count:
             self.shards.release(size_bytes)
+            if session is not None:
+                self.shards.release_held(session, messages, size_bytes)
         else:
-            super().release(size_bytes, now)
+            super().release(size_bytes, now, session, messages)
 
     def unblock(self, link_id: int, now: float) -> None:
         """See :meth:`LinkHost.unblock`."""

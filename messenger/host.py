@@ -8,12 +8,14 @@ from abc import ABC, abstractmethod
 
 from messenger.config import Config
 from messenger.errors import Fault, FaultReason, LocalError, PeerError
+from messenger.gate import Gate
 from messenger.interception import ONLY_CONTINUE, Action, Interceptor, Point
 from messenger.link import Link
-from messenger.outputs import CloseLink, Output, TraceRecord
+from messenger.messages.message import Message
+from messenger.outputs import CloseLink, Deliver, Output, TraceRecord
 from messenger.receive import SCRATCH_BYTES
 from messenger.session.session import Session
-from messenger.session.throttle import Throttle
+from messenger.session.throttle import Throttle, Throttles
 from messenger.session.timers import Timers
 
 
@@ -26,6 +28,7 @@ class LinkHost(ABC):
         tracing: keep a history as TraceRecord outputs.
         interceptor: asked at every point a conversation passes.
         throttle_bytes: received bytes the application may hold of these links before reading stops.
+        shares: how many hosts share the limits of throttles that policies name.
     """
 
     def __init__(
@@ -36,12 +39,18 @@ class LinkHost(ABC):
         tracing: bool,
         interceptor: Interceptor | None,
         throttle_bytes: int,
+        shares: int = 1,
     ) -> None:
         self.config = config
         self.tracing = tracing
         self.interceptor = interceptor
         self.timers = Timers()
         self.dispatch_throttle = Throttle(throttle_bytes)
+        self.throttles = Throttles(shares)
+        self.waiting: dict[int, Gate] = {}
+        """Links that wait for a throttle of their session's policy, the longest waiting first."""
+        self._waking = False
+        self._given_back = False
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         """The buffer all links read through."""
         self.wall_offset_s = wall_offset_s
@@ -103,17 +112,44 @@ class LinkHost(ABC):
         if link is not None:
             link.unblock(now)
 
-    def release(self, size_bytes: int, now: float) -> None:
-        """The application is done with delivered messages of that size; reading goes on if it had stopped."""
+    def release(self, size_bytes: int, now: float, session: Session | None = None, messages: int = 1) -> None:
+        """The application is done with delivered messages of that size; reading goes on if it had stopped.
+
+        Args:
+            size_bytes: of all of them.
+            now: the time.
+            session: whose they are; needed where its policy has throttles.
+            messages: how many they are.
+
+        Raises:
+            LocalError: more is released than is held.
+        """
         throttle = self.dispatch_throttle
         was_full = throttle.full
         throttle.put(size_bytes)
+        throttle.count_put(size_bytes, messages)
         if size_bytes:
             self.trace_throttle(now)
+        held = None if session is None else session.policy_throttles(self.throttles)
+        if held is not None:
+            held.put(messages, size_bytes)
         if was_full and not throttle.full:
-            for link in [link for link in self._links.values() if link.paused]:
+            for link in [link for link in self._links.values() if link.paused and link.id not in self.waiting]:
                 if not throttle.full:
                     link.resume(now)
+        self.wake_waiting(now)
+
+    def wake_waiting(self, now: float) -> None:
+        """Something was given back: links that waited for it read on."""
+        self._given_back = True
+        if self._waking:
+            return
+        self._waking = True
+        while self._given_back:
+            self._given_back = False
+            for gate in list(self.waiting.values()):
+                gate.retry(now)
+        self._waking = False
 
     # ---- time
 
@@ -191,6 +227,22 @@ class LinkHost(ABC):
 
         link.idle_timer = self.timers.at(link.last_activity_s + timeout_s, due)
 
+    def begin_data(self, link: Link, session: Session) -> None:
+        """The data phase of a link begins here."""
+        self.watch_idle(link)
+        throttles = session.policy_throttles(self.throttles)
+        if throttles is not None:
+            link.install(Gate(link, throttles))
+
+    def deliver(self, link: Link, session: Session, messages: list[Message], size_bytes: int, now: float) -> None:
+        """Hand received messages to the application; their bytes were taken from the dispatch throttle."""
+        if self.tracing:
+            self.trace_throttle(now)
+        self.dispatch_throttle.count_get(size_bytes, len(messages))
+        self.emit(Deliver(session, messages, size_bytes))
+        if link.gate is not None:
+            link.gate.settle(len(messages), size_bytes, now)
+
     @abstractmethod
     def link_fault(self, link: Link, fault: Fault, now: float) -> None:
         """A link broke."""
@@ -200,6 +252,8 @@ class LinkHost(ABC):
         if self._links.pop(link.id, None) is None:
             return
         link.end()
+        if link.gate is not None:
+            link.gate.close(now)
         self.trace_link(link, "close", now, fault)
         self.emit(CloseLink(link.id))
 

@@ -21,6 +21,7 @@ from messenger.session.timers import Timer
 
 if TYPE_CHECKING:
     from messenger.core import Core
+    from messenger.gate import Gate
     from messenger.host import LinkHost
     from messenger.session.session import Session
 
@@ -55,6 +56,7 @@ class Link(ABC):
         "connector",
         "dialled_addr",
         "endpoint",
+        "gate",
         "host",
         "id",
         "idle_timer",
@@ -100,6 +102,8 @@ class Link(ABC):
         self.last_activity_s = 0.0
         self.ready_timer: Timer | None = None
         self.idle_timer: Timer | None = None
+        self.gate: Gate | None = None
+        """Holds messages back for the throttles of the session's policy, where it has any."""
         # What an interceptor holds back.
         self._held: Step | None = None
         self._waiting = False
@@ -189,6 +193,10 @@ class Link(ABC):
         """Be carried by another host from now on."""
         self.host = host
         self.receive_buffer.move_to(host.scratch)
+
+    def install(self, gate: "Gate") -> None:
+        """Ask the gate before a message is handed on, from here on."""
+        self.gate = gate
 
     def pause(self) -> None:
         """Leave what is here, stop reading."""

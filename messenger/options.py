@@ -13,7 +13,7 @@ _BLACKHOLES = (EntityType.OSD, EntityType.MON, EntityType.MDS, EntityType.MGR, E
 
 @dataclass(slots=True, kw_only=True)
 class InjectionOptions:
-    """Faults that a messenger does to itself (§7.2). All are off unless asked for; none costs anything while off."""
+    """Faults that a messenger does to itself (§7.2); off unless asked for, and without cost while off."""
 
     ms_inject_socket_failures: int = 0
     """One in so many reads and writes finds its socket shut down; 0 = none."""

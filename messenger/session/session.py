@@ -15,6 +15,7 @@ from messenger.session.timers import Timer
 
 if TYPE_CHECKING:
     from messenger.link import Link
+    from messenger.session.throttle import PolicyThrottles, Throttles
     from messenger.shards.home import Stint
 
 
@@ -182,6 +183,13 @@ class Session:
         self.queue.clear()
         self.ack_due = 0
         self.keepalive_due = False
+
+    def policy_throttles(self, throttles: "Throttles") -> "PolicyThrottles | None":
+        """Those of a host's throttles that the policy names."""
+        policy = self.policy
+        if policy.throttle_messages is None and policy.throttle_bytes is None:
+            return None
+        return throttles.of(policy.throttle_messages, policy.throttle_bytes)
 
     def cancel_backoff(self) -> None:
         """Do not dial when the pause is over; something better has happened."""

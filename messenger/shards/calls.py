@@ -60,9 +60,11 @@ class LeaveIo(StintCall):
 
 @dataclass(slots=True)
 class ReleaseIo:
-    """The application is done with some received bytes; belongs to no stint and needs no order."""
+    """The application is done with something received; belongs to no stint and needs no order."""
 
-    size_bytes: int
+    amount: int
+    throttle: str | None = None
+    """The throttle of a policy that gets it back; the dispatch throttle unless given."""
 
 
 @dataclass(slots=True)

@@ -7,11 +7,12 @@ session back and goes on when it has come: :meth:`Shards.recall`.
 
 from typing import TYPE_CHECKING
 
-from messenger.errors import Fault
+from messenger.errors import Fault, LocalError
 from messenger.link import Link, Step
 from messenger.messages.message import Message
 from messenger.outputs import CallShard, MoveLink
 from messenger.session.faults import session_fault
+from messenger.session.policy import ThrottleLimit
 from messenger.session.session import IoState, Session, SessionState
 from messenger.shards.calls import (
     DeliverIo,
@@ -66,6 +67,8 @@ class Shards:
         self._stints: dict[int, Stint] = {}
         self._owed_bytes = [0] * (count + 1)
         """Bytes delivered from each shard that the application still holds."""
+        self._owed: dict[str, list[int]] = {}
+        """What it holds against throttles that policies name: by throttle, from each shard."""
 
     def __len__(self) -> int:
         """Links that are away."""
@@ -87,6 +90,7 @@ class Shards:
             tracing=core.tracing,
             interceptor=core.interceptor,
             throttle_bytes=-(-throttle_bytes // self.count),
+            shares=self.count,
             passes=core.passes,
         )
 
@@ -136,6 +140,20 @@ class Shards:
             size_bytes -= part
             self._core.emit(CallShard(shard, ReleaseIo(part)))
 
+    def release_held(self, session: Session, messages: int, size_bytes: int) -> None:
+        """The same for the throttles of a session's policy."""
+        for limit, amount in _held(session, messages, size_bytes):
+            owed = self._owed.get(limit.name, [0])
+            if sum(owed) < amount:
+                raise LocalError(f"{amount} released to {limit.name}: was a message released twice?")
+            left = amount
+            while left:
+                shard = max(range(len(owed)), key=owed.__getitem__)
+                part = min(left, owed[shard])
+                owed[shard] -= part
+                left -= part
+                self._core.emit(CallShard(shard, ReleaseIo(part, limit.name)))
+
     # ---- coming back
 
     def recall(self, stint: Stint, fault: Fault, then: Step | None) -> None:
@@ -158,11 +176,14 @@ class Shards:
                 self._left(stint, now)
 
     def _deliver(self, stint: Stint, call: DeliverIo, now: float) -> None:
-        self._owed_bytes[stint.shard] += call.deliver.size_bytes
-        if stint.session.state is SessionState.CLOSED:
-            self._core.release(call.deliver.size_bytes, now)
+        deliver, session = call.deliver, stint.session
+        self._owed_bytes[stint.shard] += deliver.size_bytes
+        for limit, amount in _held(session, len(deliver.messages), deliver.size_bytes):
+            self._owed.setdefault(limit.name, [0] * (self.count + 1))[stint.shard] += amount
+        if session.state is SessionState.CLOSED:
+            self._core.release(deliver.size_bytes, now, session, len(deliver.messages))
         else:
-            self._core.emit(call.deliver)
+            self._core.emit(deliver)
 
     def _fault(self, stint: Stint, fault: Fault) -> None:
         if stint.leaving:
@@ -197,3 +218,10 @@ class Shards:
         session.io_state = state
         if self._core.tracing and not shard:
             self._core.trace("io", now, session=session.id, link=None, shard=0, state=state.value)
+
+
+def _held(session: Session, messages: int, size_bytes: int) -> list[tuple[ThrottleLimit, int]]:
+    """What messages of a session hold against the throttles of its policy."""
+    policy = session.policy
+    amounts = (policy.throttle_messages, messages), (policy.throttle_bytes, size_bytes)
+    return [(limit, amount) for limit, amount in amounts if limit is not None]

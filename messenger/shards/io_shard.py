@@ -47,6 +47,7 @@ class IoShard(LinkHost):
         tracing: keep a history.
         interceptor: asked at every point a conversation passes.
         throttle_bytes: this shard's part of the dispatch throttle.
+        shares: how many shards share the other throttles.
         passes: how often each point was passed, common to all shards.
     """
 
@@ -59,6 +60,7 @@ class IoShard(LinkHost):
         tracing: bool,
         interceptor: Interceptor | None,
         throttle_bytes: int,
+        shares: int,
         passes: dict[Point, int],
     ) -> None:
         super().__init__(
@@ -67,6 +69,7 @@ class IoShard(LinkHost):
             tracing=tracing,
             interceptor=interceptor,
             throttle_bytes=throttle_bytes,
+            shares=shares,
         )
         self.index = index
         self.passes = passes
@@ -83,13 +86,22 @@ class IoShard(LinkHost):
     def call(self, call: ToShard, now: float) -> None:
         """A call arrived from the home shard; it is applied when its turn has come."""
         if isinstance(call, ReleaseIo):
-            self.release(call.size_bytes, now)
+            self._release(call, now)
             return
         handler = self._handlers.get(call.link_id)
         if handler is None:
             handler = self._handlers[call.link_id] = IoHandler()
         for due in handler.calls.arrive(call):
             self._apply(handler, due, now)
+
+    def _release(self, call: ReleaseIo, now: float) -> None:
+        if call.throttle is None:
+            self.release(call.amount, now, messages=0)
+            return
+        throttle = self.throttles.named(call.throttle)
+        throttle.put(call.amount)
+        throttle.count_put(call.amount)
+        self.wake_waiting(now)
 
     def _apply(self, handler: IoHandler, call: StintCall, now: float) -> None:
         if isinstance(call, OpenIo):
@@ -117,7 +129,7 @@ class IoShard(LinkHost):
         self._links[link.id] = link
         link.move_to(self)
         self._set_state(handler, IoState.OPEN, now)
-        self.watch_idle(link)
+        self.begin_data(link, session)
         link.receive(0, now)
         self.want_flush(session)
 

@@ -11,7 +11,6 @@ from messenger.denc.codec import Buffer
 from messenger.errors import DecodeError, FaultReason, PeerError
 from messenger.messages.message import Message
 from messenger.messages.registry import KNOWN_TYPES, decode_payload
-from messenger.outputs import Deliver
 from messenger.v2.framing import ABORTED, MESSAGE_TAG
 from messenger.v2.wire import (
     MESSAGE_HEADER,
@@ -57,11 +56,11 @@ def receive(link: "V2Link", view: memoryview, start: int, end: int, owned: bool,
         position = _take_frames(link, session, messages, view, start, end, owned, now)
     finally:
         if messages:
-            if host.tracing:
-                host.trace_throttle(now)
-            host.emit(Deliver(session, messages, host.dispatch_throttle.value - held_bytes))
+            host.deliver(link, session, messages, host.dispatch_throttle.value - held_bytes, now)
             if not session.lossy:
                 session.ack_due += len(messages)
+        elif link.gate is not None:
+            link.gate.settle(0, 0, now)
         if session.ack_due:
             host.want_flush(session)
     link.rx_offset += position - start
