@@ -164,6 +164,11 @@ class Core(LinkHost):
         """An unauthenticated peer was refused; it may try again on the same link."""
         self.trace_fault(link, None, error.reason, str(error), now)
 
+    @property
+    def held_by_application_bytes(self) -> int:
+        """See :attr:`LinkHost.held_by_application_bytes`; other shards' included."""
+        return self.dispatch_throttle.value + self.shards.owed_bytes
+
     # ---- sessions
 
     def lookup(self, addrs: AddrVec) -> Session | None:

@@ -147,7 +147,7 @@ class Endpoint(Core):
     def release(self, size_bytes: int, now: float) -> None:
         """See :meth:`LinkHost.release`; other shards get back what is theirs."""
         if self.shards.count:
-            self.shards.release(size_bytes)
+            self.shards.release(size_bytes, now)
         else:
             super().release(size_bytes, now)
 
@@ -178,7 +178,7 @@ class Endpoint(Core):
         return {
             "registry": len(self._registry),
             "links": len(self._links) + len(self.shards),
-            "dispatch_bytes": self.dispatch_throttle.value + self.shards.owed_bytes,
+            "dispatch_bytes": self.held_by_application_bytes,
             "queued": sum(len(session.queue) for session in self._sessions.values()),
             "sent": sum(len(session.queue.sent) for session in self._sessions.values()),
             "unsettled": sum(session.state not in _SETTLED for session in self._sessions.values()),

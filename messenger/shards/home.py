@@ -124,7 +124,7 @@ class Shards:
             self._call(stint, UnblockIo(link_id, stint.shard_seq + 1))
         return True
 
-    def release(self, size_bytes: int) -> None:
+    def release(self, size_bytes: int, now: float) -> None:
         """The application is done with received bytes: the shards they came from may read on."""
         while size_bytes:
             shard = max(range(len(self._owed_bytes)), key=self._owed_bytes.__getitem__)
@@ -135,6 +135,7 @@ class Shards:
             self._owed_bytes[shard] -= part
             size_bytes -= part
             self._core.emit(CallShard(shard, ReleaseIo(part)))
+            self._core.trace_throttle(now)
 
     # ---- coming back
 
@@ -159,6 +160,7 @@ class Shards:
 
     def _deliver(self, stint: Stint, call: DeliverIo, now: float) -> None:
         self._owed_bytes[stint.shard] += call.deliver.size_bytes
+        self._core.trace_throttle(now)
         if stint.session.state is SessionState.CLOSED:
             self._core.release(call.deliver.size_bytes, now)
         else:

@@ -149,6 +149,9 @@ class IoShard(LinkHost):
         self._set_state(handler, IoState.DELAY, now)
         self._call_home(handler, FaultIo(link.id, handler.home_seq + 1, fault))
 
+    def trace_throttle(self, now: float) -> None:
+        """What the application holds is recorded at home, where the application is."""
+
     def _call_home(self, handler: IoHandler, call: DeliverIo | FaultIo | LeftIo) -> None:
         handler.home_seq = call.seq
         self._outputs.append(CallHome(call))
