@@ -164,6 +164,11 @@ class Core(LinkHost):
         """An unauthenticated peer was refused; it may try again on the same link."""
         self.trace_fault(link, None, error.reason, str(error), now)
 
+    @property
+    def held_by_application_bytes(self) -> int:
+        """See :attr:`LinkHost.held_by_application_bytes`; other shards' included."""
+        return self.dispatch_throttle.value + self.shards.owed_bytes
+
     # ---- sessions
 
     def lookup(self, addrs: AddrVec) -> Session | None:
@@ -263,7 +268,7 @@ class Core(LinkHost):
         self._sessions.pop(session.id, None)
         self._unflushed.pop(session.id, None)
         if session.stint is None:
-            session.io_state = IoState.DROP
+            self.shards.set_io_state(session, IoState.DROP, 0, now)
             session.drop_output()
         else:
             self.shards.recall(session.stint, fault, None)

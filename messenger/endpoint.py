@@ -138,6 +138,13 @@ class Endpoint(Core):
         except PeerError as error:
             link.fault(error.reason, error.detail, now)
 
+    def link_written(self, link_id: int, count: int, now: float) -> None:
+        """See :meth:`LinkHost.link_written`."""
+        if link_id in self._links:
+            super().link_written(link_id, count, now)
+        else:
+            self.shards.written(link_id, count)
+
     # ---- inputs from other shards
 
     def shard_call(self, call: ToHome, now: float) -> None:
@@ -147,7 +154,7 @@ class Endpoint(Core):
     def release(self, size_bytes: int, now: float, session: Session | None = None, messages: int = 1) -> None:
         """See :meth:`LinkHost.release`; other shards get back what is theirs."""
         if self.shards.count:
-            self.shards.release(size_bytes)
+            self.shards.release(size_bytes, now)
             if session is not None:
                 self.shards.release_held(session, messages, size_bytes)
         else:
@@ -180,8 +187,8 @@ class Endpoint(Core):
         return {
             "registry": len(self._registry),
             "links": len(self._links) + len(self.shards),
-            "dispatch_bytes": self.dispatch_throttle.value + self.shards.owed_bytes,
-            "queued": sum(len(session.queue) for session in self._sessions.values()),
+            "dispatch_bytes": self.held_by_application_bytes,
+            "queued": sum(len(session.queue) for session in self._sessions.values()) + self.shards.travelling,
             "sent": sum(len(session.queue.sent) for session in self._sessions.values()),
             "unsettled": sum(session.state not in _SETTLED for session in self._sessions.values()),
         }

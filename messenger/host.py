@@ -151,6 +151,11 @@ class LinkHost(ABC):
                 gate.retry(now)
         self._waking = False
 
+    @property
+    def held_by_application_bytes(self) -> int:
+        """Received bytes that the application holds."""
+        return self.dispatch_throttle.value
+
     # ---- time
 
     def next_deadline(self) -> float | None:
@@ -269,8 +274,8 @@ class LinkHost(ABC):
 
     def trace_throttle(self, now: float) -> None:
         """Record what the application holds."""
-        throttle = self.dispatch_throttle
-        self.trace("throttle", now, name="dispatch_bytes", value=throttle.value, limit=throttle.limit)
+        limit = self.dispatch_throttle.limit
+        self.trace("throttle", now, name="dispatch_bytes", value=self.held_by_application_bytes, limit=limit)
 
     def trace_link(self, link: Link, action: str, now: float, fault: Fault | None = None) -> None:
         """Record what becomes of a link."""

@@ -3,6 +3,7 @@
 import asyncio
 import functools
 from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
 from typing import Any, ParamSpec
 
 from messenger.cephx.exchange import ConMode
@@ -14,6 +15,9 @@ from messenger.session.policy import LOSSLESS_PEER, Policy, PolicySet
 from tests.support.node import auth_pair
 
 TEST_TIMEOUT_S = 30.0
+
+workers: ContextVar[int] = ContextVar("workers", default=0)
+"""How many threads each messenger of a test has for its open connections."""
 
 Parameters = ParamSpec("Parameters")
 
@@ -54,6 +58,7 @@ def messenger(
         dispatcher=dispatcher,
         policies=PolicySet(policy),
         config=Config.only_mode(mode, **options),
+        workers=workers.get(),
     )
 
 
