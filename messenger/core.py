@@ -149,6 +149,7 @@ class Core(LinkHost):
         session = link.session if link.session is not None and link.session.link is link else None
         if not link.closed:
             self.trace_fault(link, session, fault.reason, str(fault), now)
+            self.count_fault(link, fault)
         self.close_link(link, fault, now)
         if session is not None:
             self.with_io(session, fault, lambda then: session_fault(self, session, fault, then), now)

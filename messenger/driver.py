@@ -11,9 +11,10 @@ from messenger.cephx.exchange import ConMode
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityType
-from messenger.dispatch import Dispatcher
+from messenger.dispatch import Dispatcher, Dispatchers
+from messenger.dispatch_queue import DispatchQueue, Handler
 from messenger.endpoint import Endpoint
-from messenger.errors import Fault, FaultReason, LocalError
+from messenger.errors import DieError, Fault, FaultReason, LocalError
 from messenger.messages.message import Message, Payload
 from messenger.outputs import (
     CallShard,
@@ -29,6 +30,7 @@ from messenger.outputs import (
     TraceRecord,
     WriteLink,
 )
+from messenger.perf import PerfDump, prometheus
 from messenger.session.policy import Policy
 from messenger.session.session import Session, SessionState
 from messenger.shards.calls import ToShard
@@ -89,7 +91,10 @@ class Driver(ABC):
 
     def __init__(self, endpoint: Endpoint, dispatcher: Dispatcher) -> None:
         self.endpoint = endpoint
-        self.dispatcher = dispatcher
+        self.dispatchers = Dispatchers(dispatcher)
+        self._queue = DispatchQueue(endpoint.config, self.dispatchers, self._dispatch)
+        self._in_order = not endpoint.config.dispatch_by_priority
+        self._by_batch = self._in_order and not self.dispatchers.has_fast
         self.connections: dict[int, Connection] = {}
         """Open connections by session id."""
         self._pumping = False
@@ -151,6 +156,18 @@ class Driver(ABC):
 
     # ---- for applications
 
+    def add_dispatcher_head(self, dispatcher: Dispatcher) -> None:
+        """Ask this dispatcher before all others, from the next message on."""
+        self._add_dispatcher(dispatcher, head=True)
+
+    def add_dispatcher_tail(self, dispatcher: Dispatcher) -> None:
+        """Ask this dispatcher after all others."""
+        self._add_dispatcher(dispatcher, head=False)
+
+    def _add_dispatcher(self, dispatcher: Dispatcher, *, head: bool) -> None:
+        self.dispatchers.add(dispatcher, head=head)
+        self._by_batch = self._in_order and not self.dispatchers.has_fast
+
     def connect(
         self, addrs: AddrVec | EntityAddr | str, peer_type: EntityType, policy: Policy | None = None
     ) -> Connection:
@@ -183,6 +200,14 @@ class Driver(ABC):
         self.endpoint.release(message.size_bytes, self.now(), connection.session)
         self.soon()
 
+    def perf_dump(self) -> PerfDump:
+        """What was counted so far, shaped like ``ceph daemon NAME perf dump``."""
+        return self.endpoint.perf_dump()
+
+    def prometheus(self) -> str:
+        """The same as Prometheus text, named as Ceph's exporter names it."""
+        return prometheus(self.perf_dump(), str(self.endpoint.name))
+
     def unblock(self, link_id: int) -> None:
         """Let a link go on that the interceptor blocked or stalled."""
         self.endpoint.unblock(link_id, self.now())
@@ -206,6 +231,8 @@ class Driver(ABC):
             while outputs := self.endpoint.drain(self.now()):
                 for output in outputs:
                     self._carry_out(output)
+                if not self._in_order:
+                    self._queue.run()
         finally:
             self._pumping = False
         self.set_timer(self.endpoint.next_deadline())
@@ -234,20 +261,55 @@ class Driver(ABC):
 
     def _deliver(self, output: Deliver) -> None:
         connection = self._connection(output.session)
-        dispatch = self.dispatcher.ms_dispatch
+        if not self._by_batch:
+            self._queue.arrive(connection, output.messages)
+            return
+        dispatch = self.dispatchers.dispatch
         kept_messages = kept_bytes = 0
         for message in output.messages:
             try:
-                if not connection.marked_down and dispatch(connection, message):
-                    kept_messages += 1
-                    kept_bytes += message.size_bytes
+                taken = None if connection.marked_down else dispatch(connection, message)
             except Exception as error:  # noqa: BLE001 - the application's; its message counts as done
                 self.failed(error)
+                continue
+            if taken:
+                kept_messages += 1
+                kept_bytes += message.size_bytes
+            elif taken is False:
+                self._unhandled(connection, message)
         done = len(output.messages) - kept_messages
         self.endpoint.release(output.size_bytes - kept_bytes, self.now(), output.session, done)
 
+    def _dispatch(self, connection: Connection, message: Message, handler: Handler) -> None:
+        """One message by itself; the usual way is by the batch."""
+        taken: bool | None = None
+        try:
+            if not connection.marked_down:
+                taken = handler(connection, message)
+        except Exception as error:  # noqa: BLE001 - the application's; its message counts as done
+            self.failed(error)
+        if not taken:
+            self.endpoint.release(message.size_bytes, self.now(), connection.session)
+        if taken is False:
+            self._unhandled(connection, message)
+
+    def _unhandled(self, connection: Connection, message: Message) -> None:
+        """No dispatcher wants a message."""
+        endpoint = self.endpoint
+        endpoint.counters.unhandled_messages += 1
+        session = connection.session
+        if endpoint.tracing:
+            peer = str(session.peer_addrs)
+            endpoint.trace(
+                "unhandled", self.now(), session=session.id, peer=peer, seq=message.seq, type=message.type
+            )
+        if endpoint.config.ms_die_on_unhandled_msg:
+            raise DieError("ms_die_on_unhandled_msg", f"{message!r} of {connection!r}")
+
     def _event(self, output: SessionEvent) -> None:
         connection = self._connection(output.session)
+        if not self._in_order:
+            self._queue.run_session(output.session.id)  # nothing overtakes what came before the event
         if connection.marked_down:
             return
         try:
@@ -256,23 +318,12 @@ class Driver(ABC):
             self.failed(error)
 
     def _tell(self, connection: Connection, kind: EventKind, fault: Fault | None) -> None:
-        if kind is EventKind.CONNECT:
-            connection.settled(None)
-            self.dispatcher.ms_handle_connect(connection)
-            return
-        if kind is EventKind.ACCEPT:
-            connection.settled(None)
-            self.dispatcher.ms_handle_accept(connection)
-            return
-        assert fault is not None
-        if kind is EventKind.REMOTE_RESET:
-            self.dispatcher.ms_handle_remote_reset(connection, fault)
-        elif kind is EventKind.REFUSED:
-            connection.settled(fault)
-            self.dispatcher.ms_handle_refused(connection, fault)
-        else:
+        if kind is EventKind.RESET:
+            assert fault is not None
             self._forget(connection, fault)
-            self.dispatcher.ms_handle_reset(connection, fault)
+        elif kind is not EventKind.REMOTE_RESET:
+            connection.settled(fault)
+        self.dispatchers.tell(connection, kind, fault)
 
     def _connection(self, session: Session) -> Connection:
         connection = session.user

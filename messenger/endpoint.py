@@ -12,6 +12,7 @@ from messenger.errors import Fault, FaultReason, LocalError, PeerError
 from messenger.interception import Custom, Point
 from messenger.link import Link, Protocol
 from messenger.messages.message import Message
+from messenger.perf import PerfDump, perf_dump
 from messenger.session.faults import wake
 from messenger.session.policy import Policy
 from messenger.session.session import Session, SessionState
@@ -58,6 +59,7 @@ class Endpoint(Core):
             raise LocalError("this messenger has no credentials to connect with")
         session = self.new_session(peer_type, addrs, target, policy or self.policies.towards(peer_type))
         self.register(session)
+        self.counters.created_connections += 1
         self.set_state(session, SessionState.CONNECTING, "the application connects", now)
         self.dial(session, now)
         return session
@@ -82,6 +84,8 @@ class Endpoint(Core):
         if session.stint is not None:
             self.shards.send(session.stint, message)
             return True
+        if session.queued_s is None:
+            session.queued_s = now
         session.queue.push(message)
         self.want_flush(session)
         wake(self, session, now)
@@ -113,6 +117,7 @@ class Endpoint(Core):
         if self._auth_server is None:
             raise LocalError("this messenger cannot accept: it has no authentication server")
         link = self.new_link(protocol, connector=False)
+        self.counters.created_connections += 1
         link.remote_addr = remote_addr
         self.await_ready(link, now)
         self.trace_link(link, "accept", now)
@@ -166,6 +171,13 @@ class Endpoint(Core):
             super().unblock(link_id, now)
 
     # ---- for the driver's eyes
+
+    def perf_dump(self) -> PerfDump:
+        """What was counted so far, in the form of Ceph's ``perf dump``; see messenger/perf.py."""
+        shards = self.shards.hosts
+        away = [len(shard.link_ids) for shard in shards]
+        active = [len(self._sessions) - sum(away), *away]
+        return perf_dump(self.name.type.label, [self, *shards], active)
 
     @property
     def sessions(self) -> list[Session]:

@@ -85,6 +85,15 @@ class LocalError(MsgrError):
     """The caller asked for something that is not possible: wrong state, wrong argument."""
 
 
+class DieError(MsgrError):
+    """Something happened that an option ``ms_die_on_*`` makes fatal; the messenger is not usable any more."""
+
+    def __init__(self, option: str, detail: str) -> None:
+        super().__init__(f"{option}: {detail}")
+        self.option = option
+        self.detail = detail
+
+
 class PeerError(MsgrError):
     """The peer's bytes break the protocol. Carries the typed reason; becomes a :class:`Fault` in the core."""
 

@@ -7,12 +7,13 @@ core itself; others (messenger/shards) run nothing but data phases.
 from abc import ABC, abstractmethod
 
 from messenger.config import Config
-from messenger.errors import Fault, FaultReason, LocalError, PeerError
+from messenger.errors import DieError, Fault, FaultReason, LocalError, PeerError
 from messenger.gate import Gate
 from messenger.interception import ONLY_CONTINUE, Action, Interceptor, Point
 from messenger.link import Link
 from messenger.messages.message import Message
 from messenger.outputs import CloseLink, Deliver, Output, TraceRecord
+from messenger.perf import Counters
 from messenger.receive import SCRATCH_BYTES
 from messenger.session.session import Session
 from messenger.session.throttle import Throttle, Throttles
@@ -45,6 +46,7 @@ class LinkHost(ABC):
         self.tracing = tracing
         self.interceptor = interceptor
         self.timers = Timers()
+        self.counters = Counters()
         self.dispatch_throttle = Throttle(throttle_bytes)
         self.throttles = Throttles(shares)
         self.waiting: dict[int, Gate] = {}
@@ -243,10 +245,42 @@ class LinkHost(ABC):
         """Hand received messages to the application; their bytes were taken from the dispatch throttle."""
         if self.tracing:
             self.trace_throttle(now)
+        self.counters.recv_messages += len(messages)
         self.dispatch_throttle.count_get(size_bytes, len(messages))
         self.emit(Deliver(session, messages, size_bytes))
         if link.gate is not None:
             link.gate.settle(len(messages), size_bytes, now)
+
+    def count_sent(self, session: Session, messages: int, now: float) -> None:
+        """A batch of messages was written."""
+        counters = self.counters
+        counters.send_messages += messages
+        if session.queued_s is not None:
+            counters.batches_sent += 1
+            counters.queued_s += now - session.queued_s
+            session.queued_s = now if session.queue else None
+
+    def message_skipped(self, session: Session, seq: int) -> None:
+        """A message came, but not the one before it (§3.6)."""
+        session.skipped_messages += 1
+        self.counters.skipped_messages += 1
+        if self.config.ms_die_on_skipped_message:
+            raise DieError("ms_die_on_skipped_message", f"{session!r}: seq {seq} after {session.in_seq}")
+
+    def message_old(self, session: Session, seq: int) -> None:
+        """A message came that was here already (§3.6); reading goes on, unlike with Ceph's own reader (SQ-02)."""
+        session.old_messages += 1
+        self.counters.old_messages += 1
+        if self.config.ms_die_on_old_message:
+            raise DieError("ms_die_on_old_message", f"{session!r}: seq {seq} after {session.in_seq}")
+
+    def count_fault(self, link: Link, fault: Fault) -> None:
+        """A link breaks."""
+        self.counters.faults[fault.reason] += 1
+        if fault.reason is FaultReason.BAD_MESSAGE and self.config.ms_die_on_bad_msg:
+            raise DieError("ms_die_on_bad_msg", f"{link!r}: {fault}")
+        if fault.reason is FaultReason.OVERSIZE and not link.open and self.config.ms_die_on_bug:
+            raise DieError("ms_die_on_bug", f"{link!r}: {fault}")
 
     @abstractmethod
     def link_fault(self, link: Link, fault: Fault, now: float) -> None:

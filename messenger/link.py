@@ -170,6 +170,10 @@ class Link(ABC):
     def receive(self, count: int, now: float) -> None:
         """Process ``count`` bytes the transport has put into the receive buffer."""
         self.last_activity_s = now
+        counters = self.host.counters
+        counters.recv_bytes += count
+        if self.open and self.con_mode is ConMode.SECURE:
+            counters.recv_encrypted_bytes += count
         view, end, owned = self.receive_buffer.received(count)
         position, host = 0, self.host
         try:
@@ -216,6 +220,10 @@ class Link(ABC):
     def write(self, buffers: list[Buffer], size_bytes: int) -> None:
         """Hand frames to the transport."""
         self.unwritten_bytes += size_bytes
+        counters = self.host.counters
+        counters.send_bytes += size_bytes
+        if self.open and self.con_mode is ConMode.SECURE:
+            counters.send_encrypted_bytes += size_bytes
         self.host.emit(WriteLink(self.id, buffers, size_bytes))
 
     # ---- interception

@@ -120,6 +120,9 @@ class ServiceOptions(InjectionOptions):
     ms_pq_min_cost: int = 64 << 10
     """Lowest cost of a message in the dispatch queue."""
 
+    dispatch_by_priority: bool = False
+    """Queue what has arrived and dispatch it by priority, as Ceph always does, rather than in order of arrival."""
+
     mon_client_ping_interval: float = 10.0
     """Pause between the keepalives that :class:`messenger.keepalive.Keepalive` sends."""
     mon_client_ping_timeout: float = 30.0

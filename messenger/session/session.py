@@ -84,6 +84,7 @@ class Session:
         "peer_type",
         "policy",
         "queue",
+        "queued_s",
         "server_cookie",
         "skipped_messages",
         "state",
@@ -122,6 +123,8 @@ class Session:
         self.out_seq = 0
         self.acked_seq = 0
         self.queue = OutQueue()
+        self.queued_s: float | None = None
+        """Since when there is something in the queue."""
         self.ack_due = 0
         """Messages received since the last seq told to the peer."""
         self.keepalive_due = False

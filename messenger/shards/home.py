@@ -76,6 +76,11 @@ class Shards:
         return len(self._stints)
 
     @property
+    def hosts(self) -> list[IoShard]:
+        """Their hosts."""
+        return list(self._hosts.values())
+
+    @property
     def travelling(self) -> int:
         """Calls on their way between shards, and messages that wait for their session to come back."""
         return sum(stint.traffic.travelling + len(stint.late) for stint in self._stints.values())

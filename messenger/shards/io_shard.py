@@ -114,6 +114,8 @@ class IoShard(LinkHost):
         assert session is not None
         assert link is not None
         if isinstance(call, SendIo):
+            if session.queued_s is None:
+                session.queued_s = now
             session.queue.push(call.message)
             self.want_flush(session)
         elif isinstance(call, KeepAliveIo):
@@ -158,6 +160,7 @@ class IoShard(LinkHost):
             return
         handler = self._handlers[link.id]
         self.trace_fault(link, handler.session, fault.reason, str(fault), now)
+        self.count_fault(link, fault)
         self.close_link(link, fault, now)
         self._set_state(handler, IoState.DELAY, now)
         self._call_home(handler, FaultIo(link.id, handler.traffic.to_home + 1, fault))

@@ -105,7 +105,7 @@ def _take_frames(
                 session.acknowledge(ack_seq)
             if seq > session.in_seq:
                 if seq != session.in_seq + 1:
-                    session.skipped_messages += 1
+                    link.host.message_skipped(session, seq)
                 message = Message(type_, s1, s2, s3, tid, priority, version, compat, seq, flags, data_off)
                 if type_ in KNOWN_TYPES:
                     _decode(message, session.features)
@@ -113,8 +113,7 @@ def _take_frames(
                 throttle.take(len(s1) + len(s2) + len(s3))
                 deliver(message)
             else:
-                # Seen already on an earlier link. Unlike Ceph's own reader, go on reading (SQ-02).
-                session.old_messages += 1
+                link.host.message_old(session, seq)
         elif tag != ABORTED:
             control = decode_control(tag, (s0, s1, s2, s3))
             if tracing:
@@ -157,6 +156,7 @@ def flush(link: "V2Link", session: "Session", now: float) -> None:
     if link.unwritten_bytes >= limit:
         return
     pieces: list[Buffer] = []
+    sent_seq = session.out_seq
     if session.keepalive_due:
         session.keepalive_due = False
         seconds = host.wall_time_s(now)
@@ -168,6 +168,8 @@ def flush(link: "V2Link", session: "Session", now: float) -> None:
         size = _build_messages(link, session, pieces, now)
         link.write(_joined(pieces), size)
         pieces = []
+    if session.out_seq != sent_seq:
+        host.count_sent(session, session.out_seq - sent_seq, now)
     if _ack_is_due(link, session):
         session.ack_due = 0
         _control(link, pieces, Ack(session.in_seq), now)
