@@ -14,7 +14,6 @@ from messenger.denc.entity import EntityName, EntityType
 from messenger.denc.features import CLIENT_FEATURES, MSG_ADDR2
 from messenger.outputs import CloseLink, OpenLink, PauseLink, WriteLink
 from messenger.v2.framing import (
-    MESSAGE_TAG,
     CrcReader,
     CrcWriter,
     FrameReader,
@@ -23,6 +22,7 @@ from messenger.v2.framing import (
     SecureWriter,
 )
 from messenger.v2.onwire import stream_ciphers
+from messenger.v2.preamble import MESSAGE_TAG
 from messenger.v2.wire import (
     MESSAGE_HEADER,
     AuthDone,
