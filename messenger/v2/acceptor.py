@@ -12,7 +12,9 @@ from messenger.outputs import EventKind
 from messenger.randomness import nonzero_u64
 from messenger.session.existing import Decision, Verdict, judge_client_ident, judge_reconnect
 from messenger.session.session import Session, SessionState
-from messenger.v2.handshake import check_signature, start_signing, take_hello
+from messenger.v2.compression import answer_request
+from messenger.v2.compressor import Algorithm
+from messenger.v2.handshake import check_signature, compression_wish, start_signing, take_hello
 from messenger.v2.link import Table, V2Link
 from messenger.v2.states import LinkState
 from messenger.v2.wire import (
@@ -23,6 +25,7 @@ from messenger.v2.wire import (
     AuthRequest,
     AuthRequestMore,
     ClientIdent,
+    CompressionRequest,
     ControlFrame,
     IdentMissingFeatures,
     ServerIdent,
@@ -110,7 +113,15 @@ def _after_step(link: V2Link, step: AuthStep, now: float) -> None:
 
 def _on_signature(link: V2Link, frame: ControlFrame, _now: float) -> None:
     check_signature(link, frame)
+    link.state = LinkState.COMPRESSION_ACCEPTING if link.negotiates_compression else LinkState.SESSION_ACCEPTING
+
+
+def _on_compression_request(link: V2Link, frame: ControlFrame, now: float) -> None:
+    assert isinstance(frame, CompressionRequest)
+    done = answer_request(*compression_wish(link), frame)
     link.state = LinkState.SESSION_ACCEPTING
+    # The answer itself is not compressed yet.
+    link.send(done, now, then=lambda _at: link.start_compressing(Algorithm(done.method)))
 
 
 # ---- session
@@ -243,6 +254,7 @@ ACCEPTOR: Table = {
     (LinkState.AUTH_ACCEPTING, Tag.AUTH_REQUEST): _on_auth_request,
     (LinkState.AUTH_ACCEPTING_MORE, Tag.AUTH_REQUEST_MORE): _on_auth_request_more,
     (LinkState.AUTH_ACCEPTING_SIGN, Tag.AUTH_SIGNATURE): _on_signature,
+    (LinkState.COMPRESSION_ACCEPTING, Tag.COMPRESSION_REQUEST): _on_compression_request,
     (LinkState.SESSION_ACCEPTING, Tag.CLIENT_IDENT): _on_client_ident,
     (LinkState.SESSION_ACCEPTING, Tag.SESSION_RECONNECT): _on_reconnect,
 }

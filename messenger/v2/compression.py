@@ -5,24 +5,13 @@ flag and compressed segments; crcs and encryption are over what is on the wire.
 """
 
 from collections.abc import Sequence
-from enum import IntEnum
 
 from messenger.denc.codec import Buffer
 from messenger.errors import FaultReason, PeerError
-from messenger.v2.compressor import Algorithm, Compressor
-from messenger.v2.framing import Frame, FrameReader, FrameWriter
+from messenger.v2.compressor import Algorithm, CompressionMode, Compressor
+from messenger.v2.framing import Frame, RawReader, RawWriter
 from messenger.v2.preamble import COMPRESSED, MESSAGE_TAG, Segments
 from messenger.v2.wire import CompressionDone, CompressionRequest
-
-
-class CompressionMode(IntEnum):
-    """What ``ms_osd_compress_mode`` may say. To the messenger, all but NONE mean the same."""
-
-    NONE = 0
-    PASSIVE = 1
-    AGGRESSIVE = 2
-    FORCE = 3
-
 
 # ---- negotiation
 
@@ -69,7 +58,7 @@ class CompressingWriter:
 
     __slots__ = ("_compressor", "_min_bytes", "_writer")
 
-    def __init__(self, writer: FrameWriter, compressor: Compressor, min_bytes: int) -> None:
+    def __init__(self, writer: RawWriter, compressor: Compressor, min_bytes: int) -> None:
         self._writer = writer
         self._compressor = compressor
         self._min_bytes = min_bytes
@@ -89,10 +78,6 @@ class CompressingWriter:
         if small is None:
             return self._writer.message(pieces, header, front, middle, data)
         return self._writer.compressed(pieces, MESSAGE_TAG, small)
-
-    def compressed(self, pieces: list[Buffer], tag: int, segments: Segments) -> int:
-        """See :meth:`FrameWriter.compressed`."""
-        return self._writer.compressed(pieces, tag, segments)
 
     def _smaller(self, segments: Segments) -> Segments | None:
         """The segments compressed, even if that makes them longer; None if the frame is to stay as it is."""
@@ -120,7 +105,7 @@ class DecompressingReader:
 
     __slots__ = ("_compressor", "_reader")
 
-    def __init__(self, reader: FrameReader, compressor: Compressor) -> None:
+    def __init__(self, reader: RawReader, compressor: Compressor) -> None:
         reader.allow_compressed()
         self._reader = reader
         self._compressor = compressor
@@ -142,9 +127,6 @@ class DecompressingReader:
     @needed.setter
     def needed(self, value: int) -> None:
         self._reader.needed = value
-
-    def allow_compressed(self) -> None:
-        """See :meth:`FrameReader.allow_compressed`; done already."""
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
         """See :meth:`FrameReader.next_frame`."""

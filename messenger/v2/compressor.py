@@ -38,6 +38,15 @@ class Algorithm(IntEnum):
     BROTLI = 5
 
 
+class CompressionMode(IntEnum):
+    """How much is to be compressed. To the messenger, all but NONE mean the same."""
+
+    NONE = 0
+    PASSIVE = 1
+    AGGRESSIVE = 2
+    FORCE = 3
+
+
 class Compressor(Protocol):
     """Both directions of one algorithm."""
 

@@ -82,9 +82,6 @@ class FrameReader(Protocol):
             PeerError: PREAMBLE_CRC, SEGMENT_CRC, AUTH_TAG, OVERSIZE, FRAME or COMPRESSION.
         """
 
-    def allow_compressed(self) -> None:
-        """From the next frame on take compressed ones too, giving their tag with COMPRESSED added."""
-
 
 class FrameWriter(Protocol):
     """Builds frames for one direction of a link."""
@@ -94,6 +91,17 @@ class FrameWriter(Protocol):
 
     def message(self, pieces: list[Buffer], header: bytes, front: Buffer, middle: Buffer, data: Buffer) -> int:
         """Append a MESSAGE frame to ``pieces``; returns its length on the wire."""
+
+
+class RawReader(FrameReader, Protocol):
+    """A reader of frames as they are on the wire, on which decompression can be put."""
+
+    def allow_compressed(self) -> None:
+        """From the next frame on take compressed ones too, giving their tag with COMPRESSED added."""
+
+
+class RawWriter(FrameWriter, Protocol):
+    """A writer of frames as they are on the wire, on which compression can be put."""
 
     def compressed(self, pieces: list[Buffer], tag: int, segments: Segments) -> int:
         """Append a frame whose segments are compressed already; returns its length on the wire."""
@@ -110,7 +118,7 @@ class CrcReader:
         self._layouts = Layouts(_crc_frame_bytes)
 
     def allow_compressed(self) -> None:
-        """See :meth:`FrameReader.allow_compressed`."""
+        """See :meth:`RawReader.allow_compressed`."""
         self._layouts = Layouts(_crc_frame_bytes, allow_compressed=True)
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
@@ -202,7 +210,7 @@ class CrcWriter:
         return size + l1 + l2 + l3 + _CRC_EPILOGUE_SIZE
 
     def compressed(self, pieces: list[Buffer], tag: int, segments: Segments) -> int:
-        """See :meth:`FrameWriter.compressed`."""
+        """See :meth:`RawWriter.compressed`."""
         s0, *rest = segments
         used = used_segments(lengths := segment_lengths(segments))
         frame: list[Buffer] = [build_preamble(tag, lengths, compressed=True)]
@@ -229,7 +237,7 @@ class SecureReader:
         self._opened = False  # the head is that of the frame to be read next
 
     def allow_compressed(self) -> None:
-        """See :meth:`FrameReader.allow_compressed`."""
+        """See :meth:`RawReader.allow_compressed`."""
         self._layouts = Layouts(_secure_frame_bytes, allow_compressed=True)
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
@@ -326,7 +334,7 @@ class SecureWriter:
         return SECURE_HEAD_SIZE + len(sealed)
 
     def compressed(self, pieces: list[Buffer], tag: int, segments: Segments) -> int:
-        """See :meth:`FrameWriter.compressed`. Here the first segment may be longer than the inline part."""
+        """See :meth:`RawWriter.compressed`. Here the first segment may be longer than the inline part."""
         s0, *rest = segments
         head = build_preamble(tag, segment_lengths(segments), compressed=True)
         frame = [self._cipher.encrypt(head + bytes(s0[:INLINE_SIZE]).ljust(INLINE_SIZE, b"\0"))]

@@ -60,7 +60,7 @@ class Rev0CrcReader:
         self._layouts = Layouts(_crc_frame_bytes)
 
     def allow_compressed(self) -> None:
-        """See :meth:`messenger.v2.framing.FrameReader.allow_compressed`."""
+        """See :meth:`messenger.v2.framing.RawReader.allow_compressed`."""
         self._layouts = Layouts(_crc_frame_bytes, allow_compressed=True)
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
@@ -108,7 +108,7 @@ class Rev0CrcWriter:
         return self._append(pieces, self._preambles[segment_lengths(segments)], segments)
 
     def compressed(self, pieces: list[Buffer], tag: int, segments: Segments) -> int:
-        """See :meth:`messenger.v2.framing.FrameWriter.compressed`."""
+        """See :meth:`messenger.v2.framing.RawWriter.compressed`."""
         head = build_preamble(tag, segment_lengths(segments), compressed=True)
         return self._append(pieces, head, segments)
 
@@ -139,7 +139,7 @@ class Rev0SecureReader:
         self._context: AEADDecryptionContext | None = None
 
     def allow_compressed(self) -> None:
-        """See :meth:`messenger.v2.framing.FrameReader.allow_compressed`."""
+        """See :meth:`messenger.v2.framing.RawReader.allow_compressed`."""
         self._layouts = Layouts(_secure_frame_bytes, allow_compressed=True)
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:  # noqa: ARG002
@@ -191,7 +191,7 @@ class Rev0SecureWriter:
         return len(frame)
 
     def compressed(self, pieces: list[Buffer], tag: int, segments: Segments) -> int:
-        """See :meth:`messenger.v2.framing.FrameWriter.compressed`."""
+        """See :meth:`messenger.v2.framing.RawWriter.compressed`."""
         pieces.append(frame := self._sealed(tag, segments, compressed=True))
         return len(frame)
 
