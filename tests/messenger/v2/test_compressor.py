@@ -66,9 +66,35 @@ def test_numbers_on_the_wire() -> None:
 # ---- the formats
 
 
+OSD_PLAIN = (b"osd_op(client.4100 [write 0~4096]) " * 235)[:8192]
+MADE_BY_AN_OSD = {
+    # What ceph-osd 16.2.15 had on its disk after this was written to pools with compression_mode force.
+    Algorithm.SNAPPY: (
+        "8040886f73645f6f7028636c69656e742e34313030205b777269746520307e343039365d2920" + "fe2300" * 127 + "722300"
+    ),
+    Algorithm.ZLIB: (
+        "00edca410a40400000c0afec918b566dca5b2407f6a0648572f376df7098394fb996a91cd5bcad79bf9bd4c61886e75cef1ce29b"
+        "62df8d75288aa2288aa2288aa2288aa2288aa2288aa2288aa2288aa2fcbb7c"
+    ),
+    Algorithm.ZSTD: (
+        "0020000028b52ffd60001f65010034026f73645f6f7028636c69656e742e34313030205b777269746520307e343039365d292001"
+        "00d37ed3ab27"
+    ),
+    Algorithm.LZ4: (
+        "01000000002000004d000000ff146f73645f6f7028636c69656e742e34313030205b777269746520307e343039365d29202300ff"
+        "ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffe4505d29206f73"
+    ),
+}
+
+
 @pytest.mark.parametrize(("algorithm", "raw"), MADE_BY_OTHERS.values(), ids=MADE_BY_OTHERS)
 def test_what_the_reference_libraries_made_is_restored(algorithm: Algorithm, raw: str) -> None:
     assert compressor(algorithm).decompress(bytes.fromhex(raw), len(PLAIN)) == PLAIN
+
+
+@pytest.mark.parametrize(("algorithm", "raw"), MADE_BY_AN_OSD.items())
+def test_what_an_osd_made_is_restored(algorithm: Algorithm, raw: str) -> None:
+    assert compressor(algorithm).decompress(bytes.fromhex(raw), 8192) == OSD_PLAIN
 
 
 def test_snappy_is_a_raw_block() -> None:
