@@ -104,6 +104,14 @@ def test_disjoint_msgr2_features_end_the_link(role: str, supported: int, require
     assert peer.closed
 
 
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize(("own", "required"), [(0, 1), (1, 2), (2, 1), (0, 3)])
+def test_what_is_not_advertised_cannot_be_required(role: str, own: int, required: int) -> None:
+    node = new_node(msgr2_features=own)
+    meet(role, node).write(encode_banner(3, required))
+    assert node.faults == [FaultReason.BANNER_FEATURES]
+
+
 @pytest.mark.parametrize("policy", [LOSSLESS_CLIENT, LOSSY_CLIENT])
 def test_disjoint_msgr2_features_end_a_dialling_session_for_good(policy: Policy) -> None:
     node = new_node(policy=policy)
