@@ -11,9 +11,10 @@ from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import EntityName, EntityType
 from messenger.errors import AuthError, Fault, FaultReason, PeerError
 from messenger.host import LinkHost
+from messenger.inject import Injector
 from messenger.interception import Custom, Interceptor
 from messenger.link import Link, Protocol, Step
-from messenger.outputs import EventKind, OpenLink, SessionEvent
+from messenger.outputs import EventKind, OpenLink, SessionEvent, SettleDelayed
 from messenger.randomness import RandomSource
 from messenger.session.existing import Decision
 from messenger.session.faults import session_fault, wake
@@ -63,6 +64,28 @@ class Core(LinkHost):
         self._last_link_id = 0
         self._last_session_id = 0
         self.shards = Shards(self, shards)
+        self.update_injection()
+
+    def update_injection(self) -> None:
+        """Have an injector on every shard, if an option asks for one."""
+        for host in (self, *self.shards.hosts):
+            if host.injector is not None:
+                host.injector.reconfigured()
+            elif Injector.wanted(self.config):
+                host.injector = Injector(host, self.config, self.rng)
+
+    def internal_delay(self, link: Link, go_on: Step, now: float, *, learning: bool = False) -> None:
+        """Go on with a handshake at a point where Ceph would provoke a race, if need be after a pause (§7.2)."""
+        delay_s = 0.0 if self.injector is None else self.injector.internal_delay_s(learning=learning)
+        if delay_s:
+            link.delay(delay_s, go_on, now)
+        else:
+            go_on(now)
+
+    def settle_delayed(self, session: Session, *, deliver: bool) -> None:
+        """What an injector still delays of a session is due now, or dropped."""
+        if self.injector is not None:
+            self.emit(SettleDelayed(session, deliver))
 
     # ---- identity and chance
 
@@ -223,6 +246,7 @@ class Core(LinkHost):
     def take_over(self, session: Session, link: Link, then: Step, now: float) -> None:
         """An incoming link takes the place of whatever link or dial the session had (§4.9, reuse)."""
         session.cancel_backoff()
+        self.settle_delayed(session, deliver=True)
         fault = Fault(FaultReason.REPLACED, f"by link {link.id}")
         old, session.link = session.link, link
         link.session = session
@@ -242,6 +266,7 @@ class Core(LinkHost):
 
     def reset_session(self, session: Session, why: str, now: float) -> None:
         """The peer lost its state: drop everything of the old session and tell the application (§4.9)."""
+        self.settle_delayed(session, deliver=False)
         dropped = session.reset()
         fault = Fault(FaultReason.REPLACED, f"{why}; {dropped} messages dropped")
         self.session_event(session, EventKind.REMOTE_RESET, fault, now)
@@ -264,6 +289,7 @@ class Core(LinkHost):
     def end_session(self, session: Session, fault: Fault, now: float) -> None:
         """End a session without a word to the application."""
         session.cancel_backoff()
+        self.settle_delayed(session, deliver=False)
         self.set_state(session, SessionState.CLOSED, str(fault), now)
         self._unregister(session)
         self._sessions.pop(session.id, None)

@@ -5,6 +5,8 @@ here reads a clock, a socket or a generator of its own, and no bytes of a peer m
 must keep: call an input, then :meth:`Endpoint.drain` until it returns nothing, carrying out each output in turn.
 """
 
+from dataclasses import replace
+
 from messenger.core import Core
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import EntityType
@@ -72,6 +74,8 @@ class Endpoint(Core):
         """
         if session.state is SessionState.CLOSED:
             return False
+        if self.injector is not None and self.injector.swallows(session):
+            return True
         if message.payload is not None:
             message.encode_front(session.features)  # a payload that cannot be encoded is the caller's to know
         if (
@@ -90,6 +94,20 @@ class Endpoint(Core):
         self.want_flush(session)
         wake(self, session, now)
         return True
+
+    def configure(self, **options: object) -> None:
+        """Change options while the messenger runs; those of injection take effect at once.
+
+        Raises:
+            LocalError: there is no such option, or its value means nothing; nothing has changed then.
+        """
+        try:
+            changed = replace(self.config, **options)  # type: ignore[arg-type]
+        except TypeError as error:
+            raise LocalError(f"options: {error}") from None
+        for option in options:
+            setattr(self.config, option, getattr(changed, option))
+        self.update_injection()
 
     def mark_down(self, session: Session, now: float) -> None:
         """End a session at once and silently; nothing more of it is delivered."""

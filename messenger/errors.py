@@ -31,6 +31,7 @@ class FaultReason(StrEnum):
     AUTH_TAG = "bad authentication tag"
     OVERSIZE = "frame larger than the limit"
     FRAME = "malformed frame"
+    COMPRESSION = "compressed segment cannot be restored"
     NONCE_EXHAUSTED = "out of nonces"
     # conversation
     UNKNOWN_TAG = "unknown frame tag"

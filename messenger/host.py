@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from messenger.config import Config
 from messenger.errors import DieError, Fault, FaultReason, LocalError, PeerError
 from messenger.gate import Gate
+from messenger.inject import Injector
 from messenger.interception import ONLY_CONTINUE, Action, Interceptor, Point
 from messenger.link import Link
 from messenger.messages.message import Message
@@ -59,6 +60,8 @@ class LinkHost(ABC):
         self._links: dict[int, Link] = {}
         self._outputs: list[Output] = []
         self._unflushed: dict[int, Session] = {}
+        self.injector: Injector | None = None
+        """Only where an option asks for faults."""
         self.passes: dict[Point, int] = {}
         """How often each point was passed."""
 
@@ -73,6 +76,8 @@ class LinkHost(ABC):
         """``count`` bytes were put into the receive buffer."""
         link = self._links.get(link_id)
         if link is not None:
+            if self.injector is not None:
+                self.injector.reading(link, now)
             link.receive(count, now)
 
     def link_data(self, link_id: int, chunk: bytes | memoryview, now: float) -> None:
@@ -105,8 +110,14 @@ class LinkHost(ABC):
     def link_failed(self, link_id: int, reason: FaultReason, detail: str, now: float) -> None:
         """A dial failed, or the byte stream broke."""
         link = self._links.get(link_id)
-        if link is not None:
-            link.failed(reason, detail, now)
+        if link is None:
+            return
+        if self.injector is not None and reason is FaultReason.SOCKET and not link.held:
+            delay_s = self.injector.internal_delay_s()
+            if delay_s:
+                link.delay(delay_s, lambda then: link.fault(reason, detail, then), now)
+                return
+        link.failed(reason, detail, now)
 
     def unblock(self, link_id: int, now: float) -> None:
         """Let a link go on that the interceptor blocked or stalled."""
@@ -180,12 +191,18 @@ class LinkHost(ABC):
         Writes are built last, so that replies the application sends while its messages are delivered leave
         together.
         """
-        if not self._outputs:
-            unflushed, self._unflushed = self._unflushed, {}
-            for session in unflushed.values():
-                self._flush(session, now)
-        outputs, self._outputs = self._outputs, []
-        return outputs
+        while True:
+            idle = not self._outputs
+            if idle:
+                unflushed, self._unflushed = self._unflushed, {}
+                for session in unflushed.values():
+                    self._flush(session, now)
+            outputs, self._outputs = self._outputs, []
+            if self.injector is None:
+                return outputs
+            outputs = self.injector.pass_on(outputs, now)
+            if outputs or (idle and not self._outputs):
+                return outputs
 
     def _flush(self, session: Session, now: float) -> None:
         link = session.link

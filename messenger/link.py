@@ -310,6 +310,12 @@ class Link(ABC):
 
         self._hold_timer = self.host.timers.at(now + BLOCK_LIMIT_S, expired)
 
+    def delay(self, delay_s: float, go_on: Step, now: float) -> None:
+        """Do nothing on this link for some time, then go on."""
+        self._held = go_on
+        self.pause()
+        self._hold_timer = self.host.timers.at(now + delay_s, self.unblock)
+
     def stall(self, go_on: Step | None, now: float) -> None:
         """Shut the stream down; go on when unblocked, only to find it dead."""
         self.host.emit(ShutLink(self.id))

@@ -75,6 +75,7 @@ class Session:
         "keepalive_acked_s",
         "keepalive_due",
         "link",
+        "local",
         "lossy",
         "old_messages",
         "out_seq",
@@ -110,6 +111,8 @@ class Session:
         self.policy = policy
         self.lossy = policy.lossy
         """As the server decided; the policy's word until then."""
+        self.local = False
+        """With oneself: what is sent is delivered, without any link."""
         self.state = SessionState.CONNECTING
         self.link: Link | None = None
         """The link that carries it, or that is being made for it."""

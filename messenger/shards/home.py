@@ -104,6 +104,7 @@ class Shards:
             shares=self.count,
             passes=core.passes,
         )
+        core.update_injection()
         return host
 
     def begin(self, session: Session, link: Link, now: float) -> None:

@@ -11,8 +11,11 @@ from messenger.errors import AuthError, Fault, FaultReason, PeerError
 from messenger.outputs import EventKind
 from messenger.randomness import nonzero_u64
 from messenger.session.existing import Decision, Verdict, judge_client_ident, judge_reconnect
+from messenger.session.policy import Policy
 from messenger.session.session import Session, SessionState
-from messenger.v2.handshake import check_signature, start_signing, take_hello
+from messenger.v2.compression import answer_request
+from messenger.v2.compressor import Algorithm
+from messenger.v2.handshake import check_signature, compression_wish, start_signing, take_hello
 from messenger.v2.link import Table, V2Link
 from messenger.v2.states import LinkState
 from messenger.v2.wire import (
@@ -23,6 +26,7 @@ from messenger.v2.wire import (
     AuthRequest,
     AuthRequestMore,
     ClientIdent,
+    CompressionRequest,
     ControlFrame,
     IdentMissingFeatures,
     ServerIdent,
@@ -110,7 +114,15 @@ def _after_step(link: V2Link, step: AuthStep, now: float) -> None:
 
 def _on_signature(link: V2Link, frame: ControlFrame, _now: float) -> None:
     check_signature(link, frame)
+    link.state = LinkState.COMPRESSION_ACCEPTING if link.negotiates_compression else LinkState.SESSION_ACCEPTING
+
+
+def _on_compression_request(link: V2Link, frame: ControlFrame, now: float) -> None:
+    assert isinstance(frame, CompressionRequest)
+    done = answer_request(*compression_wish(link), frame)
     link.state = LinkState.SESSION_ACCEPTING
+    # The answer itself is not compressed yet.
+    link.send(done, now, then=lambda _at: link.start_compressing(Algorithm(done.method)))
 
 
 # ---- session
@@ -129,6 +141,11 @@ def _on_client_ident(link: V2Link, frame: ControlFrame, now: float) -> None:
     if missing:
         link.send(IdentMissingFeatures(missing), now)
         return
+    endpoint.internal_delay(link, lambda at: _decide_ident(link, frame, policy, at), now)
+
+
+def _decide_ident(link: V2Link, frame: ClientIdent, policy: Policy, now: float) -> None:
+    endpoint = link.endpoint
     if policy.server and policy.lossy and not policy.register_lossy_clients:
         decision = Decision(Verdict.OPEN, "lossy clients are not registered")
         existing = None
@@ -209,13 +226,22 @@ def _send_server_ident(link: V2Link, session: Session, now: float) -> None:
         flags=FLAG_LOSSY if session.lossy else 0,
         server_cookie=session.server_cookie,
     )
-    link.send(ident, now, then=lambda at: endpoint.open_session(session, link, EventKind.ACCEPT, at))
+
+    def opened(at: float) -> None:
+        endpoint.open_session(session, link, EventKind.ACCEPT, at)
+
+    endpoint.internal_delay(link, lambda at: link.send(ident, at, then=opened), now)
 
 
 def _on_reconnect(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, SessionReconnect)
     endpoint = link.endpoint
     _check_addrs(frame.addrs)
+    endpoint.internal_delay(link, lambda at: _decide_reconnect(link, frame, at), now)
+
+
+def _decide_reconnect(link: V2Link, frame: SessionReconnect, now: float) -> None:
+    endpoint = link.endpoint
     existing = endpoint.lookup(frame.addrs)
     resetcheck = endpoint.policies.towards(link.peer_entity).resetcheck
     decision = judge_reconnect(existing, frame, endpoint.addrs.msgr2_addr(), resetcheck=resetcheck)
@@ -243,7 +269,8 @@ def _resume(link: V2Link, session: Session, frame: SessionReconnect, now: float)
         session.connect_seq = frame.connect_seq
         session.peer_global_seq = frame.global_seq
         session.discard_requeued_up_to(frame.msg_seq)
-        link.send(SessionReconnectOk(session.in_seq), at, then=resumed)
+        ok = SessionReconnectOk(session.in_seq)
+        endpoint.internal_delay(link, lambda then: link.send(ok, then, then=resumed), at)
 
     endpoint.take_over(session, link, taken_over, now)
 
@@ -253,6 +280,7 @@ ACCEPTOR: Table = {
     (LinkState.AUTH_ACCEPTING, Tag.AUTH_REQUEST): _on_auth_request,
     (LinkState.AUTH_ACCEPTING_MORE, Tag.AUTH_REQUEST_MORE): _on_auth_request_more,
     (LinkState.AUTH_ACCEPTING_SIGN, Tag.AUTH_SIGNATURE): _on_signature,
+    (LinkState.COMPRESSION_ACCEPTING, Tag.COMPRESSION_REQUEST): _on_compression_request,
     (LinkState.SESSION_ACCEPTING, Tag.CLIENT_IDENT): _on_client_ident,
     (LinkState.SESSION_ACCEPTING, Tag.SESSION_RECONNECT): _on_reconnect,
 }

@@ -6,7 +6,8 @@ from messenger.errors import FaultReason, PeerError
 from messenger.outputs import EventKind
 from messenger.randomness import nonzero_u64
 from messenger.session.session import Session, SessionState
-from messenger.v2.handshake import check_signature, start_signing, take_hello
+from messenger.v2.compression import agreed_algorithm, compression_request
+from messenger.v2.handshake import check_signature, compression_wish, start_signing, take_hello
 from messenger.v2.link import Table, V2Link
 from messenger.v2.states import LinkState
 from messenger.v2.wire import (
@@ -17,6 +18,7 @@ from messenger.v2.wire import (
     AuthRequest,
     AuthRequestMore,
     ClientIdent,
+    CompressionDone,
     ControlFrame,
     IdentMissingFeatures,
     ServerIdent,
@@ -51,9 +53,13 @@ def _on_hello(link: V2Link, frame: ControlFrame, now: float) -> None:
         raise PeerError(
             FaultReason.PEER_TYPE, f"dialled a {expected.label}, but the peer is a {hello.entity_type.label}"
         )
-    link.exchange = link.endpoint.client_exchange(expected, now)
-    link.state = LinkState.AUTH_CONNECTING
-    _send_auth_request(link, _exchange(link).start(), now)
+
+    def authenticate(at: float) -> None:
+        link.exchange = link.endpoint.client_exchange(expected, at)
+        link.state = LinkState.AUTH_CONNECTING
+        _send_auth_request(link, _exchange(link).start(), at)
+
+    link.endpoint.internal_delay(link, authenticate, now, learning=True)
 
 
 def _send_auth_request(link: V2Link, opening: AuthOpening, now: float) -> None:
@@ -93,6 +99,22 @@ def _on_auth_done(link: V2Link, frame: ControlFrame, now: float) -> None:
 
 def _on_signature(link: V2Link, frame: ControlFrame, now: float) -> None:
     check_signature(link, frame)
+    if not link.negotiates_compression:
+        _open_session(link, now)
+        return
+    link.state = LinkState.COMPRESSION_CONNECTING
+    link.compression_request = compression_request(*compression_wish(link))
+    link.send(link.compression_request, now)
+
+
+def _on_compression_done(link: V2Link, frame: ControlFrame, now: float) -> None:
+    assert isinstance(frame, CompressionDone)
+    assert link.compression_request is not None
+    link.start_compressing(agreed_algorithm(link.compression_request, frame))
+    _open_session(link, now)
+
+
+def _open_session(link: V2Link, now: float) -> None:
     if _session(link).server_cookie:
         _send_reconnect(link, now)
     else:
@@ -214,6 +236,7 @@ CONNECTOR: Table = {
     (LinkState.AUTH_CONNECTING, Tag.AUTH_REPLY_MORE): _on_reply_more,
     (LinkState.AUTH_CONNECTING, Tag.AUTH_DONE): _on_auth_done,
     (LinkState.AUTH_CONNECTING_SIGN, Tag.AUTH_SIGNATURE): _on_signature,
+    (LinkState.COMPRESSION_CONNECTING, Tag.COMPRESSION_DONE): _on_compression_done,
     (LinkState.SESSION_CONNECTING, Tag.SERVER_IDENT): _on_server_ident,
     (LinkState.SESSION_CONNECTING, Tag.IDENT_MISSING_FEATURES): _on_missing_features,
     (LinkState.SESSION_CONNECTING, Tag.WAIT): _on_wait,

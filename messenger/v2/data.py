@@ -11,7 +11,8 @@ from messenger.denc.codec import Buffer
 from messenger.errors import DecodeError, FaultReason, PeerError
 from messenger.messages.message import Message
 from messenger.messages.registry import KNOWN_TYPES, decode_payload
-from messenger.v2.framing import ABORTED, MESSAGE_TAG
+from messenger.v2.framing import ABORTED
+from messenger.v2.preamble import MESSAGE_TAG
 from messenger.v2.wire import (
     MESSAGE_HEADER,
     Ack,

@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from messenger.gate import Gate
-from messenger.v2.framing import MESSAGE_TAG, Frame, FrameReader
+from messenger.v2.framing import Frame, FrameReader
+from messenger.v2.preamble import MESSAGE_TAG
 
 if TYPE_CHECKING:
     from messenger.link import Link

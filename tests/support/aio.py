@@ -10,6 +10,7 @@ from messenger.cephx.exchange import ConMode
 from messenger.config import Config
 from messenger.denc.entity import EntityName, EntityType
 from messenger.dispatch import Dispatcher
+from messenger.interception import Interceptor
 from messenger.messenger import Connection, Messenger
 from messenger.session.policy import LOSSLESS_PEER, Policy, PolicySet
 from tests.support.node import auth_pair
@@ -46,6 +47,7 @@ def messenger(
     mode: ConMode = ConMode.CRC,
     policy: Policy = LOSSLESS_PEER,
     entity_type: EntityType = EntityType.OSD,
+    interceptor: Interceptor | None = None,
     **options: object,
 ) -> Messenger:
     """osd.``number``, with one connection mode and one policy; ``options`` are those of Config."""
@@ -58,6 +60,7 @@ def messenger(
         dispatcher=dispatcher,
         policies=PolicySet(policy),
         config=Config.only_mode(mode, **options),
+        interceptor=interceptor,
         workers=workers.get(),
     )
 
