@@ -45,6 +45,8 @@ LINES = {
         {"link": "a/1", "option": "ms_inject_socket_failures", "detail": "read"},
         "ms_inject_socket_failures at a/1: read",
     ),
+    "io": ({"session": 1, "link": "a/1", "shard": 2, "state": "open"}, "session 1 io open on shard 2"),
+    "intercept": ({"link": "a/1", "point": "ACK READ", "action": "STALL"}, "STALL at ACK READ on a/1"),
     "throttle": ({"name": "bytes", "value": 1000, "limit": 2000}, "bytes holds 1,000 of 2,000"),
     "cut": (
         {"a": "a", "b": "b", "at": {"sender": "a", "tag": "MESSAGE", "nth": 3, "byte": 17}, "detail": "a:MESSAGE"},
