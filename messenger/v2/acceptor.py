@@ -179,6 +179,8 @@ def _carry_out_ident(
         return
     else:
         session = existing
+        if verdict is Verdict.REUSE_RESET:
+            endpoint.settle_delayed(session, deliver=False)
 
         def taken_over(at: float) -> None:
             if verdict is Verdict.REUSE_RESET:
