@@ -210,7 +210,8 @@ def test_the_end_of_a_session_drops_what_is_delayed(how: str) -> None:
         node.mark_down(node.endpoint.sessions[0])
         node.pump()
     else:
-        again = RawPeer(node).dial().handshake(until=peer.ident)
+        again = RawPeer(node).dial()
+        again.handshake(until=again.ident)
         again.send(again.client_ident(client_cookie=4711, global_seq=2))
     node.run(10.0)
     assert node.tids == []
