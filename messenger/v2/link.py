@@ -39,6 +39,13 @@ Handler = Callable[["V2Link", ControlFrame, float], None]
 Table = Mapping[tuple[LinkState, Tag], Row[Handler, LinkState]]
 """What a handshake does with each frame in each state; a pair that is not there is a fault."""
 
+OPENING = (
+    (LinkState.START_CONNECT, "the socket opens", LinkState.BANNER_CONNECTING),
+    (LinkState.BANNER_CONNECTING, "banner", LinkState.HELLO_CONNECTING),
+    (LinkState.BANNER_ACCEPTING, "banner", LinkState.HELLO_ACCEPTING),
+)
+"""The steps before the first frame, which no table has."""
+
 
 class V2Link(Link):
     """A link that speaks msgr v2."""
