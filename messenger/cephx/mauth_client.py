@@ -32,8 +32,9 @@ from messenger.errors import LocalError
 from messenger.randomness import RandomSource
 
 RETRY_S = 10.0
-"""How long to wait for tickets before asking again; a MonClient's tick, ``mon_client_ping_interval``."""
+"""After how long to ask again for tickets that did not come; a MonClient's tick, ``mon_client_ping_interval``."""
 _ROTATING_RETRY_S = 1.0
+_NEVER_S = float("-inf")
 _CEPHX = AuthMethod.CEPHX
 
 
@@ -75,8 +76,7 @@ class MonAuthClient:
         self._rotating = rotating
         self._asked: deque[_Asked] = deque()
         self._old_ticket: Ticket | None = None
-        self._tickets_asked_at_s = float("-inf")
-        self._rotating_asked_at_s = float("-inf")
+        self._tickets_asked_at_s = self._rotating_asked_at_s = _NEVER_S
         self._server_challenge = established.server_challenge if established else 0
         self._global_id = established.global_id if established else 0
         self.authenticated = established is not None
@@ -141,9 +141,8 @@ class MonAuthClient:
         return identity if isinstance(identity, NoneClient) else None
 
     def _due_tickets(self, cephx: CephxClient, wall_time_s: float) -> MAuthRequest | None:
-        waiting = _Asked.SESSION_KEY in self._asked or _Asked.TICKETS in self._asked
         needed = cephx.services_to_renew(wall_time_s)
-        if not needed or (waiting and wall_time_s < self._tickets_asked_at_s + RETRY_S):
+        if not needed or 0 <= wall_time_s - self._tickets_asked_at_s < RETRY_S:  # clocks are set back, too
             return None
         self._tickets_asked_at_s = wall_time_s
         auth_ticket = cephx.tickets.get(EntityType.AUTH)
@@ -168,7 +167,7 @@ class MonAuthClient:
         rotating = self._rotating
         if rotating is None or not rotating.needs_refresh(wall_time_s):
             return None
-        if wall_time_s < self._rotating_asked_at_s + _ROTATING_RETRY_S:
+        if 0 <= wall_time_s - self._rotating_asked_at_s < _ROTATING_RETRY_S:
             return None
         self._rotating_asked_at_s = wall_time_s
         self._asked.append(_Asked.ROTATING_KEYS)
@@ -192,8 +191,9 @@ class MonAuthClient:
     def _refused(self, asked: _Asked, result: int) -> None:
         what = asked.name.lower().replace("_", " ")
         refusal = Refusal.NO_COMMON_METHOD if asked is _Asked.METHOD else Refusal.REFUSED
-        if asked is _Asked.SESSION_KEY and self._cephx is not None and self._old_ticket is not None:
-            self._cephx.ticket_refused(self._old_ticket)  # the monitor may be refusing just that claim
+        claimed = None if self.authenticated else self._old_ticket
+        if asked is _Asked.SESSION_KEY and self._cephx is not None and claimed is not None:
+            self._cephx.ticket_refused(claimed)  # the monitor may be refusing just that claim
         raise refusal.error(f"{what} refused with {errno_name(result)}", code=-result)
 
     def _handle_method(self, protocol: int, global_id: int, payload: bytes) -> MAuthRequest | None:
@@ -220,6 +220,7 @@ class MonAuthClient:
         # The other tickets in the reply stay unused: Ceph's own clients ask for them in another request (§5.6).
         cephx.accept(global_id, [reply.auth], wall_time_s)
         self._finish(_CEPHX)
+        self._tickets_asked_at_s = _NEVER_S
         return self.due(wall_time_s)
 
     def _finish(self, method: AuthMethod) -> None:
@@ -237,6 +238,8 @@ class MonAuthClient:
         except SealError as error:
             raise Refusal.BAD_REPLY.error(f"tickets: {error.detail}") from None
         cephx.accept(cephx.global_id, grants, wall_time_s)
+        if not cephx.services_to_renew(wall_time_s):
+            self._tickets_asked_at_s = _NEVER_S  # one that is refused from now on is asked for at once
 
     def _handle_rotating_keys(self, cephx: CephxClient, payload: bytes) -> None:
         assert self._rotating is not None
