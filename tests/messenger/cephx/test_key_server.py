@@ -55,7 +55,7 @@ def test_usable_keys_follow_the_policy() -> None:
     cluster.keys.policy = CipherPolicy(allowed=(AES256K,), preferred=AES256K)
     assert cluster.keys.usable_keys(ADMIN) == [new]
     cluster.set_principal(ADMIN, Principal(old))
-    with pytest.raises(RefusedError, match="client.admin has keys of type 1; allowed: aes256k") as raised:
+    with pytest.raises(RefusedError, match=r"client\.admin has keys of type 1; allowed: aes256k") as raised:
         cluster.keys.usable_keys(ADMIN)
     assert raised.value.refusal is Refusal.DISALLOWED_CIPHER
 

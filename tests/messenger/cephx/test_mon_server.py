@@ -16,8 +16,8 @@ from messenger.cephx.service import CephxService
 from messenger.cephx.structures import (
     NAMED_KEY_SECRET_ID,
     NO_TICKET,
-    AuthMode,
     Authenticate,
+    AuthMode,
     Prelude,
     RequestHeader,
     RequestType,
@@ -252,7 +252,7 @@ BAD_CLAIMS = [
 @pytest.mark.parametrize(("ticket", "what"), BAD_CLAIMS)
 @pytest.mark.parametrize("insecure", [False, True])
 @pytest.mark.parametrize("version", [2, 3])
-def test_bad_claims(ticket, what: Refusal, version: int, insecure: bool) -> None:
+def test_bad_claims(ticket, what: Refusal, version: int, insecure) -> None:
     """Refused, unless the client is too old to know better and that is allowed."""
     cluster = Cluster()
     cluster.login(cluster.client())

@@ -217,7 +217,7 @@ class Claimant(CephxClient):
         (False, "own", "EINVAL"),
     ],
 )
-def test_claims(real_monitor: Monitors, claims_own_id: bool, ticket: str, errno: str | None) -> None:
+def test_claims(real_monitor: Monitors, claims_own_id, ticket: str, errno: str | None) -> None:
     monitor = real_monitor("crc")
     client, other = admin(monitor), osd(monitor)
     log_in(monitor, client)
