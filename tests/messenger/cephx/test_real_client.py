@@ -1,4 +1,4 @@
-"""The monitor's side of cephx with Ceph's own client, which logs in, renews its tickets and logs in again (§5.5, §5.6)."""
+"""The monitor's side of cephx with Ceph's own client, which logs in and renews its tickets (§5.5, §5.6)."""
 
 import asyncio
 import json
