@@ -8,6 +8,7 @@ from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.denc.entity import EntityName
 from messenger.denc.features import MSG_ADDR2
 from messenger.errors import AuthError, Fault, FaultReason, PeerError
+from messenger.link import Row
 from messenger.outputs import EventKind
 from messenger.randomness import nonzero_u64
 from messenger.session.existing import Decision, Verdict, judge_client_ident, judge_reconnect
@@ -278,12 +279,27 @@ def _resume(link: V2Link, session: Session, frame: SessionReconnect, now: float)
 
 
 ACCEPTOR: Table = {
-    (LinkState.HELLO_ACCEPTING, Tag.HELLO): _on_hello,
-    (LinkState.AUTH_ACCEPTING, Tag.AUTH_REQUEST): _on_auth_request,
-    (LinkState.AUTH_ACCEPTING_MORE, Tag.AUTH_REQUEST_MORE): _on_auth_request_more,
-    (LinkState.AUTH_ACCEPTING_SIGN, Tag.AUTH_SIGNATURE): _on_signature,
-    (LinkState.COMPRESSION_ACCEPTING, Tag.COMPRESSION_REQUEST): _on_compression_request,
-    (LinkState.SESSION_ACCEPTING, Tag.CLIENT_IDENT): _on_client_ident,
-    (LinkState.SESSION_ACCEPTING, Tag.SESSION_RECONNECT): _on_reconnect,
+    (LinkState.HELLO_ACCEPTING, Tag.HELLO): Row(_on_hello, LinkState.AUTH_ACCEPTING),
+    (LinkState.AUTH_ACCEPTING, Tag.AUTH_REQUEST): Row(
+        _on_auth_request, LinkState.AUTH_ACCEPTING, LinkState.AUTH_ACCEPTING_MORE, LinkState.AUTH_ACCEPTING_SIGN
+    ),
+    (LinkState.AUTH_ACCEPTING_MORE, Tag.AUTH_REQUEST_MORE): Row(
+        _on_auth_request_more,
+        LinkState.AUTH_ACCEPTING,
+        LinkState.AUTH_ACCEPTING_MORE,
+        LinkState.AUTH_ACCEPTING_SIGN,
+    ),
+    (LinkState.AUTH_ACCEPTING_SIGN, Tag.AUTH_SIGNATURE): Row(
+        _on_signature, LinkState.COMPRESSION_ACCEPTING, LinkState.SESSION_ACCEPTING
+    ),
+    (LinkState.COMPRESSION_ACCEPTING, Tag.COMPRESSION_REQUEST): Row(
+        _on_compression_request, LinkState.SESSION_ACCEPTING
+    ),
+    (LinkState.SESSION_ACCEPTING, Tag.CLIENT_IDENT): Row(
+        _on_client_ident, LinkState.SESSION_ACCEPTING, LinkState.READY
+    ),
+    (LinkState.SESSION_ACCEPTING, Tag.SESSION_RECONNECT): Row(
+        _on_reconnect, LinkState.SESSION_ACCEPTING, LinkState.READY
+    ),
 }
-"""The acceptor's handshake: what each frame does in each state."""
+"""The acceptor's handshake: what each frame does in each state, and where that leads."""

@@ -3,6 +3,7 @@
 from messenger.cephx.exchange import AuthOpening, ClientExchange, ConMode
 from messenger.denc.features import MSG_ADDR2
 from messenger.errors import FaultReason, PeerError
+from messenger.link import Row
 from messenger.outputs import EventKind
 from messenger.randomness import nonzero_u64
 from messenger.session.session import Session, SessionState
@@ -231,19 +232,28 @@ def _on_wait(link: V2Link, _frame: ControlFrame, now: float) -> None:
 
 
 CONNECTOR: Table = {
-    (LinkState.HELLO_CONNECTING, Tag.HELLO): _on_hello,
-    (LinkState.AUTH_CONNECTING, Tag.AUTH_BAD_METHOD): _on_bad_method,
-    (LinkState.AUTH_CONNECTING, Tag.AUTH_REPLY_MORE): _on_reply_more,
-    (LinkState.AUTH_CONNECTING, Tag.AUTH_DONE): _on_auth_done,
-    (LinkState.AUTH_CONNECTING_SIGN, Tag.AUTH_SIGNATURE): _on_signature,
-    (LinkState.COMPRESSION_CONNECTING, Tag.COMPRESSION_DONE): _on_compression_done,
-    (LinkState.SESSION_CONNECTING, Tag.SERVER_IDENT): _on_server_ident,
-    (LinkState.SESSION_CONNECTING, Tag.IDENT_MISSING_FEATURES): _on_missing_features,
-    (LinkState.SESSION_CONNECTING, Tag.WAIT): _on_wait,
-    (LinkState.SESSION_RECONNECTING, Tag.SESSION_RECONNECT_OK): _on_reconnect_ok,
-    (LinkState.SESSION_RECONNECTING, Tag.SESSION_RESET): _on_session_reset,
-    (LinkState.SESSION_RECONNECTING, Tag.SESSION_RETRY): _on_retry,
-    (LinkState.SESSION_RECONNECTING, Tag.SESSION_RETRY_GLOBAL): _on_retry_global,
-    (LinkState.SESSION_RECONNECTING, Tag.WAIT): _on_wait,
+    (LinkState.HELLO_CONNECTING, Tag.HELLO): Row(_on_hello, LinkState.AUTH_CONNECTING),
+    (LinkState.AUTH_CONNECTING, Tag.AUTH_BAD_METHOD): Row(_on_bad_method, LinkState.AUTH_CONNECTING),
+    (LinkState.AUTH_CONNECTING, Tag.AUTH_REPLY_MORE): Row(_on_reply_more, LinkState.AUTH_CONNECTING),
+    (LinkState.AUTH_CONNECTING, Tag.AUTH_DONE): Row(_on_auth_done, LinkState.AUTH_CONNECTING_SIGN),
+    (LinkState.AUTH_CONNECTING_SIGN, Tag.AUTH_SIGNATURE): Row(
+        _on_signature,
+        LinkState.COMPRESSION_CONNECTING,
+        LinkState.SESSION_CONNECTING,
+        LinkState.SESSION_RECONNECTING,
+    ),
+    (LinkState.COMPRESSION_CONNECTING, Tag.COMPRESSION_DONE): Row(
+        _on_compression_done, LinkState.SESSION_CONNECTING, LinkState.SESSION_RECONNECTING
+    ),
+    (LinkState.SESSION_CONNECTING, Tag.SERVER_IDENT): Row(_on_server_ident, LinkState.READY),
+    (LinkState.SESSION_CONNECTING, Tag.IDENT_MISSING_FEATURES): Row(_on_missing_features),
+    (LinkState.SESSION_CONNECTING, Tag.WAIT): Row(_on_wait),
+    (LinkState.SESSION_RECONNECTING, Tag.SESSION_RECONNECT_OK): Row(_on_reconnect_ok, LinkState.READY),
+    (LinkState.SESSION_RECONNECTING, Tag.SESSION_RESET): Row(_on_session_reset, LinkState.SESSION_CONNECTING),
+    (LinkState.SESSION_RECONNECTING, Tag.SESSION_RETRY): Row(_on_retry, LinkState.SESSION_RECONNECTING),
+    (LinkState.SESSION_RECONNECTING, Tag.SESSION_RETRY_GLOBAL): Row(
+        _on_retry_global, LinkState.SESSION_RECONNECTING
+    ),
+    (LinkState.SESSION_RECONNECTING, Tag.WAIT): Row(_on_wait),
 }
-"""The connector's handshake: what each frame does in each state."""
+"""The connector's handshake: what each frame does in each state, and where that leads."""

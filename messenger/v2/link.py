@@ -11,7 +11,7 @@ from messenger.denc.codec import Buffer
 from messenger.denc.features import MSGR2_REQUIRED, Msgr2Feature
 from messenger.errors import FaultReason, PeerError
 from messenger.interception import Custom, Point
-from messenger.link import Link, Protocol, Step
+from messenger.link import Link, Protocol, Row, Step
 from messenger.v2 import data
 from messenger.v2.compression import CompressingWriter, DecompressingReader
 from messenger.v2.compressor import Algorithm, new_compressor
@@ -38,8 +38,15 @@ if TYPE_CHECKING:
     from messenger.session.session import Session
 
 Handler = Callable[["V2Link", ControlFrame, float], None]
-Table = Mapping[tuple[LinkState, Tag], Handler]
+Table = Mapping[tuple[LinkState, Tag], Row[Handler, LinkState]]
 """What a handshake does with each frame in each state; a pair that is not there is a fault."""
+
+OPENING = (
+    (LinkState.START_CONNECT, "the socket opens", LinkState.BANNER_CONNECTING),
+    (LinkState.BANNER_CONNECTING, "banner", LinkState.HELLO_CONNECTING),
+    (LinkState.BANNER_ACCEPTING, "banner", LinkState.HELLO_ACCEPTING),
+)
+"""The steps before the first frame, which no table has."""
 
 
 class V2Link(Link):
@@ -145,10 +152,10 @@ class V2Link(Link):
         self._record(view[start:stop])
         control = decode_control(tag, tuple(segments))
         self.trace_frame("rx", tag_name(tag), stop - start, control.printable, now)
-        handler = self.table.get((LinkState(self.state), control.TAG))
-        if handler is None:
+        row = self.table.get((LinkState(self.state), control.TAG))
+        if row is None:
             raise PeerError(FaultReason.UNEXPECTED_FRAME, control.TAG.name)
-        handler(self, control, now)
+        row.handle(self, control, now)
         return stop - start
 
     def _receive_banner(self, view: memoryview, now: float) -> int:
