@@ -4,8 +4,10 @@
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from messenger.cephx.exchange import AuthClient, AuthServer, ClientExchange, ConMode, ServerExchange
+from messenger.closing import HomeClosing
 from messenger.config import Config
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import EntityName, EntityType
@@ -14,7 +16,9 @@ from messenger.host import LinkHost
 from messenger.inject import Injector
 from messenger.interception import Custom, Interceptor
 from messenger.link import Link, Protocol, Step
-from messenger.outputs import EventKind, OpenLink, SessionEvent, SettleDelayed
+from messenger.loopback import loopback_session
+from messenger.messages.message import Message
+from messenger.outputs import Deliver, EventKind, OpenLink, SessionEvent, SettleDelayed
 from messenger.randomness import RandomSource
 from messenger.session.existing import Decision
 from messenger.session.faults import session_fault, wake
@@ -44,7 +48,7 @@ class Core(LinkHost):
         interceptor: Interceptor | None = None,
         shards: int = 0,
     ) -> None:
-        config = config or Config()
+        config = replace(config or Config())  # options may change while the messenger runs
         super().__init__(
             config,
             wall_offset_s=wall_offset_s,
@@ -60,6 +64,7 @@ class Core(LinkHost):
         self._auth_server = auth_server
         self._registry: dict[AddrVec, Session] = {}
         self._sessions: dict[int, Session] = {}
+        self._loopback: Session | None = None
         self._global_seq = 0
         self._last_link_id = 0
         self._last_session_id = 0
@@ -73,6 +78,8 @@ class Core(LinkHost):
                 host.injector.reconfigured()
             elif Injector.wanted(self.config):
                 host.injector = Injector(host, self.config, self.rng)
+        for session in self._sessions.values():
+            session.guarded |= self.injector is not None
 
     def internal_delay(self, link: Link, go_on: Step, now: float, *, learning: bool = False) -> None:
         """Go on with a handshake at a point where Ceph would provoke a race, if need be after a pause (§7.2)."""
@@ -220,8 +227,29 @@ class Core(LinkHost):
         """A fresh session; its registration is the caller's business."""
         self._last_session_id += 1
         session = Session(self._last_session_id, peer_type, addrs, target, policy)
+        session.guarded = self.injector is not None
         self._sessions[session.id] = session
         return session
+
+    @property
+    def protocols(self) -> frozenset[Protocol]:
+        """Those that are spoken here."""
+        return frozenset(_LINKS)
+
+    @property
+    def loopback(self) -> Session:
+        """The session with oneself."""
+        if self._loopback is None:
+            self._loopback = loopback_session(self)
+        return self._loopback
+
+    def deliver_local(self, session: Session, message: Message) -> None:
+        """Deliver what was sent to oneself."""
+        size_bytes = message.size_bytes
+        self.dispatch_throttle.take(size_bytes)
+        self.dispatch_throttle.count_get(size_bytes)
+        self.shards.owe_home(size_bytes)
+        self.emit(Deliver(session, [message], size_bytes))
 
     def open_session(self, session: Session, link: Link, kind: EventKind, now: float) -> None:
         """A link is READY for its session: traffic may flow."""
@@ -273,7 +301,7 @@ class Core(LinkHost):
 
     def send_keepalive(self, session: Session, now: float) -> None:
         """Ask the peer for a sign of life; ``session.keepalive_acked_s`` shows its answer."""
-        if session.state is not SessionState.CLOSED:
+        if session.state is not SessionState.CLOSED and not session.local:
             if session.stint is not None:
                 self.shards.keepalive(session.stint)
                 return
@@ -291,6 +319,10 @@ class Core(LinkHost):
         session.cancel_backoff()
         self.settle_delayed(session, deliver=False)
         self.set_state(session, SessionState.CLOSED, str(fault), now)
+        session.guarded = True
+        closing = self.closing.pop(session.id, None)
+        if isinstance(closing, HomeClosing):
+            closing.cancel()
         self._unregister(session)
         self._sessions.pop(session.id, None)
         self._unflushed.pop(session.id, None)

@@ -72,6 +72,11 @@ class Dispatchers:
     def __iter__(self) -> Iterator[Dispatcher]:
         return iter(self._all)
 
+    def replace(self, dispatcher: Dispatcher) -> None:
+        """Ask this one alone."""
+        self._all = [dispatcher]
+        self._arrange()
+
     def add(self, dispatcher: Dispatcher, *, head: bool) -> None:
         """Ask this one too, before or after all others."""
         self._all.insert(0 if head else len(self._all), dispatcher)
@@ -100,6 +105,11 @@ class Dispatchers:
             if dispatcher.ms_can_fast_dispatch(message):
                 return dispatcher.ms_fast_dispatch
         return None
+
+    def tell_loopback(self, connection: Connection) -> None:
+        """The connection to oneself exists; as in Ceph no other event tells of it."""
+        for dispatcher in self._all:
+            dispatcher.ms_handle_fast_connect(connection)
 
     def tell(self, connection: Connection, kind: EventKind, fault: Fault | None) -> None:
         """Tell of a session event: all of them, of a reset or a refusal until one has taken it."""

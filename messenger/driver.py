@@ -11,6 +11,7 @@ from messenger.cephx.exchange import ConMode
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityType
+from messenger.denc.features import has_feature
 from messenger.dispatch import Dispatcher, Dispatchers
 from messenger.dispatch_queue import DispatchQueue, Handler
 from messenger.endpoint import Endpoint
@@ -58,6 +59,44 @@ class Connection:
         return self.session.state
 
     @property
+    def peer_addrs(self) -> AddrVec:
+        """Where the peer is."""
+        return self._driver.addrs if self.session.local else self.session.peer_addrs
+
+    @property
+    def peer_type(self) -> EntityType:
+        """What the peer is."""
+        return self.session.peer_type
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether this is the connection to oneself."""
+        return self.session.local
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether messages flow, rather than wait."""
+        return self.state is SessionState.READY
+
+    def has_feature(self, feature: int) -> bool:
+        """Whether a feature was negotiated, with all bits that tell its use (§2.1)."""
+        return has_feature(self.session.features, feature)
+
+    def get_con_mode(self) -> ConMode | None:
+        """Ceph's word for :attr:`connection_mode`."""
+        return self.connection_mode
+
+    @property
+    def last_keepalive(self) -> float:
+        """Unix time at which the peer last asked for a sign of life; 0 before the first."""
+        return self.session.keepalive_seen_s
+
+    @property
+    def last_keepalive_ack(self) -> float:
+        """Unix time of the newest keepalive of ours that the peer has answered; 0 before the first."""
+        return self.session.keepalive_acked_s
+
+    @property
     def connection_mode(self) -> ConMode | None:
         """The connection mode while a link carries the session, else None."""
         link = self.session.link
@@ -79,6 +118,17 @@ class Connection:
         """End the session at once; nothing of it is delivered from here on and no event follows."""
         self._driver.mark_down(self)
 
+    def mark_disposable(self) -> None:
+        """A fault of the open session is to end it, whatever its policy says; until then everything goes on."""
+        self._driver.endpoint.mark_disposable(self.session)
+
+    def begin_shutdown(self) -> None:
+        """Send nothing more, and end the session silently once what is queued has left.
+
+        A lossless session waits for acknowledgements, too. After ``ms_shutdown_timeout`` it ends in any case.
+        """
+        self._driver.begin_shutdown(self)
+
     def settled(self, fault: Fault | None) -> None:
         """The session opened (None), or was refused or ended."""
         self.last_fault = fault
@@ -97,7 +147,18 @@ class Driver(ABC):
         self._by_batch = self._in_order and not self.dispatchers.has_fast
         self.connections: dict[int, Connection] = {}
         """Open connections by session id."""
+        self._shutting: dict[int, Connection] = {}
         self._pumping = False
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """The dispatcher that is asked first; to set it is to have no other."""
+        return next(iter(self.dispatchers))
+
+    @dispatcher.setter
+    def dispatcher(self, dispatcher: Dispatcher) -> None:
+        self.dispatchers.replace(dispatcher)
+        self._by_batch = self._in_order and not self.dispatchers.has_fast
 
     @property
     def addrs(self) -> AddrVec:
@@ -168,10 +229,23 @@ class Driver(ABC):
         self.dispatchers.add(dispatcher, head=head)
         self._by_batch = self._in_order and not self.dispatchers.has_fast
 
+    @property
+    def loopback(self) -> Connection:
+        """The connection to oneself: what is sent on it is dispatched here, in order."""
+        return self._connection(self.endpoint.loopback)
+
     def connect(
-        self, addrs: AddrVec | EntityAddr | str, peer_type: EntityType, policy: Policy | None = None
+        self,
+        addrs: AddrVec | EntityAddr | str,
+        peer_type: EntityType,
+        policy: Policy | None = None,
+        *,
+        anonymous: bool = False,
     ) -> Connection:
         """The connection to the peer at ``addrs``: the existing one, or a new one that starts to dial.
+
+        One's own address gives :attr:`loopback`. An ``anonymous`` connection is always a new one, and nobody
+        finds it by the peer's address.
 
         Raises:
             LocalError: the address is not usable; see Endpoint.connect.
@@ -180,7 +254,7 @@ class Driver(ABC):
             addrs = AddrVec.parse(addrs)
         elif isinstance(addrs, EntityAddr):
             addrs = AddrVec((addrs,))
-        session = self.endpoint.connect(addrs, peer_type, self.now(), policy)
+        session = self.endpoint.connect(addrs, peer_type, self.now(), policy, anonymous=anonymous)
         self.soon()
         return self._connection(session)
 
@@ -214,10 +288,23 @@ class Driver(ABC):
         self.soon()
 
     def mark_down(self, connection: Connection) -> None:
-        """See :meth:`Connection.mark_down`."""
+        """See :meth:`Connection.mark_down`; without effect on the connection to oneself."""
+        if connection.is_loopback:
+            return
         connection.marked_down = True
         self.endpoint.mark_down(connection.session, self.now())
         self._forget(connection, Fault(FaultReason.MARKED_DOWN))
+        self.soon()
+
+    def mark_down_all(self) -> None:
+        """End every session with a reset event, and every incoming link that has no session yet."""
+        self.endpoint.mark_down_all(self.now())
+        self.soon()
+
+    def begin_shutdown(self, connection: Connection) -> None:
+        """See :meth:`Connection.begin_shutdown`."""
+        self._shutting[connection.session.id] = connection
+        self.endpoint.close_gracefully(connection.session, self.now())
         self.soon()
 
     # ---- carrying out
@@ -235,7 +322,16 @@ class Driver(ABC):
                     self._queue.run()
         finally:
             self._pumping = False
+        if self._shutting:
+            self._forget_shut()
         self.set_timer(self.endpoint.next_deadline())
+
+    def _forget_shut(self) -> None:
+        """Graceful ends make no event: see which have come."""
+        for connection in list(self._shutting.values()):
+            if connection.state is SessionState.CLOSED or connection.is_loopback:
+                del self._shutting[connection.session.id]
+                self._forget(connection, Fault(FaultReason.SHUTDOWN))
 
     def _carry_out(self, output: Output) -> None:
         if isinstance(output, Deliver):
@@ -330,6 +426,8 @@ class Driver(ABC):
         if connection is None:
             connection = session.user = self.connection_class(self, session)
             self.connections[session.id] = connection
+            if session.local:
+                self.dispatchers.tell_loopback(connection)
         assert isinstance(connection, Connection)
         return connection
 

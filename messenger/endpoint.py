@@ -7,6 +7,8 @@ must keep: call an input, then :meth:`Endpoint.drain` until it returns nothing, 
 
 from dataclasses import replace
 
+from messenger.addressing import dial_target, usable_addrs
+from messenger.closing import HomeClosing
 from messenger.core import Core
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import EntityType
@@ -43,24 +45,39 @@ class Endpoint(Core):
 
     # ---- inputs from the application
 
-    def connect(self, addrs: AddrVec, peer_type: EntityType, now: float, policy: Policy | None = None) -> Session:
+    def connect(
+        self,
+        addrs: AddrVec,
+        peer_type: EntityType,
+        now: float,
+        policy: Policy | None = None,
+        *,
+        anonymous: bool = False,
+    ) -> Session:
         """The session with the peer at ``addrs``: the registered one, or a new one that starts to dial.
 
+        Args:
+            addrs: where the peer listens; one's own address gives the session with oneself.
+            peer_type: what it is.
+            now: the time.
+            policy: for a new session; that of the policies unless given.
+            anonymous: always a new session, which is not found by the peer's address, by neither side's doing.
+
         Raises:
-            LocalError: no address of msgr v2 among them, one's own address, or no way to authenticate.
+            LocalError: no address to dial among them, or no way to authenticate.
         """
-        existing = self.lookup(addrs)
+        addrs = usable_addrs(self.addrs, addrs)
+        existing = None if anonymous else self.lookup(addrs)
         if existing is not None:
             return existing
-        target = addrs.msgr2_addr()
-        if not target.port:
-            raise LocalError(f"no msgr v2 address in {addrs}; give one as v2:HOST:PORT/NONCE")
+        target = dial_target(addrs, self.protocols)
         if target in self.addrs:
-            raise LocalError(f"{target} is this messenger's own address")
+            return self.loopback
         if self._auth_client is None:
             raise LocalError("this messenger has no credentials to connect with")
         session = self.new_session(peer_type, addrs, target, policy or self.policies.towards(peer_type))
-        self.register(session)
+        if not anonymous:
+            self.register(session)
         self.counters.created_connections += 1
         self.set_state(session, SessionState.CONNECTING, "the application connects", now)
         self.dial(session, now)
@@ -72,10 +89,8 @@ class Endpoint(Core):
         Raises:
             LocalError: a number or a part of the message is too large for a frame (§4.4, §4.8).
         """
-        if session.state is SessionState.CLOSED:
-            return False
-        if self.injector is not None and self.injector.swallows(session):
-            return True
+        if session.guarded and (answer := self._guarded_send(session)) is not None:
+            return answer
         if message.payload is not None:
             message.encode_front(session.features)  # a payload that cannot be encoded is the caller's to know
         if (
@@ -94,6 +109,14 @@ class Endpoint(Core):
         self.want_flush(session)
         wake(self, session, now)
         return True
+
+    def _guarded_send(self, session: Session) -> bool | None:
+        """What becomes of a message without a look at it; None if it takes the usual way."""
+        if session.state is SessionState.CLOSED or session.id in self.closing:
+            return False
+        if self.injector is not None and self.injector.swallows(session):
+            return True
+        return None
 
     def configure(self, **options: object) -> None:
         """Change options while the messenger runs; those of injection take effect at once.
@@ -117,8 +140,33 @@ class Endpoint(Core):
             self.trace("mark_down", now, session=session.id, peer=str(session.peer_addrs))
         self.end_session(session, Fault(FaultReason.MARKED_DOWN), now)
 
+    def mark_disposable(self, session: Session) -> None:
+        """From now on a fault of the open session ends it, whatever its policy says."""
+        session.lossy = True
+
+    def mark_down_all(self, now: float) -> None:
+        """End every session, with a reset event each, and every link that has none yet."""
+        for session in list(self._sessions.values()):
+            self.stop_session(session, Fault(FaultReason.MARKED_DOWN), now)
+        for link in list(self._links.values()):
+            self.close_link(link, Fault(FaultReason.MARKED_DOWN), now)
+
+    def close_gracefully(self, session: Session, now: float) -> None:
+        """Accept nothing more to send, and end the session silently once all is said.
+
+        That is when nothing is queued and all of it has left; of a lossless session, when it is acknowledged.
+        After ``ms_shutdown_timeout`` it ends in any case.
+        """
+        if session.state is SessionState.CLOSED or session.local or session.id in self.closing:
+            return
+        session.guarded = True
+        self.closing[session.id] = HomeClosing(self, session, now)
+
     def shutdown(self, now: float) -> None:
         """End every session and link."""
+        if self._loopback is not None:
+            self._loopback.state = SessionState.CLOSED
+            self._loopback.guarded = True
         for session in list(self._sessions.values()):
             self.end_session(session, Fault(FaultReason.SHUTDOWN), now)
         for link in list(self._links.values()):

@@ -6,6 +6,7 @@ core itself; others (messenger/shards) run nothing but data phases.
 
 from abc import ABC, abstractmethod
 
+from messenger.closing import Closing
 from messenger.config import Config
 from messenger.errors import DieError, Fault, FaultReason, LocalError, PeerError
 from messenger.gate import Gate
@@ -60,6 +61,8 @@ class LinkHost(ABC):
         self._links: dict[int, Link] = {}
         self._outputs: list[Output] = []
         self._unflushed: dict[int, Session] = {}
+        self.closing: dict[int, Closing] = {}
+        """Sessions that end as soon as all is said."""
         self.injector: Injector | None = None
         """Only where an option asks for faults."""
         self.passes: dict[Point, int] = {}
@@ -197,6 +200,8 @@ class LinkHost(ABC):
                 unflushed, self._unflushed = self._unflushed, {}
                 for session in unflushed.values():
                     self._flush(session, now)
+                for closing in list(self.closing.values()):
+                    closing.check(now)
             outputs, self._outputs = self._outputs, []
             if self.injector is None:
                 return outputs

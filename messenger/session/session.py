@@ -69,11 +69,13 @@ class Session:
         "connect_seq",
         "features",
         "global_seq",
+        "guarded",
         "id",
         "in_seq",
         "io_state",
         "keepalive_acked_s",
         "keepalive_due",
+        "keepalive_seen_s",
         "link",
         "local",
         "lossy",
@@ -111,6 +113,8 @@ class Session:
         self.policy = policy
         self.lossy = policy.lossy
         """As the server decided; the policy's word until then."""
+        self.guarded = False
+        """Sending must be looked at first: it is closed, closing, or faults are injected."""
         self.local = False
         """With oneself: what is sent is delivered, without any link."""
         self.state = SessionState.CONNECTING
@@ -133,6 +137,8 @@ class Session:
         self.keepalive_due = False
         self.keepalive_acked_s = 0.0
         """Unix time of the newest of our keepalives that the peer echoed; 0 before the first."""
+        self.keepalive_seen_s = 0.0
+        """Unix time of the newest keepalive of the peer's; 0 before the first."""
         self.old_messages = 0
         self.skipped_messages = 0
         self.backoff_s = 0.0

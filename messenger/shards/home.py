@@ -17,6 +17,7 @@ from messenger.session.session import IoState, Session, SessionState
 from messenger.shards.calls import (
     DeliverIo,
     FaultIo,
+    FinishIo,
     InOrder,
     KeepAliveIo,
     LeaveIo,
@@ -115,6 +116,8 @@ class Shards:
         self.set_io_state(session, IoState.OPEN, shard, now)
         self._core.emit(MoveLink(link.id, shard))
         self._call(stint, OpenIo(link.id, 1, session, link, stint.traffic))
+        if session.id in self._core.closing:
+            self.finish(stint)
 
     def written(self, link_id: int, count: int) -> None:
         """The handshake's last bytes left while the link was already on its way."""
@@ -137,6 +140,11 @@ class Shards:
         else:
             self._call(stint, KeepAliveIo(stint.link.id, stint.traffic.to_shard + 1))
 
+    def finish(self, stint: Stint) -> None:
+        """Nothing more is sent: end the session as soon as all is said."""
+        if not stint.leaving:
+            self._call(stint, FinishIo(stint.link.id, stint.traffic.to_shard + 1))
+
     def unblock(self, link_id: int) -> bool:
         """Let a link go on; False if it is not away."""
         stint = self._stints.get(link_id)
@@ -145,6 +153,11 @@ class Shards:
         if not stint.leaving:
             self._call(stint, UnblockIo(link_id, stint.traffic.to_shard + 1))
         return True
+
+    def owe_home(self, size_bytes: int) -> None:
+        """Bytes were delivered that came over no link."""
+        if self.count:
+            self._owed_bytes[0] += size_bytes
 
     def release(self, size_bytes: int, now: float) -> None:
         """The application is done with received bytes: the shards they came from may read on."""
@@ -156,7 +169,10 @@ class Shards:
                 return
             self._owed_bytes[shard] -= part
             size_bytes -= part
-            self._core.emit(CallShard(shard, ReleaseIo(part)))
+            if shard:
+                self._core.emit(CallShard(shard, ReleaseIo(part)))
+            else:
+                self._core.dispatch_throttle.put(part)
             self._core.trace_throttle(now)
 
     def release_held(self, session: Session, messages: int, size_bytes: int) -> None:
@@ -231,7 +247,7 @@ class Shards:
 
     # ----
 
-    def _call(self, stint: Stint, call: OpenIo | SendIo | KeepAliveIo | UnblockIo | LeaveIo) -> None:
+    def _call(self, stint: Stint, call: OpenIo | SendIo | KeepAliveIo | UnblockIo | FinishIo | LeaveIo) -> None:
         stint.traffic.to_shard = call.seq
         self._core.emit(CallShard(stint.shard, call))
 

@@ -1,7 +1,8 @@
 """A shard that runs data phases: it gets open links from the home shard and gives their sessions back."""
 
+from messenger.closing import all_said
 from messenger.config import Config
-from messenger.errors import Fault, LocalError
+from messenger.errors import Fault, FaultReason, LocalError
 from messenger.host import LinkHost
 from messenger.interception import Interceptor, Point
 from messenger.link import Link
@@ -10,6 +11,7 @@ from messenger.session.session import IoState, Session
 from messenger.shards.calls import (
     DeliverIo,
     FaultIo,
+    FinishIo,
     InOrder,
     KeepAliveIo,
     LeaveIo,
@@ -35,6 +37,21 @@ class IoHandler:
         self.traffic = Traffic()
         self.session: Session | None = None
         self.link: Link | None = None
+
+
+class ShardClosing:
+    """A session that ends as soon as all is said."""
+
+    def __init__(self, shard: "IoShard", session: Session, link: Link) -> None:
+        self._shard = shard
+        self._session = session
+        self._link = link
+
+    def check(self, now: float) -> None:
+        """See :meth:`Closing.check`."""
+        if all_said(self._session):
+            del self._shard.closing[self._session.id]
+            self._link.fault(FaultReason.SHUTDOWN, "all is said", now)
 
 
 class IoShard(LinkHost):
@@ -123,6 +140,8 @@ class IoShard(LinkHost):
             self.want_flush(session)
         elif isinstance(call, UnblockIo):
             link.unblock(now)
+        elif isinstance(call, FinishIo):
+            self.closing[session.id] = ShardClosing(self, session, link)
         elif isinstance(call, LeaveIo):
             self._leave(handler, session, link, call, now)
         else:
@@ -140,6 +159,7 @@ class IoShard(LinkHost):
         self.close_link(link, call.fault, now)
         self._set_state(handler, IoState.DROP if call.last else IoState.SWITCHED, now)
         del self._handlers[link.id], self._by_session[session.id]
+        self.closing.pop(session.id, None)
         self._unflushed.pop(session.id, None)
         self._call_home(handler, LeftIo(link.id, handler.traffic.to_home + 1))
 

@@ -139,6 +139,7 @@ def _on_control(link: "V2Link", session: "Session", frame: ControlFrame) -> None
         session.acknowledge(frame.seq)
     elif isinstance(frame, KeepAlive2):
         link.keepalive_reply = KeepAlive2Ack(frame.seconds, frame.nanoseconds)
+        session.keepalive_seen_s = link.host.wall_time_s(link.last_activity_s)
         link.host.want_flush(session)
     elif isinstance(frame, KeepAlive2Ack):
         stamp = frame.seconds + frame.nanoseconds / 1e9
