@@ -15,6 +15,7 @@ from messenger.errors import AuthError, Fault, FaultReason, PeerError
 from messenger.host import LinkHost
 from messenger.inject import Injector
 from messenger.interception import Custom, Interceptor
+from messenger.keepalive import Keepalive
 from messenger.link import Link, Protocol, Step
 from messenger.loopback import loopback_session
 from messenger.messages.message import Message
@@ -65,6 +66,8 @@ class Core(LinkHost):
         self._registry: dict[AddrVec, Session] = {}
         self._sessions: dict[int, Session] = {}
         self._loopback: Session | None = None
+        self.keepalives: dict[int, Keepalive] = {}
+        """By session id."""
         self._global_seq = 0
         self._last_link_id = 0
         self._last_session_id = 0
@@ -309,6 +312,13 @@ class Core(LinkHost):
             self.want_flush(session)
             wake(self, session, now)
 
+    def break_link(self, session: Session, fault: Fault, now: float) -> None:
+        """Give up the link that carries a session; the session does what its policy says."""
+        if session.stint is not None:
+            self.shards.fault(session.stint, fault)
+        elif session.link is not None:
+            self.link_fault(session.link, fault, now)
+
     def stop_session(self, session: Session, fault: Fault, now: float) -> None:
         """End a session and tell the application."""
         self.end_session(session, fault, now)
@@ -320,6 +330,8 @@ class Core(LinkHost):
         self.settle_delayed(session, deliver=False)
         self.set_state(session, SessionState.CLOSED, str(fault), now)
         session.guarded = True
+        if (keepalive := self.keepalives.pop(session.id, None)) is not None:
+            keepalive.stop()
         closing = self.closing.pop(session.id, None)
         if isinstance(closing, HomeClosing):
             closing.cancel()

@@ -10,7 +10,7 @@ from messenger.outputs import EventKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from messenger.driver import Connection
+    from messenger.connection import Connection
     from messenger.errors import Fault
 
 

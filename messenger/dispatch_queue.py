@@ -12,8 +12,8 @@ from messenger.prioritized import PrioritizedQueue
 
 if TYPE_CHECKING:
     from messenger.config import Config
+    from messenger.connection import Connection
     from messenger.dispatch import Dispatchers
-    from messenger.driver import Connection
 
 Handler = Callable[["Connection", Message], bool | None]
 Give = Callable[["Connection", Message, Handler], None]

@@ -14,6 +14,7 @@ from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import EntityType
 from messenger.errors import Fault, FaultReason, LocalError, PeerError
 from messenger.interception import Custom, Point
+from messenger.keepalive import Keepalive
 from messenger.link import Link, Protocol
 from messenger.messages.message import Message
 from messenger.perf import PerfDump, perf_dump
@@ -139,6 +140,20 @@ class Endpoint(Core):
         if self.tracing:
             self.trace("mark_down", now, session=session.id, peer=str(session.peer_addrs))
         self.end_session(session, Fault(FaultReason.MARKED_DOWN), now)
+
+    def keep_alive(self, session: Session, interval_s: float, timeout_s: float, now: float) -> None:
+        """Ask the session's peer for a sign of life at regular times, instead of what was agreed on before.
+
+        Args:
+            session: whose peer.
+            interval_s: pause between two questions; 0 = ask no more.
+            timeout_s: silence after which the link is given up; 0 = never.
+            now: the time.
+        """
+        if (before := self.keepalives.pop(session.id, None)) is not None:
+            before.stop()
+        if interval_s > 0 and session.state is not SessionState.CLOSED and not session.local:
+            self.keepalives[session.id] = Keepalive(self, session, interval_s, timeout_s, now)
 
     def mark_disposable(self, session: Session) -> None:
         """From now on a fault of the open session ends it, whatever its policy says."""

@@ -20,6 +20,7 @@ class FaultReason(StrEnum):
     EOF = "peer closed the connection"
     READY_TIMEOUT = "handshake not finished in time"
     IDLE_TIMEOUT = "no traffic for too long"
+    KEEPALIVE_TIMEOUT = "no answer to keepalives"
     # banner (protocol.md §4.2)
     V1_PEER = "peer speaks msgr v1"
     NOT_MSGR = "peer does not speak the Ceph messenger protocol"

@@ -14,11 +14,11 @@ from typing import Self
 from messenger.addressing import in_order
 from messenger.cephx.exchange import AuthClient, AuthServer
 from messenger.config import Config
+from messenger.connection import Connection as CoreConnection
 from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityName, EntityType
 from messenger.dispatch import Dispatcher
-from messenger.driver import Connection as CoreConnection
 from messenger.driver import Driver
 from messenger.endpoint import Endpoint
 from messenger.errors import Fault, FaultError, FaultReason, LocalError

@@ -137,7 +137,7 @@ def prometheus(dump: PerfDump, daemon: str) -> str:
             for suffix, number in _values(value):
                 name = f"ceph_{prefix}_{counter}{suffix}"
                 kind = "gauge" if counter in _GAUGES else "counter"
-                lines.setdefault(name, [f"# TYPE {name} {kind}"]).append(f"{name}{{{labels}}} {number:g}")
+                lines.setdefault(name, [f"# TYPE {name} {kind}"]).append(f"{name}{{{labels}}} {number}")
     return "".join(f"{line}\n" for block in lines.values() for line in block)
 
 

@@ -207,7 +207,7 @@ class Shards:
             if isinstance(due, DeliverIo):
                 self._deliver(stint, due, now)
             elif isinstance(due, FaultIo):
-                self._fault(stint, due.fault)
+                self.fault(stint, due.fault)
             else:
                 self._left(stint, now)
 
@@ -222,7 +222,8 @@ class Shards:
         else:
             self._core.emit(deliver)
 
-    def _fault(self, stint: Stint, fault: Fault) -> None:
+    def fault(self, stint: Stint, fault: Fault) -> None:
+        """The link of a session that is away is broken, or is to be given up."""
         if stint.leaving:
             return
         core, session = self._core, stint.session
