@@ -47,6 +47,7 @@ class Config(ServiceOptions):
     ms_cluster_mode: str = "crc secure"
     ms_service_mode: str = "crc secure"
     ms_client_mode: str = "crc secure"
+    """Connection modes to offer and to allow, the preferred one first; which option counts, says §4.7."""
 
     ms_osd_compress_mode: str = "none"
     """Whether links between OSDs are compressed: none, passive, aggressive or force; any but none means yes."""
@@ -58,6 +59,7 @@ class Config(ServiceOptions):
     """Compress secure links too, although lengths then tell something of what is encrypted."""
     compressor_zlib_level: int = 5
     compressor_zstd_level: int = 1
+    """How hard to compress: 0 to 9 with zlib, 1 to 22 with zstd."""
 
     msgr2_features: int = MSGR2_SUPPORTED
     """Mask advertised in the banner (§2.5): 3 as Ceph 20.2, 1 as crimson, 0 as releases without msgr 2.1."""

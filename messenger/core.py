@@ -369,6 +369,13 @@ class Core(LinkHost):
 
     # ---- history
 
+    def trace_held(self, session: Session | None, now: float) -> None:
+        """See :meth:`LinkHost.trace_held`; other shards' parts together."""
+        if self.shards.count:
+            self.shards.trace_held(session, now)
+        else:
+            super().trace_held(session, now)
+
     def trace_decision(self, link: Link, existing: Session | None, decision: Decision, now: float) -> None:
         """Record who won against an existing session, and why."""
         if self.tracing:

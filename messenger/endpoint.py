@@ -242,7 +242,7 @@ class Endpoint(Core):
         if self.shards.count:
             self.shards.release(size_bytes, now)
             if session is not None:
-                self.shards.release_held(session, messages, size_bytes)
+                self.shards.release_held(session, messages, size_bytes, now)
         else:
             super().release(size_bytes, now, session, messages)
 

@@ -57,6 +57,7 @@ class Gate:
         self._messages = self._total_bytes = 0
         if over:
             self._throttles.put(over, over_bytes)
+            self._link.host.trace_held(self._link.session, now)
             self._link.host.wake_waiting(now)
 
     def close(self, now: float) -> None:
@@ -70,6 +71,7 @@ class Gate:
             size_bytes.put(self._size_bytes)
             size_bytes.count_put(self._size_bytes)
         self._stage = _MESSAGES
+        self._link.host.trace_held(self._link.session, now)
         self._link.host.wake_waiting(now)
 
     def _advance(self) -> bool:

@@ -149,6 +149,7 @@ class LinkHost(ABC):
         held = None if session is None else session.policy_throttles(self.throttles)
         if held is not None:
             held.put(messages, size_bytes)
+            self.trace_held(session, now)
         if was_full and not throttle.full:
             for link in [link for link in self._links.values() if link.paused and link.id not in self.waiting]:
                 if not throttle.full:
@@ -267,6 +268,7 @@ class LinkHost(ABC):
         """Hand received messages to the application; their bytes were taken from the dispatch throttle."""
         if self.tracing:
             self.trace_throttle(now)
+            self.trace_held(session, now)
         self.counters.recv_messages += len(messages)
         self.dispatch_throttle.count_get(size_bytes, len(messages))
         self.emit(Deliver(session, messages, size_bytes))
@@ -332,6 +334,15 @@ class LinkHost(ABC):
         """Record what the application holds."""
         limit = self.dispatch_throttle.limit
         self.trace("throttle", now, name="dispatch_bytes", value=self.held_by_application_bytes, limit=limit)
+
+    def trace_held(self, session: Session | None, now: float) -> None:
+        """Record what is held against the throttles of a session's policy."""
+        if not self.tracing or session is None:
+            return
+        held = session.policy_throttles(self.throttles)
+        for throttle in () if held is None else (held.messages, held.size_bytes):
+            if throttle is not None:
+                self.trace("throttle", now, name=throttle.name, value=throttle.value, limit=throttle.limit)
 
     def trace_link(self, link: Link, action: str, now: float, fault: Fault | None = None) -> None:
         """Record what becomes of a link."""

@@ -175,7 +175,7 @@ class Shards:
                 self._core.dispatch_throttle.put(part)
             self._core.trace_throttle(now)
 
-    def release_held(self, session: Session, messages: int, size_bytes: int) -> None:
+    def release_held(self, session: Session, messages: int, size_bytes: int, now: float) -> None:
         """The same for the throttles of a session's policy."""
         for limit, amount in _held(session, messages, size_bytes):
             owed = self._owed.get(limit.name, [0])
@@ -188,6 +188,14 @@ class Shards:
                 owed[shard] -= part
                 left -= part
                 self._core.emit(CallShard(shard, ReleaseIo(part, limit.name)))
+        self.trace_held(session, now)
+
+    def trace_held(self, session: Session | None, now: float) -> None:
+        """Record what the application holds against the throttles of a session's policy."""
+        if self._core.tracing and session is not None:
+            for limit, _ in _held(session, 0, 0):
+                value = sum(self._owed.get(limit.name, ()))
+                self._core.trace("throttle", now, name=limit.name, value=value, limit=limit.limit)
 
     # ---- coming back
 
@@ -217,6 +225,7 @@ class Shards:
         self._core.trace_throttle(now)
         for limit, amount in _held(session, len(deliver.messages), deliver.size_bytes):
             self._owed.setdefault(limit.name, [0] * (self.count + 1))[stint.shard] += amount
+        self.trace_held(session, now)
         if session.state is SessionState.CLOSED:
             self._core.release(deliver.size_bytes, now, session, len(deliver.messages))
         else:

@@ -185,6 +185,9 @@ class IoShard(LinkHost):
         self._set_state(handler, IoState.DELAY, now)
         self._call_home(handler, FaultIo(link.id, handler.traffic.to_home + 1, fault))
 
+    def trace_held(self, session: Session | None, now: float) -> None:
+        """The home shard keeps account of that, too."""
+
     def trace_throttle(self, now: float) -> None:
         """What the application holds is recorded at home, where the application is."""
 

@@ -1,5 +1,8 @@
 """Options under Ceph's names: defaults and the mode matrix (protocol.md §4.7, §7)."""
 
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
 import pytest
 
 from messenger.cephx.exchange import ConMode
@@ -228,3 +231,13 @@ def test_a_wrong_option_is_told_where_it_is_given(option: str, value: object, hi
 def test_one_mode_everywhere_leaves_compression_alone() -> None:
     config = Config.only_mode(ConMode.SECURE, ms_osd_compress_mode="force")
     assert config.ms_osd_compress_mode == "force"
+
+
+def test_the_table_of_options_is_up_to_date() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    spec = spec_from_file_location("options", docs / "options.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert (docs / "options.md").read_text(encoding="utf-8") == module.page(), "run python docs/options.py"
