@@ -17,9 +17,19 @@ from messenger.messages.osdmap_incremental import (
     check_crc,
     open_sections,
 )
+from messenger.messages.osdmap_pgs import (
+    PgExceptions,
+    decode_exceptions,
+    decode_osds,
+    decode_primaries,
+    skip_profiles,
+)
 from messenger.messages.pool import Pool
 
 T = TypeVar("T")
+
+DEFAULT_AFFINITY = 0x10000
+"""Primary affinity of an OSD of which nothing else was said."""
 
 _SHORTEST_ADDRVEC = 5
 
@@ -77,6 +87,8 @@ class Osd:
     weight: int = 0
     """16.16 fixed point: 0 is out, 0x10000 fully in."""
     client_addrs: AddrVec = field(default_factory=AddrVec)
+    primary_affinity: int = DEFAULT_AFFINITY
+    """16.16 fixed point: how readily it becomes the primary of a placement group."""
 
     @property
     def exists(self) -> bool:
@@ -110,6 +122,9 @@ class OSDMap:
     """:class:`MapFlag` bits."""
     osds: list[Osd]
     """By OSD id; its length is Ceph's max_osd."""
+    crush: bytes = b""
+    """The CRUSH map, encoded."""
+    pg_exceptions: PgExceptions = field(default_factory=PgExceptions)
 
     @classmethod
     def decode(cls, data: Buffer) -> Self:
@@ -142,7 +157,14 @@ class OSDMap:
         if not max_osd == len(states) == len(weights) == len(addrs):
             counts = f"{len(states)} states, {len(weights)} weights, {len(addrs)} addresses"
             raise DecodeError(f"OSD map with max_osd {max_osd} has {counts}")
-        osdmap.osds = [Osd(*values) for values in zip(states, weights, addrs, strict=True)]
+        pg_temp, primary_temp = decode_osds(body), decode_primaries(body)
+        affinities = body.sequence(body.u32, 4) or [DEFAULT_AFFINITY] * max_osd
+        if len(affinities) != max_osd:
+            raise DecodeError(f"OSD map with max_osd {max_osd} has {len(affinities)} primary affinities")
+        osdmap.osds = [Osd(*values) for values in zip(states, weights, addrs, affinities, strict=True)]
+        osdmap.crush = body.blob()
+        skip_profiles(body)
+        osdmap.pg_exceptions = decode_exceptions(body, pg_temp, primary_temp)
         return osdmap
 
     def apply(self, incremental: Incremental) -> "OSDMap":
@@ -169,6 +191,8 @@ class OSDMap:
             pool_max=self.pool_max if incremental.new_pool_max == -1 else incremental.new_pool_max,
             flags=self.flags if incremental.new_flags < 0 else incremental.new_flags,
             osds=self._next_osds(incremental),
+            crush=incremental.crush or self.crush,
+            pg_exceptions=self.pg_exceptions.apply(incremental.pg_changes),
         )
 
     def _next_pools(self, incremental: Incremental) -> dict[int, Pool]:
@@ -184,12 +208,15 @@ class OSDMap:
         if incremental.new_max_osd >= 0:
             osds = osds[: incremental.new_max_osd]
             osds += [Osd()] * (incremental.new_max_osd - len(osds))
-        touched = (*incremental.new_weight, *incremental.new_state, *incremental.new_up_client)
+        affinities = incremental.new_primary_affinity
+        touched = (*incremental.new_weight, *affinities, *incremental.new_state, *incremental.new_up_client)
         strangers = [osd_id for osd_id in touched if not 0 <= osd_id < len(osds)]
         if strangers:
             raise DecodeError(f"incremental OSD map changes osd.{strangers[0]}, max_osd is {len(osds)}")
         for osd_id, weight in incremental.new_weight.items():
             osds[osd_id] = _reweighted(osds[osd_id], weight)
+        for osd_id, affinity in affinities.items():
+            osds[osd_id] = replace(osds[osd_id], primary_affinity=affinity)
         for osd_id, bits in incremental.new_state.items():
             osds[osd_id] = _flipped(osds[osd_id], bits or OsdState.UP)
         for osd_id, addrs in incremental.new_up_client.items():

@@ -1,6 +1,6 @@
 """From one epoch of the OSD map to the next, and the frame both kinds of maps share (protocol.md §6.6)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 from uuid import UUID
 
@@ -10,6 +10,7 @@ from messenger.denc.codec import Buffer, Decoder
 from messenger.denc.utime import UTime
 from messenger.errors import DecodeError
 from messenger.messages.fields import decode_uuid
+from messenger.messages.osdmap_pgs import PgChanges, decode_osds, decode_primaries, skip_profiles
 from messenger.messages.pool import Pool
 
 MAX_OSDS = 100_000
@@ -79,6 +80,11 @@ class Incremental:
     """Bits to flip in the states of OSDs; 0 stands for UP."""
     new_weight: dict[int, int]
     """16.16 fixed point."""
+    crush: bytes = b""
+    """If not empty, the encoded CRUSH map that replaces the old one."""
+    new_primary_affinity: dict[int, int] = field(default_factory=dict)
+    """16.16 fixed point."""
+    pg_changes: PgChanges = field(default_factory=PgChanges)
 
     @classmethod
     def decode(cls, data: Buffer) -> Self:
@@ -98,12 +104,11 @@ class Incremental:
     @classmethod
     def _decode_client(cls, body: Decoder) -> Self:
         fsid, epoch, modified = decode_uuid(body), body.u32(), UTime.decode(body)
-        new_pool_max, new_flags, fullmap = body.i64(), body.i32(), body.blob()
-        body.skip(body.u32())  # crush
+        new_pool_max, new_flags, fullmap, crush = body.i64(), body.i32(), body.blob(), body.blob()
         new_max_osd = body.i32()
         if new_max_osd > MAX_OSDS:
             raise DecodeError(f"{new_max_osd} OSDs in the incremental OSD map, the limit is {MAX_OSDS}")
-        return cls(
+        incremental = cls(
             fsid=fsid,
             epoch=epoch,
             modified=modified,
@@ -117,4 +122,11 @@ class Incremental:
             new_up_client=body.mapping(body.i32, lambda: AddrVec.decode(body), 9),
             new_state=body.mapping(body.i32, body.u32, 8),
             new_weight=body.mapping(body.i32, body.u32, 8),
+            crush=crush,
         )
+        pg_temp, primary_temp = decode_osds(body), decode_primaries(body)
+        incremental.new_primary_affinity = body.mapping(body.i32, body.u32, 8)
+        skip_profiles(body)
+        body.sequence(body.string, 4)  # old_erasure_code_profiles
+        incremental.pg_changes = PgChanges.decode(body, pg_temp, primary_temp)
+        return incremental

@@ -64,6 +64,12 @@ class Pool:
     application_metadata: dict[str, dict[str, str]]
     create_time: UTime
     """Zero where the sender did not know the receiver to be Mimic or newer."""
+    read_tier: int
+    """The pool that reads go to instead; -1 is none."""
+    write_tier: int
+    """The pool that writes go to instead; -1 is none."""
+    last_force_op_resend: int
+    """Epoch from which on requests that were sent before must be sent again."""
 
     @staticmethod
     def decode(decoder: Decoder) -> "Pool":
@@ -87,11 +93,16 @@ class Pool:
         body.skip(4)
         min_size = body.u8()
         quota_max_bytes, quota_max_objects = body.u64(), body.u64()
+        read_tier, write_tier = _skip_to_tiers(body)
         stripe_width = _skip_to_stripe_width(body)
         body.skip(32)  # target_max_bytes and the five cache fields behind it
         erasure_code_profile = body.string()
-        _skip_to_applications(body)
+        force_resend = _skip_to_applications(body)
         applications = body.mapping(body.string, lambda: body.mapping(body.string, body.string, 8), 8)
+        create_time = UTime.decode(body) if body.struct_v >= 27 else UTime()
+        if body.struct_v >= 28:
+            body.skip(20)  # pg_num_target to pg_num_pending, two retired fields
+            force_resend = body.u32()
         return Pool(
             type=pool_type,
             size=size,
@@ -108,7 +119,10 @@ class Pool:
             stripe_width=stripe_width,
             erasure_code_profile=erasure_code_profile,
             application_metadata=applications,
-            create_time=UTime.decode(body) if body.struct_v >= 27 else UTime(),
+            create_time=create_time,
+            read_tier=read_tier,
+            write_tier=write_tier,
+            last_force_op_resend=force_resend,
         )
 
 
@@ -119,19 +133,24 @@ def _decode_snap(decoder: Decoder) -> str:
     return body.string()
 
 
-def _skip_to_stripe_width(body: Decoder) -> int:
-    """Cache tiering, properties and hit sets (versions 9 to 11), then the stripe width in bytes."""
+def _skip_to_tiers(body: Decoder) -> tuple[int, int]:
+    """Cache tiering (version 9): read_tier and write_tier."""
     body.skip(body.count(8) * 8)  # tiers
-    body.skip(25)  # tier_of, cache_mode, read_tier, write_tier
+    body.skip(9)  # tier_of, cache_mode
+    return body.i64(), body.i64()
+
+
+def _skip_to_stripe_width(body: Decoder) -> int:
+    """Properties and hit sets (versions 10 and 11), then the stripe width in bytes."""
     body.mapping(body.string, body.string, 8)  # properties
     body.versioned(_ANY_VERSION)  # hit_set_params
     body.skip(8)  # hit_set_period, hit_set_count
     return body.u32()
 
 
-def _skip_to_applications(body: Decoder) -> None:
-    """Versions 15 to 25: cache tuning, resend epochs and the options of the pool."""
+def _skip_to_applications(body: Decoder) -> int:
+    """Versions 15 to 25: cache tuning, options of the pool, and last_force_op_resend_prenautilus."""
     body.skip(26)  # last_force_op_resend_preluminous up to min_write_recency_for_promote, two bools
     body.skip(8)  # hit_set_grade_decay_rate, hit_set_search_last_n
     body.versioned(_ANY_VERSION)  # opts
-    body.skip(4)  # last_force_op_resend_prenautilus
+    return body.u32()

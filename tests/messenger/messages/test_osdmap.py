@@ -40,6 +40,9 @@ def as_osdmaptool_dumps(osdmap: OSDMap) -> dict:
                 "pg_num": pool.pg_num,
                 "pg_placement_num": pool.pgp_num,
                 "last_change": str(pool.last_change),
+                "last_force_op_resend": str(pool.last_force_op_resend),
+                "read_tier": pool.read_tier,
+                "write_tier": pool.write_tier,
                 "quota_max_bytes": pool.quota_max_bytes,
                 "quota_max_objects": pool.quota_max_objects,
                 "erasure_code_profile": pool.erasure_code_profile,
@@ -49,11 +52,25 @@ def as_osdmaptool_dumps(osdmap: OSDMap) -> dict:
             for pool_id, pool in osdmap.pools.items()
         ],
         "osds": [
-            {"osd": osd_id, "up": int(osd.is_up), "in": int(osd.is_in), "weight": osd.weight / 0x10000}
+            {
+                "osd": osd_id,
+                "up": int(osd.is_up),
+                "in": int(osd.is_in),
+                "weight": osd.weight / 0x10000,
+                "primary_affinity": osd.primary_affinity / 0x10000,
+            }
             for osd_id, osd in enumerate(osdmap.osds)
             if osd.exists
         ],
     }
+
+
+def upmaps(osdmap: OSDMap) -> list[dict]:
+    """As osdmaptool dumps pg_upmap_items."""
+    return [
+        {"pgid": str(pg), "mappings": [{"from": was, "to": now} for was, now in swaps]}
+        for pg, swaps in osdmap.pg_exceptions.pg_upmap_items.items()
+    ]
 
 
 def common_part(dumped: dict, like: dict) -> dict:
@@ -77,6 +94,7 @@ def test_reads_what_osdmaptool_reads(stem):
     ours = as_osdmaptool_dumps(OSDMap.decode((DATA / f"{stem}.bin").read_bytes()))
     theirs = json.loads((DATA / f"{stem}.json").read_text())
     assert ours == common_part(theirs, ours)
+    assert upmaps(OSDMap.decode((DATA / f"{stem}.bin").read_bytes())) == theirs["pg_upmap_items"]
 
 
 def test_meaning_of_numbers():

@@ -12,8 +12,10 @@ from messenger.denc.address import AddrVec
 from messenger.denc.codec import Encoder
 from messenger.denc.utime import UTime
 from messenger.errors import DecodeError, LocalError
+from messenger.messages.osd_objects import PgId
 from messenger.messages.osdmap import Osd, OSDMap, OsdState
 from messenger.messages.osdmap_incremental import MAX_OSDS, Incremental
+from messenger.messages.osdmap_pgs import PgChanges, PgExceptions
 
 HISTORY = Path(__file__).parent / "data" / "history"
 FIRST = (HISTORY / "full-first.bin").read_bytes()
@@ -45,18 +47,31 @@ def base_map(*osds: Osd) -> OSDMap:
     return OSDMap(FSID, 1, UTime(1), UTime(1), pools, {1: "rbd", 3: "erasure"}, 3, 0x8000, list(osds))
 
 
-def encoded(change: Incremental, crush: bytes = b"") -> bytes:
+A, B = PgId(1, 5), PgId(1, 6)
+CHANGES = PgChanges(
+    {A: (1, 2), B: ()},
+    {A: 2, B: -1},
+    {A: (3,), B: (4,)},
+    (B,),
+    {A: ((1, 2),), B: ((3, 4),)},
+    (B,),
+    {A: 9, B: 8},
+    (B,),
+)
+
+
+def encoded(change: Incremental) -> bytes:
     """As a Nautilus to Quincy monitor would send it to a client, for all but pools."""
     encoder = Encoder()
     with encoder.versioned(8, 7):
-        with encoder.versioned(8, 1):
+        with encoder.versioned(9 if change.pg_changes.new_pg_upmap_primaries else 8, 1):
             encoder.raw(change.fsid.bytes)
             encoder.u32(change.epoch)
             change.modified.encode(encoder)
             encoder.i64(change.new_pool_max)
             encoder.i32(change.new_flags)
             encoder.blob(change.fullmap)
-            encoder.blob(crush)
+            encoder.blob(change.crush)
             encoder.i32(change.new_max_osd)
             encoder.u32(0)
             encoder.mapping(change.new_pool_names, encoder.i64, encoder.string)
@@ -64,11 +79,47 @@ def encoded(change: Incremental, crush: bytes = b"") -> bytes:
             encoder.mapping(change.new_up_client, encoder.i32, lambda addrs: addrs.encode(encoder))
             encoder.mapping(change.new_state, encoder.i32, encoder.u32)
             encoder.mapping(change.new_weight, encoder.i32, encoder.u32)
-            encoder.raw(b"pg_temp and what else there is")
+            encode_exceptions(encoder, change)
+            encoder.raw(b"what later versions append")
         with encoder.versioned(9, 1):
             encoder.raw(b"osd section")
         encoder.raw(bytes(4) + b"full")
     return with_crc(encoder.getvalue())
+
+
+def encode_exceptions(e: Encoder, change: Incremental) -> None:
+    """The fields from new_pg_temp to old_pg_upmap_items."""
+
+    def pgs(items, value) -> None:
+        e.mapping(items, lambda pg: pg.encode(e), value)
+
+    def osds(value) -> None:
+        e.sequence(value, e.i32)
+
+    def swaps(value) -> None:
+        e.sequence(value, lambda swap: (e.i32(swap[0]), e.i32(swap[1])))
+
+    def removed(value) -> None:
+        e.sequence(value, lambda pg: pg.encode(e))
+
+    pg = change.pg_changes
+    pgs(pg.new_pg_temp, osds)
+    pgs(pg.new_primary_temp, e.i32)
+    e.mapping(change.new_primary_affinity, e.i32, e.u32)
+    e.mapping({"p": {"k": "2"}}, e.string, lambda profile: e.mapping(profile, e.string, e.string))
+    e.sequence(["old"], e.string)
+    pgs(pg.new_pg_upmap, osds)
+    removed(pg.old_pg_upmap)
+    pgs(pg.new_pg_upmap_items, swaps)
+    removed(pg.old_pg_upmap_items)
+    if change.pg_changes.new_pg_upmap_primaries or change.pg_changes.old_pg_upmap_primaries:
+        for _ in range(2):
+            e.mapping(
+                {1: [(5, 6)]}, e.i64, lambda ranges: e.sequence(ranges, lambda r: (e.u64(r[0]), e.u64(r[1])))
+            )
+        e.raw(bytes(16))
+        pgs(pg.new_pg_upmap_primaries, e.i32)
+        removed(pg.old_pg_upmap_primaries)
 
 
 def with_crc(image: bytes) -> bytes:
@@ -101,8 +152,26 @@ def test_decodes_every_field_kept():
         new_up_client={0: ADDRS, 5: AddrVec()},
         new_state={1: 0, 2: 0x80000001},
         new_weight={3: 0x8000},
+        crush=b"a crush map",
+        new_primary_affinity={4: 0x4000},
+        pg_changes=CHANGES,
     )
-    assert Incremental.decode(encoded(change, crush=b"a crush map")) == change
+    assert Incremental.decode(encoded(change)) == change
+
+
+def test_exceptions_of_placement_groups_come_change_and_go():
+    before = base_map()
+    after = before.apply(incremental(pg_changes=CHANGES, crush=b"new")).pg_exceptions
+    assert after == PgExceptions({A: (1, 2)}, {A: 2}, {A: (3,)}, {A: ((1, 2),)}, {A: 9})
+    full = replace(before, pg_exceptions=after)
+    gone = PgChanges({A: ()}, {A: -1}, {}, (A,), {}, (A,), {}, (A,))
+    assert full.apply(incremental(pg_changes=gone)).pg_exceptions == PgExceptions()
+
+
+def test_the_crush_map_is_replaced_or_stays():
+    before = replace(base_map(), crush=b"old")
+    assert before.apply(incremental()).crush == b"old"
+    assert before.apply(incremental(crush=b"new")).crush == b"new"
 
 
 @pytest.mark.parametrize(
@@ -169,11 +238,13 @@ def test_only_the_next_epoch_of_the_same_cluster_applies(changes):
         # rule 4: weight
         (Osd(AUTOOUT | NEW | UP, 0), {"new_weight": {0: 0x8000}}, Osd(EXISTS | UP, 0x8000)),
         (Osd(EXISTS | UP, 0x10000), {"new_weight": {0: 0}}, Osd(EXISTS | UP, 0)),
+        # rule 5: primary affinity
+        (Osd(EXISTS), {"new_primary_affinity": {0: 7}}, Osd(EXISTS, primary_affinity=7)),
         # rule 6: state
         (Osd(EXISTS | UP, 1, ADDRS), {"new_state": {0: 0}}, Osd(EXISTS, 1, ADDRS)),
         (Osd(EXISTS | UP, 1, ADDRS), {"new_state": {0: UP | AUTOOUT}}, Osd(EXISTS | AUTOOUT, 1, ADDRS)),
         (Osd(0, 1), {"new_state": {0: EXISTS | NEW}}, Osd(EXISTS | NEW, 1)),
-        (Osd(EXISTS | NEW, 1, ADDRS), {"new_state": {0: EXISTS}}, Osd(0, 1)),
+        (Osd(EXISTS | NEW, 1, ADDRS, 7), {"new_state": {0: EXISTS}}, Osd(0, 1)),
         # rule 7: up
         (Osd(STOP | NEW, 1), {"new_up_client": {0: ADDRS}}, Osd(EXISTS | UP | NEW, 1, ADDRS)),
         # their order
@@ -197,7 +268,13 @@ def test_max_osd_shrinks_and_grows(count, expected):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"new_weight": {2: 1}}, {"new_state": {-1: 1}}, {"new_up_client": {2: ADDRS}}]
+    "changes",
+    [
+        {"new_weight": {2: 1}},
+        {"new_primary_affinity": {2: 1}},
+        {"new_state": {-1: 1}},
+        {"new_up_client": {2: ADDRS}},
+    ],
 )
 def test_changes_of_osds_beyond_max_osd_are_refused(changes):
     with pytest.raises(DecodeError, match=r"max_osd is 2"):

@@ -30,7 +30,9 @@ def pool_image(version: int) -> bytes:
         e.u64(1 << 40)
         e.u64(1000)
         e.sequence([8, 9], e.u64)
-        e.raw(bytes(25))
+        e.raw(bytes(9))
+        e.i64(5)
+        e.i64(6)
         e.mapping({"k": "v"}, e.string, e.string)
         with e.versioned(1, 1):
             e.raw(b"\x02bloom filter parameters")
@@ -41,18 +43,22 @@ def pool_image(version: int) -> bytes:
         e.raw(bytes(26 + 8))
         with e.versioned(2, 1):
             e.raw(b"options")
-        e.u32(0)
+        e.u32(88)
         e.mapping({"rbd": {"a": "b"}}, e.string, lambda metadata: e.mapping(metadata, e.string, e.string))
         if version >= 27:
             UTime(1700000000).encode(e)
+        if version >= 28:
+            for value in (32, 32, 32, 0, 0, 99):
+                e.u32(value)
         e.raw(b"what later versions append")
     return e.getvalue()
 
 
 @pytest.mark.parametrize(
-    ("version", "create_time"), [(26, UTime()), (27, UTime(1700000000)), (32, UTime(1700000000))]
+    ("version", "create_time", "force_resend"),
+    [(26, UTime(), 88), (27, UTime(1700000000), 88), (32, UTime(1700000000), 99)],
 )
-def test_every_field_kept(version, create_time):
+def test_every_field_kept(version, create_time, force_resend):
     decoder = Decoder(pool_image(version) + b"!")
     assert Pool.decode(decoder) == Pool(
         type=3,
@@ -71,6 +77,9 @@ def test_every_field_kept(version, create_time):
         erasure_code_profile="ec42",
         application_metadata={"rbd": {"a": "b"}},
         create_time=create_time,
+        read_tier=5,
+        write_tier=6,
+        last_force_op_resend=force_resend,
     )
     assert decoder.rest() == b"!"
 
