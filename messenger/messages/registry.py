@@ -16,6 +16,9 @@ from messenger.messages.mon import (
 )
 from messenger.messages.monmap import MMonMap
 from messenger.messages.osd import MOSDMap
+from messenger.messages.osd_client import MOSDBackoff, MWatchNotify
+from messenger.messages.osd_op import MOSDOp
+from messenger.messages.osd_op_reply import MOSDOpReply
 from messenger.messages.ping import MPing
 from messenger.messages.types import message_name
 
@@ -30,6 +33,10 @@ PAYLOADS: dict[int, type[Payload]] = {
         MMonGetVersion,
         MMonGetVersionReply,
         MOSDMap,
+        MOSDOp,
+        MOSDOpReply,
+        MOSDBackoff,
+        MWatchNotify,
         MMonCommand,
         MMonCommandAck,
         MLog,

@@ -30,6 +30,7 @@ from messenger.messages.monmap import MMonMap, MonInfo, MonMap
 from messenger.messages.osd import MOSDMap
 from messenger.messages.ping import MPing
 from messenger.messages.registry import KNOWN_TYPES, PAYLOADS, decode_payload
+from tests.support.osd_payloads import OSD_STRATEGIES
 
 DATA = Path(__file__).parent / "data"
 FSID = UUID("6fb3a0c4-7d11-4d10-9b76-1c0b6c9d2e55")
@@ -99,6 +100,7 @@ STRATEGIES = {
     MLogAck: st.builds(MLogAck, fsids, u64, texts),
     MConfig: st.builds(MConfig, text_maps),
 }
+STRATEGIES |= OSD_STRATEGIES
 UNREAD_TAIL = {MOSDMap: 4}
 """Bytes at the end of a front that its decoder has no use for."""
 
@@ -157,7 +159,7 @@ def test_arbitrary_fronts_decode_or_are_refused(payload_type, front, version):
 
 
 def test_unknown_types_pass_through():
-    assert decode_payload(Message(42, b"anything"), CLIENT_FEATURES) is None
+    assert decode_payload(Message(0x7FF, b"anything"), CLIENT_FEATURES) is None
 
 
 @pytest.mark.parametrize(("version", "compat_version"), [(9, 4), (4, 0)])
