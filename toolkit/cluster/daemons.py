@@ -121,7 +121,9 @@ class Daemon:
         try:
             return json.loads(reply)
         except ValueError:
-            raise LocalError(f"{self.name} on {command!r}: {reply.decode(errors='replace') or 'no answer'}") from None
+            raise LocalError(
+                f"{self.name} on {command!r}: {reply.decode(errors='replace') or 'no answer'}"
+            ) from None
 
     def not_up(self, reason: str) -> LocalError:
         """The error to raise when it does not come up, with the last it said."""
