@@ -6,7 +6,7 @@ Ready in two or three seconds. Objects live in memory unless they are asked to s
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -146,13 +146,14 @@ class RealCluster:
         # made at once, since each waits for tools; started here, for the thread that starts a process owns it
         with ThreadPoolExecutor(max_workers=count) as pool:
             osds = list(pool.map(lambda osd_id: RealOsd(self.monitor, osd_id), range(count)))
+        self._undo.callback(_stop_all, osds)
         for osd in osds:
-            self._undo.callback(osd.stop)
             osd.start()
-        _wait_until_up(osds)
+        for osd in osds:
+            osd.wait_until_up()
         return osds
 
 
-def _wait_until_up(osds: Iterable[RealOsd]) -> None:
-    for osd in osds:
-        osd.wait_until_up()
+def _stop_all(osds: Sequence[RealOsd]) -> None:
+    with ThreadPoolExecutor(max_workers=len(osds)) as pool:
+        list(pool.map(RealOsd.stop, osds))

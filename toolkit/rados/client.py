@@ -220,6 +220,7 @@ class Rados(Dispatcher):
             raise RadosError(errno.ETIMEDOUT, f"connecting to {', '.join(map(str, self._addrs))}") from None
         finally:
             first_maps.cancel()
+            await asyncio.wait([first_maps])
         if self._monitors.refusal.done():
             self._monitors.refusal.result()
 
@@ -234,8 +235,9 @@ class Rados(Dispatcher):
             self._objecter.tick()
 
     async def _stop(self) -> None:
+        self._monitors.stop()
+        await self._objecter.stop()
         if self._ticker is not None:
             self._ticker.cancel()
-        self._monitors.stop()
-        self._objecter.stop()
+            await asyncio.wait([self._ticker])
         await self._messenger.shutdown()

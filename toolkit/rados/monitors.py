@@ -141,11 +141,14 @@ class Monitors:
         self._dial()
 
     def stop(self) -> None:
-        """Dial no more."""
+        """Dial no more, and answer nothing."""
         self._cancel_timer()
         self._connection = None
         self._open = False
         self.refusal.cancel()
+        for question in self._questions.values():
+            if not question.answer.done():
+                question.answer.set_exception(RadosError(errno.ESHUTDOWN, "question to the monitors"))
 
     def got(self, what: str, epoch: int) -> None:
         """A map of that epoch has arrived: the next session asks for newer ones."""

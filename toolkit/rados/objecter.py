@@ -75,6 +75,9 @@ class Lingering(Protocol):
     def take(self, notify: MWatchNotify, message: Message) -> None:
         """An OSD speaks of it; raises DecodeError."""
 
+    async def stop(self) -> None:
+        """The client ends."""
+
 
 class Objecter:
     """Sends requests where they belong, until they are answered.
@@ -93,6 +96,7 @@ class Objecter:
         self._sessions: dict[int, OsdSession] = {}
         self._room = asyncio.Semaphore(INFLIGHT_OPS)
         self._new_map = asyncio.Event()
+        self._stopped = False
         self.lingering: dict[int, Lingering] = {}
         """By cookie."""
 
@@ -196,6 +200,8 @@ class Objecter:
         Raises:
             RadosError: the cluster refuses it.
         """
+        if self._stopped:
+            raise RadosError(errno.ESHUTDOWN, request.what)
         async with self._room:
             if request.locator.pool not in self.placement.osdmap.pools:
                 await self.wait_for_newest_map()
@@ -323,8 +329,11 @@ class Objecter:
             if busy or any(one.is_on(session) for one in self.lingering.values()):
                 session.connection.keepalive()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Answer nothing any more."""
+        self._stopped = True
         for request in self._requests.values():
             if not request.answer.done():
                 request.answer.set_exception(RadosError(errno.ESHUTDOWN, request.what))
+        for one in list(self.lingering.values()):
+            await one.stop()

@@ -140,6 +140,7 @@ class Watch(_Lingering):
         """End it; raises RadosError where the OSD does not take that."""
         if self.error is None:
             self._end(errno.ENOTCONN)
+            await self._tasks_done()
             await self._operator.operate(self.oid, self._operation(WatchOp.UNWATCH))
 
     async def get(self) -> Notification:
@@ -173,6 +174,15 @@ class Watch(_Lingering):
             self.unsettle()
             self._generation += 1
             self._start(self._return)
+
+    async def stop(self) -> None:
+        """See :class:`Lingering`."""
+        self._end(errno.ESHUTDOWN)
+        await self._tasks_done()
+
+    async def _tasks_done(self) -> None:
+        if self._tasks:
+            await asyncio.wait(self._tasks)
 
     def _end(self, number: int) -> None:
         if self.error is None:
@@ -237,6 +247,11 @@ class Notify(_Lingering):
         """Begin anew."""
         if self.settled and not self.result.done():
             self.result.set_result(None)
+
+    async def stop(self) -> None:
+        """See :class:`Lingering`."""
+        if not self.result.done():
+            self.result.set_exception(RadosError(errno.ESHUTDOWN, f"notify of {self.oid!r}"))
 
     def take(self, notify: MWatchNotify, message: Message) -> None:
         """Every watcher has acknowledged, or did not in time; raises DecodeError."""
