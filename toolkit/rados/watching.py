@@ -138,9 +138,10 @@ class Watch(_Lingering):
 
     async def close(self) -> None:
         """End it; raises RadosError where the OSD does not take that."""
-        if self.error is None:
-            self._end(errno.ENOTCONN)
-            await self._tasks_done()
+        watching = self.error is None
+        self._end(errno.ENOTCONN)
+        await self._tasks_done()
+        if watching:
             await self._operator.operate(self.oid, self._operation(WatchOp.UNWATCH))
 
     async def get(self) -> Notification:
