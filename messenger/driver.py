@@ -13,21 +13,25 @@ from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityType
 from messenger.dispatch import Dispatcher
 from messenger.endpoint import Endpoint
-from messenger.errors import Fault, FaultReason
+from messenger.errors import Fault, FaultReason, LocalError
 from messenger.messages.message import Message, Payload
 from messenger.outputs import (
+    CallShard,
     CloseLink,
     Deliver,
     EventKind,
+    MoveLink,
     OpenLink,
     Output,
     PauseLink,
     SessionEvent,
+    ShutLink,
     TraceRecord,
     WriteLink,
 )
 from messenger.session.policy import Policy
 from messenger.session.session import Session, SessionState
+from messenger.shards.calls import ToShard
 
 
 class Connection:
@@ -122,12 +126,24 @@ class Driver(ABC):
         """Stop or go on reading."""
 
     @abstractmethod
+    def shut_link(self, link_id: int) -> None:
+        """Shut the stream down both ways, behind what was written; the link stays until it is closed."""
+
+    @abstractmethod
     def close_link(self, link_id: int) -> None:
         """Close at once."""
 
     @abstractmethod
     def record(self, record: TraceRecord) -> None:
         """A line of the history; called only if the endpoint traces."""
+
+    def move_link(self, link_id: int, shard: int) -> None:
+        """Hand a byte stream to another shard; only for drivers that have any."""
+        raise LocalError(f"link {link_id} cannot move: there is no shard {shard}")
+
+    def call_shard(self, shard: int, call: ToShard) -> None:
+        """Let another shard have a call; only for drivers that have any."""
+        raise LocalError(f"{call!r}: there is no shard {shard}")
 
     def failed(self, error: Exception) -> None:
         """A dispatcher callback raised; the messenger itself goes on."""
@@ -167,6 +183,11 @@ class Driver(ABC):
         self.endpoint.release(size_bytes, self.now())
         self.soon()
 
+    def unblock(self, link_id: int) -> None:
+        """Let a link go on that the interceptor blocked or stalled."""
+        self.endpoint.unblock(link_id, self.now())
+        self.soon()
+
     def mark_down(self, connection: Connection) -> None:
         """See :meth:`Connection.mark_down`."""
         connection.marked_down = True
@@ -204,6 +225,12 @@ class Driver(ABC):
             self.close_link(output.link_id)
         elif isinstance(output, PauseLink):
             self.pause_link(output.link_id, paused=output.paused)
+        elif isinstance(output, CallShard):
+            self.call_shard(output.shard, output.call)
+        elif isinstance(output, MoveLink):
+            self.move_link(output.link_id, output.shard)
+        elif isinstance(output, ShutLink):
+            self.shut_link(output.link_id)
 
     def _deliver(self, output: Deliver) -> None:
         connection = self._connection(output.session)

@@ -31,6 +31,7 @@ class FaultReason(StrEnum):
     AUTH_TAG = "bad authentication tag"
     OVERSIZE = "frame larger than the limit"
     FRAME = "malformed frame"
+    COMPRESSION = "compressed segment cannot be restored"
     NONCE_EXHAUSTED = "out of nonces"
     # conversation
     UNKNOWN_TAG = "unknown frame tag"
@@ -50,6 +51,7 @@ class FaultReason(StrEnum):
     AUTH_REPLY = "authentication reply not genuine"
     AUTH_SIGNATURE = "bad authentication signature"
     # local decisions
+    INTERCEPTED = "broken by an interceptor"
     MARKED_DOWN = "marked down"
     SHUTDOWN = "messenger shut down"
 

@@ -6,6 +6,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Self
 
 from messenger.cephx.exchange import AuthClient, AuthServer
@@ -18,12 +19,16 @@ from messenger.driver import Connection as CoreConnection
 from messenger.driver import Driver
 from messenger.endpoint import Endpoint
 from messenger.errors import Fault, FaultError, FaultReason, LocalError
+from messenger.interception import Interceptor
+from messenger.link import Protocol
 from messenger.messages.message import Message
 from messenger.outputs import TraceRecord
 from messenger.randomness import RandomSource
 from messenger.session.policy import Policy, PolicySet
 from messenger.session.session import Session, SessionState
+from messenger.shards.calls import ToShard
 from messenger.transport.tcp import Listener, TcpLink, dial, listening_socket, socket_addr
+from messenger.transport.worker import Stream, ToHomeLoop, Worker
 
 Route = Callable[[EntityAddr], tuple[str, int]]
 
@@ -78,6 +83,9 @@ class Messenger(Driver):
         nonce: tells two messengers of one host apart; random unless given. Monitors use 0.
         route: where to dial for an address, when that is not the address itself (a proxy in between).
         trace: receives the history, line by line.
+        interceptor: asked at every point a conversation passes.
+        workers: threads with an event loop each, which run the data phases of open connections: frames, crcs,
+            encryption and sockets. Dispatchers are called on the loop where the messenger was made, as ever.
     """
 
     connection_class = Connection
@@ -95,6 +103,8 @@ class Messenger(Driver):
         nonce: int | None = None,
         route: Route | None = None,
         trace: Callable[[TraceRecord], None] | None = None,
+        interceptor: Interceptor | None = None,
+        workers: int = 0,
     ) -> None:
         rng = rng or random.SystemRandom()
         self._nonce = rng.getrandbits(32) if nonce is None else nonce
@@ -108,6 +118,8 @@ class Messenger(Driver):
             config=config,
             wall_offset_s=time.time() - time.monotonic(),
             tracing=trace is not None,
+            interceptor=interceptor,
+            shards=workers,
         )
         super().__init__(endpoint, Dispatcher() if dispatcher is None else dispatcher)
         self._loop = asyncio.get_running_loop()
@@ -120,6 +132,12 @@ class Messenger(Driver):
         self._can_accept = auth_server is not None
         self._timer: asyncio.TimerHandle | None = None
         self._pump_scheduled = False
+        self._workers = [
+            Worker(self.endpoint.shards.new_shard(index), self._loop.call_soon_threadsafe, self._from_worker)
+            for index in range(1, workers + 1)
+        ]
+        self._for_workers: dict[int, tuple[list[Stream], list[ToShard]]] = {}
+        """What this turn has for each shard."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -135,8 +153,10 @@ class Messenger(Driver):
         assert isinstance(connection, Connection)
         return connection
 
-    async def bind(self, host: str = "127.0.0.1", port: int = 0) -> EntityAddr:
+    async def bind(self, host: str = "127.0.0.1", port: int = 0, protocol: Protocol = Protocol.V2) -> EntityAddr:
         """Listen for peers; returns the address they are to dial. Port 0 takes a free one.
+
+        May be called again, for more addresses or the other protocol.
 
         Raises:
             LocalError: the address cannot be bound, or there is no way to authenticate peers.
@@ -147,9 +167,10 @@ class Messenger(Driver):
             sock = listening_socket(host, port)
         except OSError as error:
             raise LocalError(f"cannot listen on {host}:{port}: {error.strerror}") from None
-        listener = Listener(self._loop, sock, self._accepted)
+        listener = Listener(self._loop, sock, partial(self._accepted, protocol=protocol))
         self._listeners.append(listener)
-        addr = listener.addr.with_nonce(self._nonce)
+        type_ = AddressType.LEGACY if protocol is Protocol.V1 else AddressType.MSGR2
+        addr = listener.addr.with_nonce(self._nonce).with_type(type_)
         bound = tuple(addr for addr in self.endpoint.addrs if addr.port)
         self.endpoint.addrs = AddrVec((*bound, addr))
         return addr
@@ -164,7 +185,41 @@ class Messenger(Driver):
             listener.close()
         self._listeners.clear()
         self.set_timer(None)
+        for worker in self._workers:
+            worker.stop()
+        if self._workers:
+            await asyncio.sleep(0)  # let their last calls arrive
+            self._workers.clear()
         await asyncio.gather(*self._abandoned_dials, return_exceptions=True)
+
+    # ---- workers
+
+    def pump(self) -> None:
+        """See :meth:`Driver.pump`; what there is for the workers leaves last."""
+        super().pump()
+        if self._for_workers and not self._pumping:
+            for_workers, self._for_workers = self._for_workers, {}
+            for shard, (streams, calls) in for_workers.items():
+                self._workers[shard - 1].call(streams, calls)
+
+    def move_link(self, link_id: int, shard: int) -> None:
+        """See :meth:`Driver.move_link`."""
+        self._for_worker(shard)[0].append((link_id, *self._links.pop(link_id).hand_over()))
+
+    def call_shard(self, shard: int, call: ToShard) -> None:
+        """See :meth:`Driver.call_shard`."""
+        self._for_worker(shard)[1].append(call)
+
+    def _for_worker(self, shard: int) -> tuple[list[Stream], list[ToShard]]:
+        return self._for_workers.setdefault(shard, ([], []))
+
+    def _from_worker(self, outputs: ToHomeLoop) -> None:
+        for output in outputs:
+            if isinstance(output, TraceRecord):
+                self.record(output)
+            else:
+                self.endpoint.shard_call(output.call, self.now())
+        self.pump()
 
     # ---- the Driver's transport
 
@@ -218,8 +273,8 @@ class Messenger(Driver):
         self.endpoint.link_opened(link_id, socket_addr(sock.getsockname()), self.now())
         self._start_link(link_id, sock)
 
-    def _accepted(self, sock: socket.socket, remote: EntityAddr) -> None:
-        self._start_link(self.endpoint.link_accepted(remote, self.now()), sock)
+    def _accepted(self, sock: socket.socket, remote: EntityAddr, protocol: Protocol) -> None:
+        self._start_link(self.endpoint.link_accepted(remote, self.now(), protocol), sock)
 
     def _start_link(self, link_id: int, sock: socket.socket) -> None:
         link = self._links[link_id] = TcpLink(self._loop, self.endpoint, link_id, sock, self.pump)
@@ -235,6 +290,11 @@ class Messenger(Driver):
         """See :meth:`Driver.pause_link`."""
         if (link := self._links.get(link_id)) is not None:
             link.pause(paused=paused)
+
+    def shut_link(self, link_id: int) -> None:
+        """See :meth:`Driver.shut_link`."""
+        if (link := self._links.get(link_id)) is not None:
+            link.shut()
 
     def close_link(self, link_id: int) -> None:
         """See :meth:`Driver.close_link`."""

@@ -62,18 +62,18 @@ class MOSDOp:
 
     def encode(self, encoder: Encoder, features: int) -> None:
         """Append the front in the version that :meth:`version_for` says."""
-        self.pgid.encode(encoder)
+        self.pgid.encode(encoder, features)
         encoder.u32(self.hash)
         encoder.u32(self.osdmap_epoch)
         encoder.u32(self.flags)
-        self.reqid.encode(encoder)
+        self.reqid.encode(encoder, features)
         encoder.raw(bytes(_TRACE_SIZE))
         if self.version_for(features) >= _OTEL_VERSION:
             with encoder.versioned(1, 1):
                 encoder.boolean(False)
         encoder.u32(self.client_inc)
         self.mtime.encode(encoder)
-        self.locator.encode(encoder)
+        self.locator.encode(encoder, features)
         encoder.string(self.oid)
         encoder.u16(len(self.ops))
         for op in self.ops:

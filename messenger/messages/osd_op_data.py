@@ -11,6 +11,7 @@ from messenger.denc.codec import Decoder, Encoder
 from messenger.denc.entity import EntityName
 from messenger.denc.utime import UTime
 from messenger.errors import LocalError
+from messenger.messages.layout import codec_of
 from messenger.messages.osd_objects import HObject, ObjectLocator
 from messenger.messages.osd_operations import OPERATIONS, OpCode, OsdOp
 
@@ -40,7 +41,7 @@ class Listing:
     def encode(self, encoder: Encoder) -> None:
         """Append the encoding."""
         with encoder.versioned(1, 1):
-            self.cursor.encode(encoder)
+            self.cursor.encode(encoder, 0)
             encoder.u32(len(self.entries))
             for entry in self.entries:
                 encoder.string(entry.nspace)
@@ -86,7 +87,8 @@ Kind = tuple[Callable[[Encoder, Any], None], Callable[[Decoder], Any]]
 
 
 def _structure(cls: Any) -> Kind:  # noqa: ANN401 - a class with encode and decode
-    return (lambda encoder, value: value.encode(encoder)), cls.decode
+    codec = codec_of(cls)
+    return (lambda encoder, value: codec.encode(encoder, value, 0)), (lambda decoder: codec.decode(decoder, 0))
 
 
 def _encode_watchers(encoder: Encoder, watchers: list[Watcher]) -> None:

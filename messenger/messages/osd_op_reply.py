@@ -49,36 +49,36 @@ class MOSDOpReply:
         """The message to send, data segment included."""
         return Message.of(self, data=join_data(self.ops), tid=tid)
 
-    def encode(self, encoder: Encoder, _features: int) -> None:
+    def encode(self, encoder: Encoder, features: int) -> None:
         """Append the front."""
         encoder.string(self.oid)
         self.pgid.encode(encoder)
         encoder.u64(self.flags)
         encoder.i32(self.result)
-        self.bad_replay_version.encode(encoder)
+        self.bad_replay_version.encode(encoder, features)
         encoder.u32(self.osdmap_epoch)
         encoder.sequence(self.ops, lambda op: op.encode(encoder))
         encoder.i32(self.retry_attempt)
         for value in self.return_values:
             encoder.i32(value)
-        self.replay_version.encode(encoder)
+        self.replay_version.encode(encoder, features)
         encoder.u64(self.user_version)
         encoder.boolean(self.redirect is not None)
         if self.redirect is not None:
-            self.redirect.encode(encoder)
+            self.redirect.encode(encoder, features)
         encoder.raw(bytes(_TRACE_SIZE))
 
     @classmethod
-    def decode(cls, decoder: Decoder, version: int, _features: int) -> Self:
+    def decode(cls, decoder: Decoder, version: int, features: int) -> Self:
         """Read the front of versions 6 and up; :meth:`take_data` adds the data segment."""
         if version < _OLDEST_VERSION:
             raise DecodeError(f"osd_opreply of version {version}, at least {_OLDEST_VERSION} is known")
         oid, pgid, flags, result = decoder.string(), PgId.decode(decoder), decoder.u64(), decoder.i32()
-        bad_replay_version, epoch = EVersion.decode(decoder), decoder.u32()
+        bad_replay_version, epoch = EVersion.decode(decoder, 1, features), decoder.u32()
         ops = decoder.sequence(lambda: OsdOp.decode(decoder), OP_SIZE)
         retry_attempt = decoder.i32()
         return_values = [decoder.i32() for _ in ops]
-        replay_version, user_version = EVersion.decode(decoder), decoder.u64()
+        replay_version, user_version = EVersion.decode(decoder, 1, features), decoder.u64()
         redirect = _decode_redirect(decoder, version)
         if version >= _TRACE_VERSION:
             decoder.skip(_TRACE_SIZE)

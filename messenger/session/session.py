@@ -14,7 +14,8 @@ from messenger.session.queue import OutQueue
 from messenger.session.timers import Timer
 
 if TYPE_CHECKING:
-    from messenger.v2.link import Link
+    from messenger.link import Link
+    from messenger.shards.home import Stint
 
 
 _SEQ_LIMIT = 1 << 63
@@ -26,6 +27,10 @@ class SessionState(StrEnum):
 
     CONNECTING = "CONNECTING"
     """Dialling, shaking hands, or pausing before the next dial."""
+    ESTABLISHING = "ESTABLISHING"
+    """The peer dialled and gets a fresh session; the answer is not written yet."""
+    REPLACING = "REPLACING"
+    """The peer's new link takes the place of the old one; the answer is not written yet."""
     READY = "READY"
     """A link carries it."""
     STANDBY = "STANDBY"
@@ -34,6 +39,21 @@ class SessionState(StrEnum):
     """Lost a race; the peer's own dial is expected."""
     CLOSED = "CLOSED"
     """Over; nothing happens to it any more."""
+
+
+class IoState(StrEnum):
+    """What the io half of a session does, in crimson's words (§4.12)."""
+
+    NONE = "none"
+    """No link was ever open."""
+    DELAY = "delay"
+    """Messages wait for a link."""
+    OPEN = "open"
+    """Messages flow."""
+    DROP = "drop"
+    """The session is over."""
+    SWITCHED = "switched"
+    """It is another shard's now."""
 
 
 class Session:
@@ -50,6 +70,7 @@ class Session:
         "global_seq",
         "id",
         "in_seq",
+        "io_state",
         "keepalive_acked_s",
         "keepalive_due",
         "link",
@@ -65,6 +86,7 @@ class Session:
         "server_cookie",
         "skipped_messages",
         "state",
+        "stint",
         "target_addr",
         "user",
     )
@@ -108,6 +130,9 @@ class Session:
         self.skipped_messages = 0
         self.backoff_s = 0.0
         self.backoff_timer: Timer | None = None
+        self.io_state = IoState.NONE
+        self.stint: Stint | None = None
+        """While the data phase runs on another shard, what is known of it here."""
         self.user: Any = None
         """The driver's own object for this session."""
 
@@ -151,6 +176,12 @@ class Session:
         self.connect_seq = 0
         self.peer_global_seq = 0
         return dropped
+
+    def drop_output(self) -> None:
+        """Nothing more is to be written."""
+        self.queue.clear()
+        self.ack_due = 0
+        self.keepalive_due = False
 
     def cancel_backoff(self) -> None:
         """Do not dial when the pause is over; something better has happened."""

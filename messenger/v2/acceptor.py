@@ -8,12 +8,15 @@ from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.denc.entity import EntityName
 from messenger.denc.features import MSG_ADDR2
 from messenger.errors import AuthError, Fault, FaultReason, PeerError
+from messenger.link import Row
 from messenger.outputs import EventKind
 from messenger.randomness import nonzero_u64
 from messenger.session.existing import Decision, Verdict, judge_client_ident, judge_reconnect
-from messenger.session.session import Session
-from messenger.v2.handshake import check_signature, start_signing, take_hello
-from messenger.v2.link import Link, Table
+from messenger.session.session import Session, SessionState
+from messenger.v2.compression import answer_request
+from messenger.v2.compressor import Algorithm
+from messenger.v2.handshake import check_signature, compression_wish, start_signing, take_hello
+from messenger.v2.link import Table, V2Link
 from messenger.v2.states import LinkState
 from messenger.v2.wire import (
     FLAG_LOSSY,
@@ -23,6 +26,7 @@ from messenger.v2.wire import (
     AuthRequest,
     AuthRequestMore,
     ClientIdent,
+    CompressionRequest,
     ControlFrame,
     IdentMissingFeatures,
     ServerIdent,
@@ -36,7 +40,7 @@ from messenger.v2.wire import (
 )
 
 
-def _on_hello(link: Link, frame: ControlFrame, now: float) -> None:
+def _on_hello(link: V2Link, frame: ControlFrame, now: float) -> None:
     hello = take_hello(link, frame)
     link.exchange = link.endpoint.server_exchange(hello.entity_type, now)
     link.state = LinkState.AUTH_ACCEPTING
@@ -45,17 +49,17 @@ def _on_hello(link: Link, frame: ControlFrame, now: float) -> None:
 # ---- authentication
 
 
-def _exchange(link: Link) -> ServerExchange:
+def _exchange(link: V2Link) -> ServerExchange:
     return cast("ServerExchange", link.exchange)
 
 
-def _allowed_modes(link: Link, method: int) -> tuple[ConMode, ...]:
+def _allowed_modes(link: V2Link, method: int) -> tuple[ConMode, ...]:
     """Method none has no keys to encrypt with (§4.7)."""
     modes = link.endpoint.connection_modes(link.peer_entity, connecting=False)
     return tuple(m for m in modes if m is ConMode.CRC) if method == AuthMethod.NONE else modes
 
 
-def _refuse(link: Link, error: AuthError, now: float) -> None:
+def _refuse(link: V2Link, error: AuthError, now: float) -> None:
     """AUTH_BAD_METHOD; the peer may try again on this link. While busy it is dropped without a word (§4.7)."""
     if error.reason is FaultReason.AUTH_BUSY:
         raise error
@@ -66,7 +70,7 @@ def _refuse(link: Link, error: AuthError, now: float) -> None:
     link.send(AuthBadMethod(link.auth_method, -error.errno, [*methods], [*modes]), now)
 
 
-def _on_auth_request(link: Link, frame: ControlFrame, now: float) -> None:
+def _on_auth_request(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, AuthRequest)
     exchange = _exchange(link)
     link.auth_method = frame.method
@@ -85,7 +89,7 @@ def _on_auth_request(link: Link, frame: ControlFrame, now: float) -> None:
         _after_step(link, step, now)
 
 
-def _on_auth_request_more(link: Link, frame: ControlFrame, now: float) -> None:
+def _on_auth_request_more(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, AuthRequestMore)
     try:
         step = _exchange(link).more(frame.auth_payload)
@@ -95,25 +99,36 @@ def _on_auth_request_more(link: Link, frame: ControlFrame, now: float) -> None:
         _after_step(link, step, now)
 
 
-def _after_step(link: Link, step: AuthStep, now: float) -> None:
+def _after_step(link: V2Link, step: AuthStep, now: float) -> None:
     if isinstance(step, AuthMore):
         link.state = LinkState.AUTH_ACCEPTING_MORE
         link.send(AuthReplyMore(step.payload), now)
         return
     link.state = LinkState.AUTH_ACCEPTING_SIGN
-    link.send(AuthDone(step.result.global_id, link.con_mode, step.payload), now)
-    start_signing(link, step.result, link.con_mode, now)
+    link.send(
+        AuthDone(step.result.global_id, link.con_mode, step.payload),
+        now,
+        then=lambda at: start_signing(link, step.result, link.con_mode, at),
+    )
 
 
-def _on_signature(link: Link, frame: ControlFrame, _now: float) -> None:
+def _on_signature(link: V2Link, frame: ControlFrame, _now: float) -> None:
     check_signature(link, frame)
+    link.state = LinkState.COMPRESSION_ACCEPTING if link.negotiates_compression else LinkState.SESSION_ACCEPTING
+
+
+def _on_compression_request(link: V2Link, frame: ControlFrame, now: float) -> None:
+    assert isinstance(frame, CompressionRequest)
+    done = answer_request(*compression_wish(link), frame)
     link.state = LinkState.SESSION_ACCEPTING
+    # The answer itself is not compressed yet.
+    link.send(done, now, then=lambda _at: link.start_compressing(Algorithm(done.method)))
 
 
 # ---- session
 
 
-def _on_client_ident(link: Link, frame: ControlFrame, now: float) -> None:
+def _on_client_ident(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, ClientIdent)
     endpoint = link.endpoint
     _check_addrs(frame.addrs)
@@ -142,7 +157,7 @@ def _check_addrs(addrs: AddrVec) -> None:
 
 
 def _carry_out_ident(
-    link: Link, ident: ClientIdent, existing: Session | None, decision: Decision, now: float
+    link: V2Link, ident: ClientIdent, existing: Session | None, decision: Decision, now: float
 ) -> None:
     verdict = decision.verdict
     endpoint = link.endpoint
@@ -153,17 +168,27 @@ def _carry_out_ident(
             endpoint.stop_session(existing, Fault(FaultReason.REPLACED, decision.why), now)
         policy = endpoint.policies.towards(link.peer_entity)
         session = endpoint.new_session(link.peer_entity, ident.addrs, _dial_target(ident.addrs), policy)
+        session.state = SessionState.ESTABLISHING
     elif verdict is Verdict.WAIT:
         _send_wait(link, existing, now)
         return
     else:
         session = existing
-        if verdict is Verdict.REUSE_RESET:
-            endpoint.reset_session(session, decision.why, now)
-        endpoint.take_over(session, link, now)
+
+        def taken_over(at: float) -> None:
+            if verdict is Verdict.REUSE_RESET:
+                endpoint.reset_session(session, decision.why, at)
+            _answer_ident(link, session, ident, at)
+
+        endpoint.take_over(session, link, taken_over, now)
+        return
+    _answer_ident(link, session, ident, now)
+
+
+def _answer_ident(link: V2Link, session: Session, ident: ClientIdent, now: float) -> None:
     session.client_cookie = ident.client_cookie
     session.peer_name = EntityName(link.peer_entity, ident.gid)
-    session.features = ident.features_supported & endpoint.config.features_supported
+    session.features = ident.features_supported & link.endpoint.config.features_supported
     session.peer_global_seq = ident.global_seq
     _send_server_ident(link, session, now)
 
@@ -172,37 +197,34 @@ def _dial_target(addrs: AddrVec) -> EntityAddr:
     return next((addr for addr in addrs if addr.type is not AddressType.LEGACY), addrs.front)
 
 
-def _send_wait(link: Link, existing: Session, now: float) -> None:
+def _send_wait(link: V2Link, existing: Session, now: float) -> None:
     """The loser is told to wait; the own dial must then really happen, so a keepalive keeps it going (§4.9)."""
-    link.send(Wait(), now)
-    link.endpoint.send_keepalive(existing, now)
+    link.send(Wait(), now, then=lambda at: link.endpoint.send_keepalive(existing, at))
 
 
-def _send_server_ident(link: Link, session: Session, now: float) -> None:
+def _send_server_ident(link: V2Link, session: Session, now: float) -> None:
     endpoint = link.endpoint
     session.discard_requeued_up_to(0)
     session.forget_peer_state()
     session.server_cookie = 0 if session.lossy else nonzero_u64(endpoint.rng)
     session.global_seq = endpoint.next_global_seq()
     link.session = session
-    link.send(
-        ServerIdent(
-            addrs=endpoint.addrs,
-            gid=endpoint.name.num,
-            global_seq=session.global_seq,
-            features_supported=endpoint.config.features_supported,
-            features_required=session.policy.features_required | MSG_ADDR2,
-            flags=FLAG_LOSSY if session.lossy else 0,
-            server_cookie=session.server_cookie,
-        ),
-        now,
-    )
+    session.link = link
     if session.policy.register_lossy_clients or not session.lossy:
         endpoint.register(session)
-    endpoint.open_session(session, link, EventKind.ACCEPT, now)
+    ident = ServerIdent(
+        addrs=endpoint.addrs,
+        gid=endpoint.name.num,
+        global_seq=session.global_seq,
+        features_supported=endpoint.config.features_supported,
+        features_required=session.policy.features_required | MSG_ADDR2,
+        flags=FLAG_LOSSY if session.lossy else 0,
+        server_cookie=session.server_cookie,
+    )
+    link.send(ident, now, then=lambda at: endpoint.open_session(session, link, EventKind.ACCEPT, at))
 
 
-def _on_reconnect(link: Link, frame: ControlFrame, now: float) -> None:
+def _on_reconnect(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, SessionReconnect)
     endpoint = link.endpoint
     _check_addrs(frame.addrs)
@@ -222,23 +244,44 @@ def _on_reconnect(link: Link, frame: ControlFrame, now: float) -> None:
         _resume(link, existing, frame, now)
 
 
-def _resume(link: Link, session: Session, frame: SessionReconnect, now: float) -> None:
-    link.endpoint.take_over(session, link, now)
-    session.connect_seq = frame.connect_seq
-    session.peer_global_seq = frame.global_seq
-    session.discard_requeued_up_to(frame.msg_seq)
-    link.session = session
-    link.send(SessionReconnectOk(session.in_seq), now)
-    session.ack_due = 0  # the frame just sent tells in_seq
-    link.endpoint.open_session(session, link, EventKind.ACCEPT, now)
+def _resume(link: V2Link, session: Session, frame: SessionReconnect, now: float) -> None:
+    endpoint = link.endpoint
+
+    def resumed(at: float) -> None:
+        session.ack_due = 0  # the frame just sent tells in_seq
+        endpoint.open_session(session, link, EventKind.ACCEPT, at)
+
+    def taken_over(at: float) -> None:
+        session.connect_seq = frame.connect_seq
+        session.peer_global_seq = frame.global_seq
+        session.discard_requeued_up_to(frame.msg_seq)
+        link.send(SessionReconnectOk(session.in_seq), at, then=resumed)
+
+    endpoint.take_over(session, link, taken_over, now)
 
 
 ACCEPTOR: Table = {
-    (LinkState.HELLO_ACCEPTING, Tag.HELLO): _on_hello,
-    (LinkState.AUTH_ACCEPTING, Tag.AUTH_REQUEST): _on_auth_request,
-    (LinkState.AUTH_ACCEPTING_MORE, Tag.AUTH_REQUEST_MORE): _on_auth_request_more,
-    (LinkState.AUTH_ACCEPTING_SIGN, Tag.AUTH_SIGNATURE): _on_signature,
-    (LinkState.SESSION_ACCEPTING, Tag.CLIENT_IDENT): _on_client_ident,
-    (LinkState.SESSION_ACCEPTING, Tag.SESSION_RECONNECT): _on_reconnect,
+    (LinkState.HELLO_ACCEPTING, Tag.HELLO): Row(_on_hello, LinkState.AUTH_ACCEPTING),
+    (LinkState.AUTH_ACCEPTING, Tag.AUTH_REQUEST): Row(
+        _on_auth_request, LinkState.AUTH_ACCEPTING, LinkState.AUTH_ACCEPTING_MORE, LinkState.AUTH_ACCEPTING_SIGN
+    ),
+    (LinkState.AUTH_ACCEPTING_MORE, Tag.AUTH_REQUEST_MORE): Row(
+        _on_auth_request_more,
+        LinkState.AUTH_ACCEPTING,
+        LinkState.AUTH_ACCEPTING_MORE,
+        LinkState.AUTH_ACCEPTING_SIGN,
+    ),
+    (LinkState.AUTH_ACCEPTING_SIGN, Tag.AUTH_SIGNATURE): Row(
+        _on_signature, LinkState.COMPRESSION_ACCEPTING, LinkState.SESSION_ACCEPTING
+    ),
+    (LinkState.COMPRESSION_ACCEPTING, Tag.COMPRESSION_REQUEST): Row(
+        _on_compression_request, LinkState.SESSION_ACCEPTING
+    ),
+    (LinkState.SESSION_ACCEPTING, Tag.CLIENT_IDENT): Row(
+        _on_client_ident, LinkState.SESSION_ACCEPTING, LinkState.READY
+    ),
+    (LinkState.SESSION_ACCEPTING, Tag.SESSION_RECONNECT): Row(
+        _on_reconnect, LinkState.SESSION_ACCEPTING, LinkState.READY
+    ),
 }
-"""The acceptor's handshake: what each frame does in each state."""
+"""The acceptor's handshake: what each frame does in each state, and where that leads."""

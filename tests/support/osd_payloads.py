@@ -1,10 +1,9 @@
-"""Strategies for what clients and OSDs say to each other."""
+"""Strategies for what clients and OSDs say to each other, where types alone do not tell."""
 
 from hypothesis import strategies as st
 
-from messenger.denc.features import CLIENT_FEATURES
+from messenger.denc.features import ALL_FEATURES
 from messenger.denc.utime import UTime
-from messenger.messages.osd_client import MOSDBackoff, MWatchNotify
 from messenger.messages.osd_objects import (
     EVersion,
     HObject,
@@ -21,13 +20,12 @@ from messenger.messages.osd_operations import OPERATIONS, OpCode, OsdOp
 u8, u16, u32, u64 = (st.integers(0, 2**bits - 1) for bits in (8, 16, 32, 64))
 i8, i32, i64 = (st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for bits in (8, 32, 64))
 texts = st.text(max_size=12)
-blobs = st.binary(max_size=20)
 
 pg_ids = st.builds(PgId, u64, u32)
 sharded_pg_ids = st.builds(ShardedPgId, pg_ids, i8)
-locators = st.builds(ObjectLocator, i64, texts, texts, i64)
-hobjects = st.builds(HObject, i64, texts, texts, texts, u64, u32, st.booleans())
-eversions = st.builds(EVersion, u32, u64)
+locators = st.builds(ObjectLocator, pool=i64, key=texts, nspace=texts, hash=i64)
+hobjects = st.builds(HObject, texts, texts, u64, u32, st.booleans(), texts, i64)
+eversions = st.builds(EVersion, u64, u32)
 request_ids = st.builds(RequestId, u8, i64, u64, i32)
 redirects = st.builds(RequestRedirect, locators, texts)
 utimes = st.builds(UTime, u32, u32)
@@ -53,7 +51,7 @@ def replies(draw: st.DrawFn) -> MOSDOpReply:
     return MOSDOpReply(*draw(parts), draw(st.none() | redirects))
 
 
-OSD_STRATEGIES = {
+OSD_PAYLOADS = {
     MOSDOp: st.builds(
         MOSDOp,
         pgid=sharded_pg_ids,
@@ -70,10 +68,8 @@ OSD_STRATEGIES = {
         snaps=st.lists(u64, max_size=3),
         reqid=request_ids,
         client_inc=u32,
-        features=st.just(CLIENT_FEATURES),
+        features=st.just(ALL_FEATURES),
     ),
     MOSDOpReply: replies(),
-    MOSDBackoff: st.builds(MOSDBackoff, sharded_pg_ids, u32, u8, u64, hobjects, hobjects),
-    MWatchNotify: st.builds(MWatchNotify, u8, u64, u64, blobs, i32, u64, u64),
 }
-"""By payload class, for connections with the features of a client."""
+"""By payload class; requests as a connection with all features would carry them."""

@@ -99,7 +99,7 @@ class IoCtx:
         pool_id = await self._resolve()
         cursor = HObject()
         while not cursor.max:
-            locator = ObjectLocator(pool_id, self.namespace, hash=cursor.hash)
+            locator = ObjectLocator(pool_id, nspace=self.namespace, hash=cursor.hash)
             op = operation(OpCode.PGNLS, cursor, count=PAGE_ENTRIES, start_epoch=self._objecter.epoch)
             flags = flags_for([op]) | RequestFlag.PGOP
             reply = await self._objecter.submit(Request(locator, "", [op], flags))
@@ -232,7 +232,7 @@ class IoCtx:
         Returns:
             The reply; :func:`messenger.messages.osd_op_data.output_of` reads what its operations give.
         """
-        locator = ObjectLocator(await self._resolve(), self.namespace, self.locator_key)
+        locator = ObjectLocator(await self._resolve(), key=self.locator_key, nspace=self.namespace)
         flags = flags_for(ops)
         # methods of classes may write, whatever their operation's mode
         writes = flags & RequestFlag.WRITE or any(op.code == OpCode.CALL for op in ops)

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from functools import cached_property
 
+from messenger.messages.osd_info import DEFAULT_PRIMARY_AFFINITY
 from messenger.messages.osd_objects import NO_SHARD, PgId, ShardedPgId
-from messenger.messages.osdmap import DEFAULT_AFFINITY, OSDMap
+from messenger.messages.osdmap import OSDMap
 from messenger.messages.pool import Pool, PoolFlag, PoolType
 from toolkit.rados.crush import do_rule
 from toolkit.rados.crush_map import ITEM_NONE, CrushMap
@@ -95,10 +96,9 @@ class Placement:
         raw = self._filtered(pool, raw, up=False)
         up = self._filtered(pool, self._upmapped(pgid, raw), up=True)
         up, up_primary = self._by_affinity(pool, seed, up)
-        exceptions = self.osdmap.pg_exceptions
-        temp = self._filtered(pool, list(exceptions.pg_temp.get(pgid, ())), up=True)
+        temp = self._filtered(pool, self.osdmap.pg_temp.get(pgid, []), up=True)
         acting = temp or up
-        acting_primary = exceptions.primary_temp.get(pgid, _first(temp) if temp else up_primary)
+        acting_primary = self.osdmap.primary_temp.get(pgid, _first(temp) if temp else up_primary)
         return PgMapping(tuple(up), up_primary, tuple(acting), acting_primary)
 
     @staticmethod
@@ -117,16 +117,15 @@ class Placement:
 
     def _upmapped(self, pgid: PgId, raw: list[int]) -> list[int]:
         """What operators or the balancer want otherwise; targets that are out do not count."""
-        exceptions = self.osdmap.pg_exceptions
-        explicit = exceptions.pg_upmap.get(pgid)
+        explicit = self.osdmap.pg_upmap.get(pgid)
         if explicit is not None:
             if any(map(self._marked_out, explicit)):
                 return raw
             raw = list(explicit)
-        for old, new in exceptions.pg_upmap_items.get(pgid, ()):
+        for old, new in self.osdmap.pg_upmap_items.get(pgid, ()):
             if new not in raw and old in raw and not self._marked_out(new):
                 raw[raw.index(old)] = new
-        primary = exceptions.pg_upmap_primaries.get(pgid)
+        primary = self.osdmap.pg_upmap_primaries.get(pgid)
         if primary is not None and primary in raw[1:] and not self._marked_out(primary):
             at = raw.index(primary)
             raw[0], raw[at] = raw[at], raw[0]
@@ -137,13 +136,16 @@ class Placement:
 
     def _by_affinity(self, pool: Pool, seed: int, osds: list[int]) -> tuple[list[int], int]:
         """The OSDs and their primary: the first that does not decline by its affinity."""
-        affinity = {osd: self.osdmap.osds[osd].primary_affinity for osd in osds if osd != ITEM_NONE}
-        if all(value == DEFAULT_AFFINITY for value in affinity.values()):
+        known = self.osdmap.osd_primary_affinity
+        if not known:
+            return osds, _first(osds)
+        affinity = {osd: known[osd] for osd in osds if osd != ITEM_NONE}
+        if all(value == DEFAULT_PRIMARY_AFFINITY for value in affinity.values()):
             return osds, _first(osds)
         willing = (
             osd
             for osd, value in affinity.items()
-            if value >= DEFAULT_AFFINITY or crush_hash32_2(seed, osd) >> 16 < value
+            if value >= DEFAULT_PRIMARY_AFFINITY or crush_hash32_2(seed, osd) >> 16 < value
         )
         primary = next(willing, _first(osds))
         if pool.type != PoolType.ERASURE:

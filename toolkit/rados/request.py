@@ -75,7 +75,7 @@ class Request:
     def hobject(self) -> HObject:
         """The object, in the order in which backoffs speak of them."""
         pool_id = self.locator.pool if self.target is None else self.target.pgid.pgid.pool
-        return HObject(pool_id, self.locator.nspace, self.oid, self.locator.key, NOSNAP, self.hash)
+        return HObject(self.locator.key, self.oid, NOSNAP, self.hash, nspace=self.locator.nspace, pool=pool_id)
 
     def aim(self, placement: Placement) -> Target:
         """The target by a map.

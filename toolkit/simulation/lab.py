@@ -7,7 +7,7 @@ from typing import Any
 from messenger.denc.address import AddressType, EntityAddr
 from toolkit.faults.tap import Breakpoint
 from toolkit.scenarios.lab import Lab
-from toolkit.scenarios.nodes import NodeSpec
+from toolkit.scenarios.nodes import NodeApp, NodeSpec
 from toolkit.simulation.clock import Clock
 from toolkit.simulation.network import Network, Wire
 from toolkit.simulation.node import SimNode
@@ -20,8 +20,8 @@ class SimLab(Lab):
 
     backend = "sim"
 
-    def __init__(self, mode: str, seed: int) -> None:
-        super().__init__(mode, seed)
+    def __init__(self, mode: str, seed: int, workers: int = 0) -> None:
+        super().__init__(mode, seed, workers)
         self.clock = Clock()
         rng = Random(f"network {seed}")
         self._network = Network(self.clock, rng, self.breakpoints_between, lambda: self.keys, self._on_struck)
@@ -31,6 +31,10 @@ class SimLab(Lab):
     def network(self) -> Network:
         """The virtual network, for those who want to listen in."""
         return self._network
+
+    def app(self, name: str) -> NodeApp:
+        """The application on a node."""
+        return self._nodes[name].app
 
     def _on_struck(self, wire: Wire, breakpoint_: Breakpoint) -> None:
         self._was_cut(wire.connector.name, wire.acceptor.name, breakpoint_)

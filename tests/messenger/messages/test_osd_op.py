@@ -91,7 +91,7 @@ def test_a_real_write_in_full():
     assert request.ops[0].data == b"hello rados"
     _, reply = of_type(MessageType.OSD_OPREPLY)[0]
     assert (reply.oid, reply.pgid, reply.result, reply.return_values) == ("w", PgId(1, 7), 0, [0])
-    assert (reply.replay_version, reply.user_version) == (EVersion(9, 1), 1)
+    assert (reply.replay_version, reply.user_version) == (EVersion(1, 9), 1)
 
 
 def test_a_real_refusal():
@@ -220,7 +220,7 @@ def test_replies_of_versions_6_and_7(redirect):
     front = encoded(reply, CLIENT_FEATURES).front
     assert MOSDOpReply.decode(Decoder(front[:-24]), 7, CLIENT_FEATURES) == reply
     encoder = Encoder()
-    (redirect or RequestRedirect()).encode(encoder)
+    (redirect or RequestRedirect()).encode(encoder, CLIENT_FEATURES)
     before = 4 + 3 + 17 + 8 + 4 + 12 + 4 + 4 + 4 + 12 + 8
     always = front[:before] + encoder.getvalue()
     assert MOSDOpReply.decode(Decoder(always), 6, CLIENT_FEATURES) == reply

@@ -20,10 +20,10 @@ from messenger.messages.osd_op_data import operation
 from messenger.messages.osd_op_reply import MOSDOpReply
 from messenger.messages.osd_operations import OpCode, RequestFlag
 from messenger.messages.osdmap import OSDMap, OsdState
+from messenger.messages.osdmap_incremental import Incremental
 from messenger.messages.pool import PoolFlag
 from messenger.messages.types import MessageType
 from tests.support.aio import on_loop
-from tests.support.osdmaps import encoded, incremental
 from tests.support.rados import refusal
 from toolkit.rados.errors import RadosError
 from toolkit.rados.ioctx import IoCtx
@@ -89,7 +89,7 @@ class Cluster:
     def change(self, **changes: object) -> None:
         """The next map."""
         epoch = self.objecter.epoch + 1
-        self.take({epoch: encoded(incremental(fsid=OSDMAP.fsid, epoch=epoch, **changes))})
+        self.take({epoch: Incremental(OSDMAP.fsid, epoch, **changes).encode()})
 
     def reply(self, connection: FakeConnection, at: int = -1, data: bytes = b"", **changes: object) -> None:
         """Answer one of the requests sent."""
@@ -174,7 +174,7 @@ async def test_redirects_are_followed() -> None:
     cluster = Cluster()
     reading = await started(cluster.pool.read("foo"))
     (osd,) = cluster.connections
-    cluster.reply(osd, redirect=RequestRedirect(ObjectLocator(POOL_ID, "elsewhere"), "bar"))
+    cluster.reply(osd, redirect=RequestRedirect(ObjectLocator(POOL_ID, nspace="elsewhere"), "bar"))
     there = osd.requests[-1]
     assert (there.oid, there.locator.nspace, there.retry_attempt, osd.sent[-1].tid) == ("bar", "elsewhere", 0, 2)
     assert there.flags & RequestFlag.REDIRECTED
@@ -263,7 +263,7 @@ async def test_a_change_that_is_undone_in_the_same_message_is_still_one() -> Non
     (osd,) = cluster.connections
     addrs, epoch = OSDMAP.osds[0].client_addrs, OSDMAP.epoch
     changes = {epoch + 1: {"new_state": {0: OsdState.UP}}, epoch + 2: {"new_up_client": {0: addrs}}}
-    cluster.take({n: encoded(incremental(fsid=OSDMAP.fsid, epoch=n, **change)) for n, change in changes.items()})
+    cluster.take({n: Incremental(OSDMAP.fsid, n, **change).encode() for n, change in changes.items()})
     assert [request.retry_attempt for request in osd.requests] == [0, 1]
     cluster.reply(osd, data=b"data")
     assert await reading == b"data"
@@ -378,7 +378,7 @@ async def test_a_notification_begins_anew_when_its_osd_is_lost() -> None:
     cookie = again.requests[0].ops[0].args["cookie"]
     assert cookie != osd.requests[0].ops[0].args["cookie"]
     cluster.reply(again, data=bytes(8))
-    complete = MWatchNotify(NotifyOp.NOTIFY_COMPLETE, cookie, 0)
+    complete = MWatchNotify(1, NotifyOp.NOTIFY_COMPLETE, cookie, 0, 0)
     bad = Message(MessageType.WATCH_NOTIFY, data=b"\1")
     with pytest.raises(DecodeError):
         cluster.objecter.take_notify(bad, complete)

@@ -1,13 +1,13 @@
 """From names to OSDs: a real map with everything that can move a placement group, and rules one by one."""
 
 import re
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
 from messenger.denc.codec import Encoder
 from messenger.messages.osd_objects import PgId, ShardedPgId
 from messenger.messages.osdmap import OSDMap, OsdState
-from messenger.messages.osdmap_pgs import PgExceptions
 from toolkit.rados.crush_map import ITEM_NONE, CrushMap
 from toolkit.rados.placement import NO_OSD, PgMapping, Placement, object_hash, stable_mod
 
@@ -15,6 +15,7 @@ DATA = Path(__file__).parent / "data"
 OSDMAP = OSDMap.decode((DATA / "osdmap.bin").read_bytes())
 PG = re.compile(r"(\d+)\.(\w+) raw .* up \(\[(.*)\], p(-?\d+)\) acting \(\[(.*)\], p(-?\d+)\)")
 TWO, THREE, CODED = 1, 2, 3
+EXCEPTIONS = ("pg_temp", "primary_temp", "pg_upmap", "pg_upmap_items", "pg_upmap_primaries")
 UP = OsdState.EXISTS | OsdState.UP
 
 
@@ -33,18 +34,20 @@ def test_every_placement_group_is_where_osdmaptool_has_it():
     assert {pgid: placement.mapping(pgid) for pgid in expected} == expected
 
 
-def everybody(**changes) -> OSDMap:
-    """The same map without exceptions, everybody up and in, and all alike."""
+def everybody(unwilling: Collection[int] = ()) -> OSDMap:
+    """The same map without exceptions, everybody up and in, and all alike but those unwilling to lead."""
     encoder = Encoder()
     replace(CrushMap.decode(OSDMAP.crush), choose_args={}).encode(encoder)
-    healthy = [replace(osd, state=UP, weight=0x10000, primary_affinity=0x10000) for osd in OSDMAP.osds]
+    healthy = [replace(osd, state=UP, weight=0x10000) for osd in OSDMAP.osds]
     crush = encoder.getvalue()
-    return replace(OSDMAP, osds=healthy, crush=crush, pg_exceptions=PgExceptions(), **changes)
+    affinity = [0 if number in unwilling else 0x10000 for number in range(len(healthy))]
+    plain = {name: {} for name in EXCEPTIONS}
+    return replace(OSDMAP, osds=healthy, crush=crush, osd_primary_affinity=affinity, **plain)
 
 
 def with_exceptions(pgid: PgId, osdmap: OSDMap | None = None, **exceptions) -> PgMapping:
-    by_pg = PgExceptions(**{name: {pgid: value} for name, value in exceptions.items()})
-    return Placement(replace(osdmap or everybody(), pg_exceptions=by_pg)).mapping(pgid)
+    by_pg = {name: {pgid: value} for name, value in exceptions.items()}
+    return Placement(replace(osdmap or everybody(), **by_pg)).mapping(pgid)
 
 
 def down(osdmap: OSDMap, *numbers: int, **changes) -> OSDMap:
@@ -101,9 +104,9 @@ def replace_acting(acting: tuple[int, ...], primary: int) -> PgMapping:
 
 
 def test_affinity():
-    unwilling = down(everybody(), FIRST, state=UP, primary_affinity=0)
+    unwilling = everybody(unwilling={FIRST})
     assert Placement(unwilling).mapping(PGID).up == (SECOND, FIRST, THIRD)
-    nobody = down(everybody(), 0, 1, 2, state=UP, primary_affinity=0)
+    nobody = everybody(unwilling={0, 1, 2})
     assert Placement(nobody).mapping(PGID).up == PLAIN.up
 
 
@@ -115,7 +118,7 @@ def test_shards_keep_their_places():
     part = Placement(down(everybody(), first))
     assert part.mapping(pgid).up == (ITEM_NONE, second, third)
     assert part.sharded(pgid) == ShardedPgId(pgid, 1)
-    unwilling = Placement(down(everybody(), first, state=UP, primary_affinity=0))
+    unwilling = Placement(everybody(unwilling={first}))
     assert unwilling.mapping(pgid).up == (first, second, third)
     assert unwilling.mapping(pgid).acting_primary == second
     assert Placement(down(everybody(), 0, 1, 2)).sharded(pgid) == ShardedPgId(pgid)
