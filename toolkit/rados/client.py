@@ -7,6 +7,7 @@ async with Rados.connect("v2:127.0.0.1:3300", keyring="keyring") as rados:
 
 import asyncio
 import errno
+import json
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,6 +24,7 @@ from messenger.denc.entity import AuthName, EntityType
 from messenger.dispatch import Dispatcher
 from messenger.driver import Connection
 from messenger.errors import DecodeError, Fault, FaultReason, LocalError
+from messenger.messages.command import MCommand, MCommandReply
 from messenger.messages.message import Message
 from messenger.messages.monmap import MonMap
 from messenger.messages.osd import MOSDMap
@@ -142,6 +144,20 @@ class Rados(Dispatcher):
         """Have the monitors carry out a command, given as its ``prefix`` and arguments; raises RadosError."""
         return await self._monitors.command(command, data)
 
+    async def osd_command(self, osd: int, command: dict[str, Any], data: Buffer = b"") -> CommandReply:
+        """Have one OSD carry out a command, as ``ceph tell osd.N`` does.
+
+        Raises:
+            RadosError: it failed; ENXIO, the OSD is not up; ECONNRESET, it went away before it answered.
+        """
+        payload = MCommand(self.monmap.fsid, [json.dumps(command)])
+        message = await self._objecter.command(osd, payload, data)
+        reply = message.payload
+        assert isinstance(reply, MCommandReply)
+        if reply.r < 0:
+            raise RadosError(-reply.r, f"{command.get('prefix', command)} on osd.{osd}: {reply.rs}")
+        return CommandReply(bytes(message.data), reply.rs)
+
     async def create_pool(self, name: str, pg_num: int = 8, **options: Any) -> IoCtx:  # noqa: ANN401 - as JSON
         """Create a pool and wait until this client's map has it.
 
@@ -183,6 +199,8 @@ class Rados(Dispatcher):
             self._objecter.take_maps(payload)
         elif isinstance(payload, MWatchNotify):
             self._objecter.take_notify(message, payload)
+        elif isinstance(payload, MCommandReply):
+            self._objecter.take_command_reply(connection, message)
         elif isinstance(payload, MOSDBackoff):
             session = self._objecter.session_of(connection)
             if session is not None:

@@ -8,12 +8,14 @@ import asyncio
 import errno
 from collections.abc import Iterable
 from itertools import count
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from messenger.denc.address import AddrVec
+from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityType
 from messenger.driver import Connection
 from messenger.errors import DecodeError, LocalError
+from messenger.messages.command import MCommand
 from messenger.messages.message import Message
 from messenger.messages.osd import MOSDMap
 from messenger.messages.osd_client import BackoffOp, MOSDBackoff, MWatchNotify
@@ -79,6 +81,13 @@ class Lingering(Protocol):
         """The client ends."""
 
 
+class _Command(NamedTuple):
+    """A command that an OSD has yet to answer."""
+
+    session: OsdSession
+    answer: "asyncio.Future[Message]"
+
+
 class Objecter:
     """Sends requests where they belong, until they are answered.
 
@@ -93,6 +102,7 @@ class Objecter:
         self._placement: Placement | None = None
         self._tids = count(1)
         self._requests: dict[int, Request] = {}
+        self._commands: dict[int, _Command] = {}
         self._sessions: dict[int, OsdSession] = {}
         self._room = asyncio.Semaphore(INFLIGHT_OPS)
         self._new_map = asyncio.Event()
@@ -248,9 +258,30 @@ class Objecter:
         for request in self._requests.values():
             if request.session is session:
                 request.session = None
+        for command in self._commands.values():
+            if command.session is session and not command.answer.done():
+                command.answer.set_exception(RadosError(errno.ECONNRESET, f"command to osd.{session.osd}"))
         for one in list(self.lingering.values()):
             if one.is_on(session):
                 one.lost()
+
+    async def command(self, osd: int, payload: MCommand, data: Buffer) -> Message:
+        """Have an OSD carry out a command; returns the message with its MCommandReply.
+
+        Raises:
+            RadosError: ENXIO, the OSD is not up; ECONNRESET, it went away before it answered, and whether it did
+                what it was told is not known.
+        """
+        osds = self.placement.osdmap.osds
+        if self._stopped or not 0 <= osd < len(osds) or not osds[osd].is_up:
+            raise RadosError(errno.ENXIO, f"osd.{osd}")
+        session, tid = self._session(osd), next(self._tids)
+        command = self._commands[tid] = _Command(session, asyncio.get_running_loop().create_future())
+        try:
+            session.connection.send(Message.of(payload, data=data, tid=tid))
+            return await command.answer
+        finally:
+            del self._commands[tid]
 
     # ---- what comes from OSDs
 
@@ -299,6 +330,12 @@ class Objecter:
         self._requests[request.tid] = request
         self._send_again([request])
 
+    def take_command_reply(self, connection: Connection, message: Message) -> None:
+        """An OSD has carried out a command."""
+        command = self._commands.get(message.tid)
+        if command is not None and command.session is connection.user and not command.answer.done():
+            command.answer.set_result(message)
+
     def take_backoff(self, session: OsdSession, backoff: MOSDBackoff) -> None:
         """An OSD asks to hold requests back, or to send them now."""
         if backoff.op == BackoffOp.BLOCK:
@@ -326,6 +363,7 @@ class Objecter:
         """Some seconds have passed: a dead connection shows when it has something to carry."""
         for session in self._sessions.values():
             busy = any(request.session is session for request in self._requests.values())
+            busy = busy or any(command.session is session for command in self._commands.values())
             if busy or any(one.is_on(session) for one in self.lingering.values()):
                 session.connection.keepalive()
 
@@ -335,5 +373,8 @@ class Objecter:
         for request in self._requests.values():
             if not request.answer.done():
                 request.answer.set_exception(RadosError(errno.ESHUTDOWN, request.what))
+        for command in self._commands.values():
+            if not command.answer.done():
+                command.answer.set_exception(RadosError(errno.ESHUTDOWN, f"command to osd.{command.session.osd}"))
         for one in list(self.lingering.values()):
             await one.stop()

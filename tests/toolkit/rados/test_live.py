@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from messenger.cephx.exchange import ConMode
+from messenger.config import Config
+from messenger.denc.entity import EntityType
 from messenger.errors import LocalError
 from messenger.messages.osd_op_data import operation, output_of
 from messenger.messages.osd_operations import OpCode, OpFlag
@@ -236,6 +238,36 @@ async def test_what_the_monitors_say(real_cluster: Clusters) -> None:
             await rados.create_pool("")
         with refusal(errno.ENOENT):
             await rados.pool("no such pool").read("x")
+
+
+@on_loop
+async def test_commands_for_osds(real_cluster: Clusters) -> None:
+    async with client(real_cluster(*KINDS[0])) as rados:
+        reply = await rados.osd_command(1, {"prefix": "version", "format": "json"})
+        assert json.loads(reply.output)["version"].count(".") == 2
+        with refusal(errno.EINVAL):
+            await rados.osd_command(1, {"prefix": "no such command"})
+        with refusal(errno.ENXIO):
+            await rados.osd_command(77, {"prefix": "version"})
+
+
+@on_loop
+async def test_the_next_monitor_is_dialled_when_one_does_not_answer(real_cluster: Clusters) -> None:
+    monitor = real_cluster(1, "crc", "none").monitor
+    async with Rados.connect(["v2:127.0.0.1:1", monitor.addr_v2], config=Config.only_mode(ConMode.CRC)) as rados:
+        assert str(rados.monmap.fsid) == monitor.fsid
+
+
+@on_loop
+async def test_new_tickets_are_fetched_while_work_goes_on(real_cluster: Clusters) -> None:
+    async with client(real_cluster(*KINDS[0])) as rados:
+        pool = await pool_of(rados)
+        before = rados._auth.tickets[EntityType.OSD]
+        rados._monitors.renew_tickets()
+        await pool.write_full("renewed", b"x")
+        await rados.command({"prefix": "osd ls"})
+        assert rados._auth.tickets[EntityType.OSD] is not before
+        assert await pool.read("renewed") == b"x"
 
 
 @on_loop
