@@ -152,7 +152,8 @@ LEGACY = "--set-choose-local-tries 2 --set-choose-local-fallback-tries 5 --set-c
 LEGACY += " --set-chooseleaf-descend-once 0 --set-chooseleaf-vary-r 0 --set-chooseleaf-stable 0"
 HAMMER = "--set-choose-local-tries 0 --set-choose-local-fallback-tries 0 --set-choose-total-tries 50"
 HAMMER += " --set-chooseleaf-descend-once 1 --set-chooseleaf-vary-r 4 --set-chooseleaf-stable 0"
-BOBTAIL_STRAW = "--set-straw-calc-version 0"
+LOCAL = HAMMER.replace("--set-choose-local-tries 0", "--set-choose-local-tries 3")
+LOCAL = LOCAL.replace("--set-choose-total-tries 50", "--set-choose-total-tries 3")
 INDEP_RULE = """
 rule indep {{
     id 1
@@ -180,13 +181,17 @@ rule twice {{
 """
 
 
+CHANGED = {0: 0, 1: 0, 2: 0, 3: 0, 7: IN // 2, 11: IN // 10, 20: 0}
+"""Weights of OSDs; the first three are a host."""
+
+
 def crushtool(*arguments: str) -> str:
     return subprocess.run(["crushtool", *arguments], capture_output=True, text=True, check=True).stdout
 
 
 @needs_crushtool
 @pytest.mark.parametrize("alg", ["uniform", "list", "tree", "straw", "straw2"])
-@pytest.mark.parametrize("tunables", [LEGACY, HAMMER, ""], ids=["legacy", "hammer", "default"])
+@pytest.mark.parametrize("tunables", [LEGACY, HAMMER, LOCAL, ""], ids=["legacy", "hammer", "local", "default"])
 def test_the_same_as_crushtool(tmp_path: Path, alg: str, tunables: str) -> None:
     built, text, path = (str(tmp_path / name) for name in ("built", "text", "map"))
     crushtool("-o", built, "--build", "--num_osds", "36", "host", alg, "3", "rack", alg, "4", "root", alg, "0")
@@ -198,8 +203,9 @@ def test_the_same_as_crushtool(tmp_path: Path, alg: str, tunables: str) -> None:
     crush = CrushMap.decode(Path(path).read_bytes())
     assert {bucket.alg.name.lower() for bucket in crush.buckets.values()} == {alg}
     weights = [IN] * 36
-    weights[3], weights[7], weights[11], weights[20] = 0, IN // 2, IN // 10, 0
-    reweights = [word for osd in (3, 7, 11, 20) for word in ("--weight", str(osd), f"{weights[osd] / IN:.6f}")]
+    for osd, weight in CHANGED.items():
+        weights[osd] = weight
+    reweights = [word for osd in CHANGED for word in ("--weight", str(osd), f"{weights[osd] / IN:.6f}")]
     weights = [weight if weight in (0, IN) else int(float(f"{weight / IN:.6f}") * IN) for weight in weights]
     shown = crushtool(
         "-i", path, "--test", "--show-mappings", "--num-rep", "4", "--min-x", "0", "--max-x", "127", *reweights
