@@ -23,6 +23,7 @@ from messenger.outputs import (
     Output,
     PauseLink,
     SessionEvent,
+    ShutLink,
     TraceRecord,
     WriteLink,
 )
@@ -122,6 +123,10 @@ class Driver(ABC):
         """Stop or go on reading."""
 
     @abstractmethod
+    def shut_link(self, link_id: int) -> None:
+        """Shut the stream down both ways, behind what was written; the link stays until it is closed."""
+
+    @abstractmethod
     def close_link(self, link_id: int) -> None:
         """Close at once."""
 
@@ -167,6 +172,11 @@ class Driver(ABC):
         self.endpoint.release(size_bytes, self.now())
         self.soon()
 
+    def unblock(self, link_id: int) -> None:
+        """Let a link go on that the interceptor blocked or stalled."""
+        self.endpoint.unblock(link_id, self.now())
+        self.soon()
+
     def mark_down(self, connection: Connection) -> None:
         """See :meth:`Connection.mark_down`."""
         connection.marked_down = True
@@ -204,6 +214,8 @@ class Driver(ABC):
             self.close_link(output.link_id)
         elif isinstance(output, PauseLink):
             self.pause_link(output.link_id, paused=output.paused)
+        elif isinstance(output, ShutLink):
+            self.shut_link(output.link_id)
 
     def _deliver(self, output: Deliver) -> None:
         connection = self._connection(output.session)

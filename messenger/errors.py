@@ -56,6 +56,7 @@ class FaultReason(StrEnum):
     AUTH_REPLY = "authentication reply not genuine"
     AUTH_SIGNATURE = "bad authentication signature"
     # local decisions
+    INTERCEPTED = "broken by an interceptor"
     MARKED_DOWN = "marked down"
     SHUTDOWN = "messenger shut down"
 

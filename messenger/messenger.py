@@ -6,6 +6,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Self
 
 from messenger.cephx.exchange import AuthClient, AuthServer
@@ -18,6 +19,8 @@ from messenger.driver import Connection as CoreConnection
 from messenger.driver import Driver
 from messenger.endpoint import Endpoint
 from messenger.errors import Fault, FaultError, FaultReason, LocalError
+from messenger.interception import Interceptor
+from messenger.link import Protocol
 from messenger.messages.message import Message
 from messenger.outputs import TraceRecord
 from messenger.randomness import RandomSource
@@ -78,6 +81,7 @@ class Messenger(Driver):
         nonce: tells two messengers of one host apart; random unless given. Monitors use 0.
         route: where to dial for an address, when that is not the address itself (a proxy in between).
         trace: receives the history, line by line.
+        interceptor: asked at every point a conversation passes.
     """
 
     connection_class = Connection
@@ -95,6 +99,7 @@ class Messenger(Driver):
         nonce: int | None = None,
         route: Route | None = None,
         trace: Callable[[TraceRecord], None] | None = None,
+        interceptor: Interceptor | None = None,
     ) -> None:
         rng = rng or random.SystemRandom()
         self._nonce = rng.getrandbits(32) if nonce is None else nonce
@@ -108,6 +113,7 @@ class Messenger(Driver):
             config=config,
             wall_offset_s=time.time() - time.monotonic(),
             tracing=trace is not None,
+            interceptor=interceptor,
         )
         super().__init__(endpoint, Dispatcher() if dispatcher is None else dispatcher)
         self._loop = asyncio.get_running_loop()
@@ -135,8 +141,10 @@ class Messenger(Driver):
         assert isinstance(connection, Connection)
         return connection
 
-    async def bind(self, host: str = "127.0.0.1", port: int = 0) -> EntityAddr:
+    async def bind(self, host: str = "127.0.0.1", port: int = 0, protocol: Protocol = Protocol.V2) -> EntityAddr:
         """Listen for peers; returns the address they are to dial. Port 0 takes a free one.
+
+        May be called again, for more addresses or the other protocol.
 
         Raises:
             LocalError: the address cannot be bound, or there is no way to authenticate peers.
@@ -147,9 +155,10 @@ class Messenger(Driver):
             sock = listening_socket(host, port)
         except OSError as error:
             raise LocalError(f"cannot listen on {host}:{port}: {error.strerror}") from None
-        listener = Listener(self._loop, sock, self._accepted)
+        listener = Listener(self._loop, sock, partial(self._accepted, protocol=protocol))
         self._listeners.append(listener)
-        addr = listener.addr.with_nonce(self._nonce)
+        type_ = AddressType.LEGACY if protocol is Protocol.V1 else AddressType.MSGR2
+        addr = listener.addr.with_nonce(self._nonce).with_type(type_)
         bound = tuple(addr for addr in self.endpoint.addrs if addr.port)
         self.endpoint.addrs = AddrVec((*bound, addr))
         return addr
@@ -218,8 +227,8 @@ class Messenger(Driver):
         self.endpoint.link_opened(link_id, socket_addr(sock.getsockname()), self.now())
         self._start_link(link_id, sock)
 
-    def _accepted(self, sock: socket.socket, remote: EntityAddr) -> None:
-        self._start_link(self.endpoint.link_accepted(remote, self.now()), sock)
+    def _accepted(self, sock: socket.socket, remote: EntityAddr, protocol: Protocol) -> None:
+        self._start_link(self.endpoint.link_accepted(remote, self.now(), protocol), sock)
 
     def _start_link(self, link_id: int, sock: socket.socket) -> None:
         link = self._links[link_id] = TcpLink(self._loop, self.endpoint, link_id, sock, self.pump)
@@ -235,6 +244,11 @@ class Messenger(Driver):
         """See :meth:`Driver.pause_link`."""
         if (link := self._links.get(link_id)) is not None:
             link.pause(paused=paused)
+
+    def shut_link(self, link_id: int) -> None:
+        """See :meth:`Driver.shut_link`."""
+        if (link := self._links.get(link_id)) is not None:
+            link.shut()
 
     def close_link(self, link_id: int) -> None:
         """See :meth:`Driver.close_link`."""

@@ -41,6 +41,13 @@ class CloseLink:
 
 
 @dataclass(slots=True)
+class ShutLink:
+    """Shut the byte stream down both ways, behind what was written; the link itself stays until it is closed."""
+
+    link_id: int
+
+
+@dataclass(slots=True)
 class PauseLink:
     """Stop reading (the dispatch throttle is full) or, with ``paused`` false, go on."""
 
@@ -90,4 +97,4 @@ class TraceRecord:
     fields: dict[str, object]
 
 
-Output = OpenLink | WriteLink | CloseLink | PauseLink | Deliver | SessionEvent | TraceRecord
+Output = OpenLink | WriteLink | ShutLink | CloseLink | PauseLink | Deliver | SessionEvent | TraceRecord

@@ -168,6 +168,10 @@ class EntityAddr:
         """This address for another process instance."""
         return replace(self, nonce=nonce)
 
+    def with_type(self, type_: AddressType) -> Self:
+        """This address for another protocol."""
+        return replace(self, type=type_)
+
     def with_ip_of(self, other: "EntityAddr") -> Self:
         """This type, nonce and port at the IP address of ``other``."""
         return replace(self, ip=other.ip, flowinfo=other.flowinfo, scope_id=other.scope_id)

@@ -48,6 +48,8 @@ def judge_client_ident(existing: Session | None, ident: ClientIdent, my_addr: En
     """Decide on CLIENT_IDENT; ``my_addr`` is this messenger's msgr2 address."""
     if existing is None or existing.state is SessionState.CLOSED:
         return Decision(Verdict.OPEN, "no session with this peer")
+    if existing.state is SessionState.REPLACING:
+        return Decision(Verdict.WAIT, "another link is taking over")
     if existing.peer_global_seq > ident.global_seq:
         return Decision(
             Verdict.CLOSE_INCOMING, f"global_seq {ident.global_seq} is behind {existing.peer_global_seq}"
@@ -75,6 +77,8 @@ def judge_reconnect(
     """Decide on SESSION_RECONNECT; ``resetcheck`` is that of the policy towards the peer's type."""
     if existing is None or existing.state is SessionState.CLOSED:
         return Decision(Verdict.RESET, "no session with this peer", full=True)
+    if existing.state is SessionState.REPLACING:
+        return Decision(Verdict.RETRY_GLOBAL, "another link is taking over")
     if existing.client_cookie != frame.client_cookie:
         return Decision(Verdict.RESET, "another client_cookie", full=resetcheck)
     if existing.server_cookie == 0:

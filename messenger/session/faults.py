@@ -7,7 +7,7 @@ from messenger.outputs import EventKind
 from messenger.session.session import Session, SessionState
 
 if TYPE_CHECKING:
-    from messenger.endpoint import Endpoint
+    from messenger.core import Core
 
 REFUSALS = frozenset(
     {
@@ -23,7 +23,7 @@ FATAL = frozenset({FaultReason.BANNER_FEATURES, FaultReason.PEER_TYPE})
 """Faults that trying again cannot cure: the session ends with a reset event (§4.2, §9 item 12)."""
 
 
-def session_fault(endpoint: "Endpoint", session: Session, fault: Fault, now: float) -> None:
+def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float) -> None:
     """The session has lost the link that carried it or was being made for it."""
     state = session.state
     if state is SessionState.CLOSED:
@@ -32,6 +32,9 @@ def session_fault(endpoint: "Endpoint", session: Session, fault: Fault, now: flo
         endpoint.session_event(session, EventKind.REFUSED, fault, now)
     if fault.reason in FATAL or (session.lossy and state is SessionState.READY):
         endpoint.stop_session(session, fault, now)
+        return
+    if state is SessionState.ESTABLISHING and not session.queue:
+        endpoint.end_session(session, fault, now)  # the application has not heard of it yet
         return
     session.requeue_sent()
     why = str(fault)
@@ -48,7 +51,7 @@ def session_fault(endpoint: "Endpoint", session: Session, fault: Fault, now: flo
         _back_off(endpoint, session, why, now)
 
 
-def _back_off(endpoint: "Endpoint", session: Session, why: str, now: float) -> None:
+def _back_off(endpoint: "Core", session: Session, why: str, now: float) -> None:
     """A dial failed: pause, doubling up to the maximum; a race loser pauses for the maximum."""
     config = endpoint.config
     if session.state is SessionState.WAIT:
@@ -64,7 +67,7 @@ def _back_off(endpoint: "Endpoint", session: Session, why: str, now: float) -> N
     session.backoff_timer = endpoint.timers.at(now + pause_s, lambda then: endpoint.redial(session, then))
 
 
-def wake(endpoint: "Endpoint", session: Session, now: float) -> None:
+def wake(endpoint: "Core", session: Session, now: float) -> None:
     """There is something to send: leave STANDBY unless only the peer may dial (§3.9)."""
     if session.state is not SessionState.STANDBY or session.policy.server:
         return

@@ -14,7 +14,7 @@ from messenger.session.queue import OutQueue
 from messenger.session.timers import Timer
 
 if TYPE_CHECKING:
-    from messenger.v2.link import Link
+    from messenger.link import Link
 
 
 _SEQ_LIMIT = 1 << 63
@@ -26,6 +26,10 @@ class SessionState(StrEnum):
 
     CONNECTING = "CONNECTING"
     """Dialling, shaking hands, or pausing before the next dial."""
+    ESTABLISHING = "ESTABLISHING"
+    """The peer dialled and gets a fresh session; the answer is not written yet."""
+    REPLACING = "REPLACING"
+    """The peer's new link takes the place of the old one; the answer is not written yet."""
     READY = "READY"
     """A link carries it."""
     STANDBY = "STANDBY"

@@ -59,6 +59,11 @@ class TcpLink:
             self._loop.add_reader(self._sock, self._on_readable)
         self._reading = not paused
 
+    def shut(self) -> None:
+        """Shut the socket down both ways; whoever reads or writes next notices."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         """Close the socket; what was not written is lost."""
         self.pause(paused=True)

@@ -11,9 +11,9 @@ from messenger.errors import AuthError, Fault, FaultReason, PeerError
 from messenger.outputs import EventKind
 from messenger.randomness import nonzero_u64
 from messenger.session.existing import Decision, Verdict, judge_client_ident, judge_reconnect
-from messenger.session.session import Session
+from messenger.session.session import Session, SessionState
 from messenger.v2.handshake import check_signature, start_signing, take_hello
-from messenger.v2.link import Link, Table
+from messenger.v2.link import Table, V2Link
 from messenger.v2.states import LinkState
 from messenger.v2.wire import (
     FLAG_LOSSY,
@@ -36,7 +36,7 @@ from messenger.v2.wire import (
 )
 
 
-def _on_hello(link: Link, frame: ControlFrame, now: float) -> None:
+def _on_hello(link: V2Link, frame: ControlFrame, now: float) -> None:
     hello = take_hello(link, frame)
     link.exchange = link.endpoint.server_exchange(hello.entity_type, now)
     link.state = LinkState.AUTH_ACCEPTING
@@ -45,17 +45,17 @@ def _on_hello(link: Link, frame: ControlFrame, now: float) -> None:
 # ---- authentication
 
 
-def _exchange(link: Link) -> ServerExchange:
+def _exchange(link: V2Link) -> ServerExchange:
     return cast("ServerExchange", link.exchange)
 
 
-def _allowed_modes(link: Link, method: int) -> tuple[ConMode, ...]:
+def _allowed_modes(link: V2Link, method: int) -> tuple[ConMode, ...]:
     """Method none has no keys to encrypt with (§4.7)."""
     modes = link.endpoint.connection_modes(link.peer_entity, connecting=False)
     return tuple(m for m in modes if m is ConMode.CRC) if method == AuthMethod.NONE else modes
 
 
-def _refuse(link: Link, error: AuthError, now: float) -> None:
+def _refuse(link: V2Link, error: AuthError, now: float) -> None:
     """AUTH_BAD_METHOD; the peer may try again on this link. While busy it is dropped without a word (§4.7)."""
     if error.reason is FaultReason.AUTH_BUSY:
         raise error
@@ -66,7 +66,7 @@ def _refuse(link: Link, error: AuthError, now: float) -> None:
     link.send(AuthBadMethod(link.auth_method, -error.errno, [*methods], [*modes]), now)
 
 
-def _on_auth_request(link: Link, frame: ControlFrame, now: float) -> None:
+def _on_auth_request(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, AuthRequest)
     exchange = _exchange(link)
     link.auth_method = frame.method
@@ -85,7 +85,7 @@ def _on_auth_request(link: Link, frame: ControlFrame, now: float) -> None:
         _after_step(link, step, now)
 
 
-def _on_auth_request_more(link: Link, frame: ControlFrame, now: float) -> None:
+def _on_auth_request_more(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, AuthRequestMore)
     try:
         step = _exchange(link).more(frame.auth_payload)
@@ -95,17 +95,20 @@ def _on_auth_request_more(link: Link, frame: ControlFrame, now: float) -> None:
         _after_step(link, step, now)
 
 
-def _after_step(link: Link, step: AuthStep, now: float) -> None:
+def _after_step(link: V2Link, step: AuthStep, now: float) -> None:
     if isinstance(step, AuthMore):
         link.state = LinkState.AUTH_ACCEPTING_MORE
         link.send(AuthReplyMore(step.payload), now)
         return
     link.state = LinkState.AUTH_ACCEPTING_SIGN
-    link.send(AuthDone(step.result.global_id, link.con_mode, step.payload), now)
-    start_signing(link, step.result, link.con_mode, now)
+    link.send(
+        AuthDone(step.result.global_id, link.con_mode, step.payload),
+        now,
+        then=lambda at: start_signing(link, step.result, link.con_mode, at),
+    )
 
 
-def _on_signature(link: Link, frame: ControlFrame, _now: float) -> None:
+def _on_signature(link: V2Link, frame: ControlFrame, _now: float) -> None:
     check_signature(link, frame)
     link.state = LinkState.SESSION_ACCEPTING
 
@@ -113,7 +116,7 @@ def _on_signature(link: Link, frame: ControlFrame, _now: float) -> None:
 # ---- session
 
 
-def _on_client_ident(link: Link, frame: ControlFrame, now: float) -> None:
+def _on_client_ident(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, ClientIdent)
     endpoint = link.endpoint
     _check_addrs(frame.addrs)
@@ -142,7 +145,7 @@ def _check_addrs(addrs: AddrVec) -> None:
 
 
 def _carry_out_ident(
-    link: Link, ident: ClientIdent, existing: Session | None, decision: Decision, now: float
+    link: V2Link, ident: ClientIdent, existing: Session | None, decision: Decision, now: float
 ) -> None:
     verdict = decision.verdict
     endpoint = link.endpoint
@@ -153,6 +156,7 @@ def _carry_out_ident(
             endpoint.stop_session(existing, Fault(FaultReason.REPLACED, decision.why), now)
         policy = endpoint.policies.towards(link.peer_entity)
         session = endpoint.new_session(link.peer_entity, ident.addrs, _dial_target(ident.addrs), policy)
+        session.state = SessionState.ESTABLISHING
     elif verdict is Verdict.WAIT:
         _send_wait(link, existing, now)
         return
@@ -172,37 +176,34 @@ def _dial_target(addrs: AddrVec) -> EntityAddr:
     return next((addr for addr in addrs if addr.type is not AddressType.LEGACY), addrs.front)
 
 
-def _send_wait(link: Link, existing: Session, now: float) -> None:
+def _send_wait(link: V2Link, existing: Session, now: float) -> None:
     """The loser is told to wait; the own dial must then really happen, so a keepalive keeps it going (§4.9)."""
-    link.send(Wait(), now)
-    link.endpoint.send_keepalive(existing, now)
+    link.send(Wait(), now, then=lambda at: link.endpoint.send_keepalive(existing, at))
 
 
-def _send_server_ident(link: Link, session: Session, now: float) -> None:
+def _send_server_ident(link: V2Link, session: Session, now: float) -> None:
     endpoint = link.endpoint
     session.discard_requeued_up_to(0)
     session.forget_peer_state()
     session.server_cookie = 0 if session.lossy else nonzero_u64(endpoint.rng)
     session.global_seq = endpoint.next_global_seq()
     link.session = session
-    link.send(
-        ServerIdent(
-            addrs=endpoint.addrs,
-            gid=endpoint.name.num,
-            global_seq=session.global_seq,
-            features_supported=endpoint.config.features_supported,
-            features_required=session.policy.features_required | MSG_ADDR2,
-            flags=FLAG_LOSSY if session.lossy else 0,
-            server_cookie=session.server_cookie,
-        ),
-        now,
-    )
+    session.link = link
     if session.policy.register_lossy_clients or not session.lossy:
         endpoint.register(session)
-    endpoint.open_session(session, link, EventKind.ACCEPT, now)
+    ident = ServerIdent(
+        addrs=endpoint.addrs,
+        gid=endpoint.name.num,
+        global_seq=session.global_seq,
+        features_supported=endpoint.config.features_supported,
+        features_required=session.policy.features_required | MSG_ADDR2,
+        flags=FLAG_LOSSY if session.lossy else 0,
+        server_cookie=session.server_cookie,
+    )
+    link.send(ident, now, then=lambda at: endpoint.open_session(session, link, EventKind.ACCEPT, at))
 
 
-def _on_reconnect(link: Link, frame: ControlFrame, now: float) -> None:
+def _on_reconnect(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, SessionReconnect)
     endpoint = link.endpoint
     _check_addrs(frame.addrs)
@@ -222,15 +223,19 @@ def _on_reconnect(link: Link, frame: ControlFrame, now: float) -> None:
         _resume(link, existing, frame, now)
 
 
-def _resume(link: Link, session: Session, frame: SessionReconnect, now: float) -> None:
+def _resume(link: V2Link, session: Session, frame: SessionReconnect, now: float) -> None:
     link.endpoint.take_over(session, link, now)
     session.connect_seq = frame.connect_seq
     session.peer_global_seq = frame.global_seq
     session.discard_requeued_up_to(frame.msg_seq)
     link.session = session
-    link.send(SessionReconnectOk(session.in_seq), now)
-    session.ack_due = 0  # the frame just sent tells in_seq
-    link.endpoint.open_session(session, link, EventKind.ACCEPT, now)
+    session.link = link
+
+    def resumed(at: float) -> None:
+        session.ack_due = 0  # the frame just sent tells in_seq
+        link.endpoint.open_session(session, link, EventKind.ACCEPT, at)
+
+    link.send(SessionReconnectOk(session.in_seq), now, then=resumed)
 
 
 ACCEPTOR: Table = {

@@ -7,7 +7,7 @@ from messenger.outputs import EventKind
 from messenger.randomness import nonzero_u64
 from messenger.session.session import Session, SessionState
 from messenger.v2.handshake import check_signature, start_signing, take_hello
-from messenger.v2.link import Link, Table
+from messenger.v2.link import Table, V2Link
 from messenger.v2.states import LinkState
 from messenger.v2.wire import (
     FLAG_LOSSY,
@@ -28,21 +28,23 @@ from messenger.v2.wire import (
     Tag,
 )
 
+_MAX_RETRIES = 8
+"""Told to retry more often than this on one link, the connector pauses instead of going round in circles."""
 _GLOBAL_SEQ_LIMIT = 1 << 63
 """No peer may push the messenger's counter, which all its sessions share, out of its 64 bits."""
 
 
-def _session(link: Link) -> Session:
+def _session(link: V2Link) -> Session:
     assert link.session is not None
     return link.session
 
 
-def _exchange(link: Link) -> ClientExchange:
+def _exchange(link: V2Link) -> ClientExchange:
     assert link.exchange is not None
     return link.exchange  # type: ignore[return-value]  # a connector's exchange is the client's half
 
 
-def _on_hello(link: Link, frame: ControlFrame, now: float) -> None:
+def _on_hello(link: V2Link, frame: ControlFrame, now: float) -> None:
     hello = take_hello(link, frame)
     expected = _session(link).peer_type
     if hello.entity_type is not expected:
@@ -54,12 +56,12 @@ def _on_hello(link: Link, frame: ControlFrame, now: float) -> None:
     _send_auth_request(link, _exchange(link).start(), now)
 
 
-def _send_auth_request(link: Link, opening: AuthOpening, now: float) -> None:
+def _send_auth_request(link: V2Link, opening: AuthOpening, now: float) -> None:
     modes = link.endpoint.connection_modes(link.peer_entity, connecting=True)
     link.send(AuthRequest(opening.method, list(modes), opening.payload), now)
 
 
-def _on_bad_method(link: Link, frame: ControlFrame, now: float) -> None:
+def _on_bad_method(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, AuthBadMethod)
     modes = link.endpoint.connection_modes(link.peer_entity, connecting=True)
     if frame.allowed_modes and not set(frame.allowed_modes) & set(modes):
@@ -72,12 +74,12 @@ def _mode_label(mode: int) -> str:
     return ConMode(mode).name.lower() if mode in list(ConMode) else str(mode)
 
 
-def _on_reply_more(link: Link, frame: ControlFrame, now: float) -> None:
+def _on_reply_more(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, AuthReplyMore)
     link.send(AuthRequestMore(_exchange(link).more(frame.auth_payload)), now)
 
 
-def _on_auth_done(link: Link, frame: ControlFrame, now: float) -> None:
+def _on_auth_done(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, AuthDone)
     modes = link.endpoint.connection_modes(link.peer_entity, connecting=True)
     if frame.con_mode not in modes:
@@ -89,7 +91,7 @@ def _on_auth_done(link: Link, frame: ControlFrame, now: float) -> None:
     start_signing(link, result, con_mode, now)
 
 
-def _on_signature(link: Link, frame: ControlFrame, now: float) -> None:
+def _on_signature(link: V2Link, frame: ControlFrame, now: float) -> None:
     check_signature(link, frame)
     if _session(link).server_cookie:
         _send_reconnect(link, now)
@@ -97,7 +99,7 @@ def _on_signature(link: Link, frame: ControlFrame, now: float) -> None:
         _send_client_ident(link, now)
 
 
-def _send_client_ident(link: Link, now: float) -> None:
+def _send_client_ident(link: V2Link, now: float) -> None:
     endpoint, session = link.endpoint, _session(link)
     if not session.lossy and not session.client_cookie:
         session.client_cookie = nonzero_u64(endpoint.rng)
@@ -117,7 +119,7 @@ def _send_client_ident(link: Link, now: float) -> None:
     )
 
 
-def _send_reconnect(link: Link, now: float) -> None:
+def _send_reconnect(link: V2Link, now: float) -> None:
     session = _session(link)
     link.state = LinkState.SESSION_RECONNECTING
     link.send(
@@ -133,7 +135,7 @@ def _send_reconnect(link: Link, now: float) -> None:
     )
 
 
-def _on_server_ident(link: Link, frame: ControlFrame, now: float) -> None:
+def _on_server_ident(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, ServerIdent)
     endpoint, session = link.endpoint, _session(link)
     if link.dialled_addr not in frame.addrs:
@@ -150,12 +152,12 @@ def _on_server_ident(link: Link, frame: ControlFrame, now: float) -> None:
     endpoint.open_session(session, link, EventKind.CONNECT, now)
 
 
-def _on_missing_features(_link: Link, frame: ControlFrame, _now: float) -> None:
+def _on_missing_features(_link: V2Link, frame: ControlFrame, _now: float) -> None:
     assert isinstance(frame, IdentMissingFeatures)
     raise PeerError(FaultReason.MISSING_FEATURES, f"the peer requires 0x{frame.features:x} too")
 
 
-def _on_reconnect_ok(link: Link, frame: ControlFrame, now: float) -> None:
+def _on_reconnect_ok(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, SessionReconnectOk)
     session = _session(link)
     session.discard_requeued_up_to(frame.msg_seq)
@@ -163,7 +165,7 @@ def _on_reconnect_ok(link: Link, frame: ControlFrame, now: float) -> None:
     link.endpoint.open_session(session, link, EventKind.CONNECT, now)
 
 
-def _on_session_reset(link: Link, frame: ControlFrame, now: float) -> None:
+def _on_session_reset(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, SessionReset)
     session = _session(link)
     if frame.full:
@@ -175,7 +177,7 @@ def _on_session_reset(link: Link, frame: ControlFrame, now: float) -> None:
     _send_client_ident(link, now)
 
 
-def _on_retry(link: Link, frame: ControlFrame, now: float) -> None:
+def _on_retry(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, SessionRetry)
     session = _session(link)
     if frame.connect_seq < session.connect_seq:
@@ -183,18 +185,25 @@ def _on_retry(link: Link, frame: ControlFrame, now: float) -> None:
             FaultReason.UNEXPECTED_FRAME, f"SESSION_RETRY {frame.connect_seq} is behind {session.connect_seq}"
         )
     session.connect_seq = frame.connect_seq + 1
-    _send_reconnect(link, now)
+    _retry(link, now)
 
 
-def _on_retry_global(link: Link, frame: ControlFrame, now: float) -> None:
+def _on_retry_global(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, SessionRetryGlobal)
     if frame.global_seq > _GLOBAL_SEQ_LIMIT:
         raise PeerError(FaultReason.MALFORMED, f"SESSION_RETRY_GLOBAL {frame.global_seq} leaves no room above it")
     _session(link).global_seq = link.endpoint.next_global_seq(frame.global_seq)
+    _retry(link, now)
+
+
+def _retry(link: V2Link, now: float) -> None:
+    link.retries += 1
+    if link.retries > _MAX_RETRIES:
+        raise PeerError(FaultReason.STALE, f"told to retry {link.retries} times")
     _send_reconnect(link, now)
 
 
-def _on_wait(link: Link, _frame: ControlFrame, now: float) -> None:
+def _on_wait(link: V2Link, _frame: ControlFrame, now: float) -> None:
     link.endpoint.set_state(_session(link), SessionState.WAIT, "the peer's own dial wins", now)
     raise PeerError(FaultReason.RACE, "told to wait for the peer's dial")
 

@@ -19,13 +19,14 @@ from messenger.v2.wire import (
     ControlFrame,
     KeepAlive2,
     KeepAlive2Ack,
+    Tag,
     decode_control,
     printable_message,
 )
 
 if TYPE_CHECKING:
     from messenger.session.session import Session
-    from messenger.v2.link import Link
+    from messenger.v2.link import V2Link
 
 FLAGS = 3
 """Message flags COMPLETE and NOCRC, as every real sender sets them (§4.8)."""
@@ -38,7 +39,7 @@ _unpack_header = MESSAGE_HEADER.unpack_from
 _HEADER_SIZE = MESSAGE_HEADER.size
 
 
-def receive(link: "Link", view: memoryview, start: int, end: int, owned: bool, now: float) -> int:  # noqa: FBT001 - hot path
+def receive(link: "V2Link", view: memoryview, start: int, end: int, owned: bool, now: float) -> int:  # noqa: FBT001 - hot path
     """Take every complete frame of ``view[start:end]``; returns where the first incomplete one begins.
 
     What was complete before a faulty frame is delivered before the fault is raised.
@@ -68,7 +69,7 @@ def receive(link: "Link", view: memoryview, start: int, end: int, owned: bool, n
 
 
 def _take_frames(
-    link: "Link",
+    link: "V2Link",
     session: "Session",
     messages: list[Message],
     view: memoryview,
@@ -133,7 +134,7 @@ def _decode(message: Message, features: int) -> None:
         ) from None
 
 
-def _on_control(link: "Link", session: "Session", frame: ControlFrame) -> None:
+def _on_control(link: "V2Link", session: "Session", frame: ControlFrame) -> None:
     """The small frames of the data phase; anything else is a fault."""
     if isinstance(frame, Ack):
         session.acknowledge(frame.seq)
@@ -147,7 +148,7 @@ def _on_control(link: "Link", session: "Session", frame: ControlFrame) -> None:
         raise PeerError(FaultReason.UNEXPECTED_FRAME, frame.TAG.name)
 
 
-def flush(link: "Link", session: "Session", now: float) -> None:
+def flush(link: "V2Link", session: "Session", now: float) -> None:
     """Write what is due: keepalive, its reply, messages, or an ack when no message carries it (§4.12).
 
     Control frames wait too while the transport is behind: a peer that asks but does not read costs no memory.
@@ -168,23 +169,37 @@ def flush(link: "Link", session: "Session", now: float) -> None:
         size = _build_messages(link, session, pieces, now)
         link.write(_joined(pieces), size)
         pieces = []
-    # With a part of the next frame here, the rest is on its way and wants an ack as well.
-    more_is_coming = link.receive_buffer.held_bytes and not link.paused
-    if session.ack_due >= (_MOST_ACKS_DUE if more_is_coming else 1):
+    if _ack_is_due(link, session):
         session.ack_due = 0
         _control(link, pieces, Ack(session.in_seq), now)
     if pieces:
         link.write([b"".join(pieces)], sum(map(len, pieces)))
 
 
-def _control(link: "Link", pieces: list[Buffer], frame: ControlFrame, now: float) -> None:
+def _ack_is_due(link: "V2Link", session: "Session") -> bool:
+    # With a part of the next frame here, the rest is on its way and wants an ack as well.
+    more_is_coming = link.receive_buffer.held_bytes and not link.paused
+    return session.ack_due >= (_MOST_ACKS_DUE if more_is_coming else 1)
+
+
+def due_tags(link: "V2Link", session: "Session") -> list[str]:
+    """Tags of the frames that :func:`flush` would write now."""
+    if link.unwritten_bytes >= link.endpoint.config.write_ahead_bytes:
+        return []
+    tags = [Tag.KEEPALIVE2] * session.keepalive_due + [Tag.KEEPALIVE2_ACK] * (link.keepalive_reply is not None)
+    messages = [Tag.MESSAGE] * len(session.queue)
+    acks = [] if messages or not _ack_is_due(link, session) else [Tag.ACK]
+    return [tag.name for tag in (*tags, *messages, *acks)]
+
+
+def _control(link: "V2Link", pieces: list[Buffer], frame: ControlFrame, now: float) -> None:
     raw = link.writer.control(frame.TAG, frame.encode())
     link.trace_frame("tx", frame.TAG.name, len(raw), frame.printable, now)
     link.tx_offset += len(raw)
     pieces.append(raw)
 
 
-def _build_messages(link: "Link", session: "Session", pieces: list[Buffer], now: float) -> int:
+def _build_messages(link: "V2Link", session: "Session", pieces: list[Buffer], now: float) -> int:
     """Frames of queued messages up to a batch's size, appended to ``pieces``; returns the size of all pieces."""
     queue, in_seq, lossy = session.queue, session.in_seq, session.lossy
     build = link.writer.message

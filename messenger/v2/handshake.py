@@ -5,11 +5,11 @@ import hmac
 from messenger.cephx.exchange import AuthResult, ConMode
 from messenger.cephx.keys import hmac_sha256
 from messenger.errors import FaultReason, PeerError
-from messenger.v2.link import Link
+from messenger.v2.link import V2Link
 from messenger.v2.wire import SIGNATURE_SIZE, AuthSignature, ControlFrame, Hello
 
 
-def take_hello(link: Link, frame: ControlFrame) -> Hello:
+def take_hello(link: V2Link, frame: ControlFrame) -> Hello:
     """Learn who the peer is, and the own address if it was not known yet."""
     assert isinstance(frame, Hello)
     link.peer_type = frame.entity_type
@@ -26,7 +26,7 @@ def _sign(session_key: bytes, transcript: bytearray | None) -> bytes:
     return hmac_sha256(session_key, transcript)
 
 
-def start_signing(link: Link, result: AuthResult, con_mode: ConMode, now: float) -> None:
+def start_signing(link: V2Link, result: AuthResult, con_mode: ConMode, now: float) -> None:
     """Authentication is done: install the keys and send the signature, sealed already (§4.6)."""
     mine = _sign(result.session_key, link.rx_transcript)
     link.expected_signature = _sign(result.session_key, link.tx_transcript)
@@ -34,7 +34,7 @@ def start_signing(link: Link, result: AuthResult, con_mode: ConMode, now: float)
     link.send(AuthSignature(mine), now)
 
 
-def check_signature(link: Link, frame: ControlFrame) -> None:
+def check_signature(link: V2Link, frame: ControlFrame) -> None:
     """The peer's signature must match what this side sent.
 
     Raises:

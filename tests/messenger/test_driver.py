@@ -10,7 +10,7 @@ from messenger.driver import Connection, Driver
 from messenger.errors import Fault, LocalError
 from messenger.messages.message import Message
 from messenger.messages.ping import MPing
-from messenger.outputs import CloseLink, OpenLink, PauseLink, TraceRecord, WriteLink
+from messenger.outputs import CloseLink, OpenLink, PauseLink, ShutLink, TraceRecord, WriteLink
 from messenger.session.policy import LOSSY_CLIENT, STATELESS_SERVER
 from tests.support.node import B_ADDR, Node, new_node, numbered
 from tests.support.raw_peer import RawPeer, meet
@@ -50,6 +50,9 @@ class NodeDriver(Driver):
 
     def pause_link(self, link_id: int, *, paused: bool) -> None:
         self.node.outbox.append(PauseLink(link_id, paused))
+
+    def shut_link(self, link_id: int) -> None:
+        self.node.outbox.append(ShutLink(link_id))
 
     def close_link(self, link_id: int) -> None:
         self.node.outbox.append(CloseLink(link_id))

@@ -7,7 +7,8 @@ from messenger.cephx.exchange import ConMode
 from messenger.denc.address import EntityAddr
 from messenger.denc.entity import EntityName, EntityType
 from messenger.errors import FaultReason
-from messenger.outputs import CloseLink, OpenLink, PauseLink, WriteLink
+from messenger.interception import Interceptor
+from messenger.outputs import CloseLink, OpenLink, PauseLink, ShutLink, WriteLink
 from messenger.session.policy import LOSSLESS_PEER, Policy
 from messenger.session.session import Session
 from tests.support.node import A_ADDR, B_ADDR, Clock, LinkOutput, Node, new_endpoint
@@ -185,6 +186,8 @@ class Network:
             pipe.log += b"".join(output.buffers)
         elif isinstance(output, PauseLink):
             self._reverse(pipe).paused = output.paused
+        elif isinstance(output, ShutLink):
+            pipe.cut_at = len(pipe.log)
         elif isinstance(output, CloseLink):
             pipe.ended = True
             self._reverse(pipe).held = True
@@ -241,6 +244,7 @@ class Pair(Network):
         addr: own address of ``a``.
         seed: of both nodes' randomness.
         tracing: keep histories.
+        interceptor: of ``a``; ``peer_interceptor`` of ``b``.
         options: of Config.
     """
 
@@ -254,12 +258,14 @@ class Pair(Network):
         addr: str = A_ADDR,
         seed: int = 0,
         tracing: bool = True,
+        interceptor: Interceptor | None = None,
+        peer_interceptor: Interceptor | None = None,
         **options: object,
     ) -> None:
         super().__init__()
         self._incarnation = 0
 
-        def node(number: int, own_addr: str, own_policy: Policy) -> Node:
+        def node(number: int, own_addr: str, own_policy: Policy, stops: Interceptor | None) -> Node:
             name = EntityName(EntityType.OSD, number)
             endpoint = new_endpoint(
                 name,
@@ -269,15 +275,16 @@ class Pair(Network):
                 policy=own_policy,
                 seed=seed + 1000 * self._incarnation,
                 tracing=tracing,
+                interceptor=stops,
                 **options,
             )
             return self.add(Node(endpoint))
 
         def new_b() -> Node:
-            return node(2, B_ADDR, peer_policy or policy)
+            return node(2, B_ADDR, peer_policy or policy, peer_interceptor)
 
         self._new_b = new_b
-        self.a = node(1, addr, policy)
+        self.a = node(1, addr, policy, interceptor)
         self.b = new_b()
 
     def connect(self) -> Session:

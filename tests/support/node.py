@@ -15,6 +15,7 @@ from messenger.denc.address import AddrVec
 from messenger.denc.entity import AuthName, EntityName, EntityType
 from messenger.endpoint import Endpoint
 from messenger.errors import FaultReason
+from messenger.interception import Interceptor
 from messenger.messages.message import PRIORITY_DEFAULT, Message
 from messenger.messages.types import MessageType
 from messenger.outputs import (
@@ -24,6 +25,7 @@ from messenger.outputs import (
     OpenLink,
     PauseLink,
     SessionEvent,
+    ShutLink,
     TraceRecord,
     WriteLink,
 )
@@ -40,7 +42,7 @@ CLIENT_ADDR = "any:0.0.0.0:0/77"
 
 _MAX_DRAINS = 20_000
 
-LinkOutput = OpenLink | WriteLink | CloseLink | PauseLink
+LinkOutput = OpenLink | WriteLink | ShutLink | CloseLink | PauseLink
 
 
 class Clock:
@@ -77,6 +79,7 @@ def new_endpoint(
     policy: Policy = LOSSLESS_PEER,
     seed: int = 0,
     tracing: bool = True,
+    interceptor: Interceptor | None = None,
     **options: object,
 ) -> Endpoint:
     """An endpoint with the same policy towards everybody; one connection mode only, if it is given."""
@@ -91,6 +94,7 @@ def new_endpoint(
         config=Config(**options) if mode is None else Config.only_mode(mode, **options),  # type: ignore[arg-type]
         wall_offset_s=WALL_OFFSET_S,
         tracing=tracing,
+        interceptor=interceptor,
     )
 
 

@@ -22,9 +22,9 @@ from messenger.endpoint import Endpoint
 from messenger.messages.message import Message
 from messenger.messages.types import MessageType
 from messenger.outputs import Deliver, OpenLink, WriteLink
+from messenger.receive import OWN_BUFFER_BYTES
 from messenger.v2.framing import CrcReader, CrcWriter, FrameReader, FrameWriter, SecureReader, SecureWriter
 from messenger.v2.onwire import stream_ciphers
-from messenger.v2.receive import OWN_BUFFER_BYTES
 from messenger.v2.wire import MESSAGE_HEADER
 from toolkit.bench.cell import KIB
 from toolkit.bench.identity import (

@@ -80,6 +80,10 @@ class Wire:
         self._closing[direction.other] = True
         self.network.clock.at(self._arrival(direction), lambda: self._end(direction))
 
+    def shut(self, host: Host) -> None:
+        """``host`` shuts the stream down both ways, behind what it has written."""
+        self.network.clock.at(self._arrival(self.direction_from(host)), lambda: self.cut("shut down"))
+
     def cut(self, detail: str) -> None:
         """Break the stream: bytes on the way are lost, both sides notice a little later."""
         if not self.open:

@@ -106,6 +106,11 @@ class SimNode(Driver):
         for chunk in self._paused.pop(link_id, []):
             self.endpoint.link_data(link_id, chunk, self.now())
 
+    def shut_link(self, link_id: int) -> None:
+        """See :meth:`Driver.shut_link`."""
+        if (wire := self._wires.get(link_id)) is not None:
+            wire.shut(self)
+
     def close_link(self, link_id: int) -> None:
         """See :meth:`Driver.close_link`."""
         if (wire := self._wires.pop(link_id, None)) is not None:

@@ -1,0 +1,353 @@
+"""One link: a byte stream to one peer, whichever protocol flows on it.
+
+A link belongs to a messenger's core. The subclasses in ``v1/`` and ``v2/`` say what the bytes mean; what they
+share is here: buffering, writing, pausing, interception, ending and the history.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from enum import StrEnum
+from typing import TYPE_CHECKING, ClassVar
+
+from messenger.cephx.exchange import ConMode
+from messenger.denc.address import AddressType, EntityAddr
+from messenger.denc.codec import Buffer
+from messenger.denc.entity import EntityType
+from messenger.errors import Fault, FaultReason, PeerError
+from messenger.interception import BLOCK_LIMIT_S, Action, Custom, Point, Way
+from messenger.outputs import PauseLink, ShutLink, WriteLink
+from messenger.receive import ReceiveBuffer
+from messenger.session.timers import Timer
+
+if TYPE_CHECKING:
+    from messenger.core import Core
+    from messenger.session.session import Session
+
+_CUSTOM: frozenset[str] = frozenset(Custom)
+
+Step = Callable[[float], None]
+"""Something to do at a time."""
+
+
+class Protocol(StrEnum):
+    """The two protocols of the messenger."""
+
+    V1 = "v1"
+    V2 = "v2"
+
+    @classmethod
+    def of(cls, addr: EntityAddr) -> "Protocol":
+        """The protocol spoken at an address."""
+        return cls.V1 if addr.type is AddressType.LEGACY else cls.V2
+
+
+class Link(ABC):
+    """One byte stream to one peer and the conversation on it."""
+
+    __slots__ = (
+        "_failure",
+        "_held",
+        "_hold_timer",
+        "closed",
+        "con_mode",
+        "connector",
+        "dialled_addr",
+        "endpoint",
+        "id",
+        "idle_timer",
+        "last_activity_s",
+        "open",
+        "paused",
+        "peer_type",
+        "ready_timer",
+        "receive_buffer",
+        "remote_addr",
+        "rx_frames",
+        "rx_offset",
+        "session",
+        "state",
+        "tx_frames",
+        "tx_offset",
+        "unwritten_bytes",
+    )
+
+    PROTOCOL: ClassVar[Protocol]
+    OPEN_STATE: ClassVar[StrEnum]
+    CLOSED_STATE: ClassVar[StrEnum]
+
+    def __init__(self, endpoint: "Core", link_id: int, state: StrEnum, *, connector: bool) -> None:
+        self.endpoint = endpoint
+        self.id = link_id
+        self.connector = connector
+        self.state = state
+        self.open = False
+        """Messages may flow."""
+        self.closed = False
+        self.session: Session | None = None
+        self.dialled_addr = EntityAddr()
+        self.remote_addr = EntityAddr()
+        self.peer_type: EntityType | None = None
+        self.con_mode = ConMode.CRC
+        self.receive_buffer = ReceiveBuffer(endpoint.scratch)
+        self.unwritten_bytes = 0
+        self.paused = False
+        """Nothing is read: the dispatch throttle is full, or an interceptor blocks."""
+        self.last_activity_s = 0.0
+        self.ready_timer: Timer | None = None
+        self.idle_timer: Timer | None = None
+        # What an interceptor holds back.
+        self._held: Step | None = None
+        self._hold_timer: Timer | None = None
+        self._failure: tuple[FaultReason, str] | None = None
+        # Position in the two byte streams, for the history.
+        self.rx_offset = 0
+        self.tx_offset = 0
+        self.rx_frames = 0
+        self.tx_frames = 0
+
+    def __repr__(self) -> str:
+        way = "to" if self.connector else "from"
+        return f"<{self.PROTOCOL} link {self.id} {way} {self.remote_addr} {self.state}>"
+
+    @property
+    def peer_entity(self) -> EntityType:
+        """The peer's type, once it is known."""
+        assert self.peer_type is not None
+        return self.peer_type
+
+    # ---- what a protocol fills in
+
+    @abstractmethod
+    def start(self, now: float) -> None:
+        """The byte stream is open."""
+
+    @abstractmethod
+    def handshake_step(self, view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:
+        """Handle what begins at ``start`` before the link is open; returns the bytes used, 0 while incomplete.
+
+        Raises:
+            PeerError: the peer broke the protocol.
+        """
+
+    @abstractmethod
+    def data_step(self, view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:
+        """Handle everything complete from ``start`` on an open link; returns where the incomplete rest begins.
+
+        Raises:
+            PeerError: the peer broke the protocol.
+        """
+
+    @abstractmethod
+    def flush(self, session: "Session", now: float) -> None:
+        """Write what is due on an open link.
+
+        Raises:
+            PeerError: nothing more can be written on this link.
+        """
+
+    @property
+    @abstractmethod
+    def needed_bytes(self) -> int:
+        """Length of the frame that was found incomplete; 0 while it is not known."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Memory held for incomplete frames and the like."""
+        return self.receive_buffer.held_bytes
+
+    # ---- receiving
+
+    def receive(self, count: int, now: float) -> None:
+        """Process ``count`` bytes the transport has put into the receive buffer."""
+        self.last_activity_s = now
+        view, end, owned = self.receive_buffer.received(count)
+        position = 0
+        try:
+            while not self.closed and not self.paused:
+                if self.open:
+                    position = self.data_step(view, position, end, owned=owned, now=now)
+                    break
+                step = self.handshake_step(view, position, end, owned=owned, now=now)
+                if step == 0:
+                    break
+                position += step
+                self.rx_offset += step
+        except PeerError as error:
+            self.fault(error.reason, error.detail, now)
+        if self.closed:
+            self.receive_buffer.drop()
+        else:
+            self.receive_buffer.keep(view, position, end, self.needed_bytes)
+
+    def pause(self) -> None:
+        """Leave what is here, stop reading."""
+        if not self.paused:
+            self.paused = True
+            self.endpoint.emit(PauseLink(self.id, paused=True))
+
+    def resume(self, now: float) -> None:
+        """Go on with what is here, and read; a link that an interceptor holds stays paused."""
+        if self.paused and self._held is None:
+            self.paused = False
+            self.endpoint.emit(PauseLink(self.id, paused=False))
+            self.receive(0, now)
+
+    # ---- sending
+
+    def write(self, buffers: list[Buffer], size_bytes: int) -> None:
+        """Hand frames to the transport."""
+        self.unwritten_bytes += size_bytes
+        self.endpoint.emit(WriteLink(self.id, buffers, size_bytes))
+
+    # ---- interception
+
+    @property
+    def held(self) -> bool:
+        """Whether an interceptor holds the link."""
+        return self._held is not None
+
+    def ask(self, point: Point) -> Action:
+        """The interceptor's answer at a point.
+
+        Raises:
+            PeerError: INTERCEPTED, the answer is FAULT.
+        """
+        action = self.endpoint.passing(self, point)
+        if action is Action.FAULT:
+            raise PeerError(FaultReason.INTERCEPTED, f"at {point}")
+        return action
+
+    def gate_write(self, tags: list[str], now: float, write: Step, then: Step | None = None) -> None:
+        """Write frames with these tags, then go on with ``then``, as far as the interceptor lets it happen.
+
+        Raises:
+            PeerError: INTERCEPTED, the link is to fault.
+        """
+        if self.endpoint.interceptor is None:
+            write(now)
+            if then is not None:
+                then(now)
+            return
+        action = Action.CONTINUE
+        for tag in tags:
+            action = self.ask(Point(tag, None if tag in _CUSTOM else Way.WRITE))
+            if action is not Action.CONTINUE:
+                break
+
+        def both(then_now: float) -> None:
+            write(then_now)
+            if then is not None:
+                then(then_now)
+
+        if action is Action.CONTINUE:
+            both(now)
+        elif action is Action.BLOCK:
+            self.hold(both, now)
+        else:
+            write(now)
+            self.stall(then, now)
+
+    def gate_read(self, point: Point, now: float, handle: Step) -> None:
+        """Hand on what was read, as far as the interceptor lets it happen.
+
+        Raises:
+            PeerError: INTERCEPTED, the link is to fault.
+        """
+        action = Action.CONTINUE if self.endpoint.interceptor is None else self.ask(point)
+        if action is Action.CONTINUE:
+            handle(now)
+        elif action is Action.BLOCK:
+            self.hold(handle, now)
+        else:
+            self.stall(handle, now)
+
+    def hold(self, go_on: Step, now: float) -> None:
+        """Do nothing on this link until it is unblocked."""
+        self._held = go_on
+        self.pause()
+
+        def expired(then: float) -> None:
+            self._held = None
+            self.fault(FaultReason.INTERCEPTED, f"blocked for {BLOCK_LIMIT_S:g} s", then)
+
+        self._hold_timer = self.endpoint.timers.at(now + BLOCK_LIMIT_S, expired)
+
+    def stall(self, go_on: Step | None, now: float) -> None:
+        """Shut the stream down; go on when unblocked, only to find it dead."""
+        self.endpoint.emit(ShutLink(self.id))
+        self._failure = (FaultReason.EOF, "shut down by the interceptor")
+        self.hold(go_on or (lambda _now: None), now)
+
+    def unblock(self, now: float) -> None:
+        """Let go on what an interceptor held; without effect if nothing is held."""
+        held, self._held = self._held, None
+        if held is None or self.closed:
+            return
+        if self._hold_timer is not None:
+            self._hold_timer.cancel()
+        try:
+            held(now)
+        except PeerError as error:
+            self.fault(error.reason, error.detail, now)
+        if not self.closed and self._held is None:
+            self.resume(now)
+        if self.session is not None:
+            self.endpoint.want_flush(self.session)
+        if self._failure is not None and self._held is None:
+            self.failed(*self._failure, now)
+
+    # ---- ending
+
+    def failed(self, reason: FaultReason, detail: str, now: float) -> None:
+        """The byte stream broke; a held link notices when it is unblocked."""
+        if self._held is not None:
+            self._failure = self._failure or (reason, detail)
+        else:
+            self.fault(reason, detail, now)
+
+    def fault(self, reason: FaultReason, detail: str, now: float) -> None:
+        """The link is of no more use."""
+        self.endpoint.link_fault(self, Fault(reason, detail, self.state.value), now)
+
+    def end(self) -> None:
+        """The link is closed: no deadline of it fires any more, nothing held goes on."""
+        self.closed = True
+        self.open = False
+        self.state = self.CLOSED_STATE
+        self._held = self._failure = None
+        for timer in (self.ready_timer, self.idle_timer, self._hold_timer):
+            if timer is not None:
+                timer.cancel()
+        self.ready_timer = self.idle_timer = self._hold_timer = None
+
+    # ---- history
+
+    def trace_frame(
+        self,
+        direction: str,
+        tag: str,
+        length: int,
+        printable: Callable[[], dict[str, object]],
+        now: float,
+        offset: int = 0,
+    ) -> None:
+        """Record one frame, when a history is kept; ``offset`` is relative to the stream position."""
+        if not self.endpoint.tracing:
+            return
+        sent = direction == "tx"
+        self.endpoint.trace(
+            "frame",
+            now,
+            link=self.id,
+            session=self.session.id if self.session else None,
+            direction=direction,
+            tag=tag,
+            index=self.tx_frames if sent else self.rx_frames,
+            offset=offset + (self.tx_offset if sent else self.rx_offset),
+            length=length,
+            fields=printable(),
+        )
+        if sent:
+            self.tx_frames += 1
+        else:
+            self.rx_frames += 1
