@@ -1,10 +1,11 @@
-"""Messages of msgr v1 on the byte stream: tag, header, parts, footer (protocol.md §3.7).
+"""The stream of an open v1 link: messages of tag, header, parts and footer, and small frames (protocol.md §3.7).
 
-A reader cuts the next message out of a receive buffer, a writer appends the pieces of one to a list of buffers.
-Both ends of a link, the fault proxy and the decoders use the same two. This is the hot path: payloads are not
-copied except out of a receive buffer that will be reused.
+A reader cuts the next frame out of a receive buffer, a writer appends the pieces of a message to a list of
+buffers. Both ends of a link, the fault proxy and the decoders use the same two. This is the hot path: payloads
+are not copied except out of a receive buffer that will be reused.
 """
 
+from collections.abc import Callable
 from struct import Struct
 from typing import NamedTuple, Protocol
 
@@ -12,7 +13,7 @@ from messenger.crc import standard_crc32c
 from messenger.denc.codec import Buffer
 from messenger.errors import DecodeError, FaultReason, PeerError
 from messenger.messages.types import message_name
-from messenger.v1.wire import ADDR_SIZE, Tag
+from messenger.v1.wire import ADDR_SIZE, Frame, Tag, cut_small
 
 HEADER = Struct("<QQHHHIIIHBqHHI")
 """seq, tid, type, priority, version, front_len, middle_len, data_len, data_off, src type, src num,
@@ -29,7 +30,8 @@ NOCRC = 2
 SIGNED = 4
 """Footer flag: sig was computed."""
 
-_MSG = bytes([Tag.MSG])
+_MSG_TAG = int(Tag.MSG)
+_MSG = bytes([_MSG_TAG])
 _INVERT = 0xFFFFFFFF
 
 # The header from before NOSRCADDR: two names with addresses where the name is now (§3.7).
@@ -67,19 +69,38 @@ class Header(NamedTuple):
 HeaderFields = Header | tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, int]
 """The same without names, as the hot path has it."""
 
-Frame = tuple[int, HeaderFields, Buffer, Buffer, Buffer, int]
-"""Offset just behind the message, its header, its three parts (``b""`` where absent), the footer's flags."""
+Signer = Callable[[int, int, int, int, int, int, int, int], int]
+"""The signature of a message by the key of its connection, from header crc, front crc and length, middle crc and
+length, data crc and length, seq."""
+
+StreamFrame = tuple[int, HeaderFields, Buffer, Buffer, Buffer, int] | tuple[int, Frame]
+"""Of a message: offset just behind it, header, its three parts (``b""`` where absent), the footer's flags.
+Of a small frame: offset just behind it, and the frame."""
 
 
-class Signer(Protocol):
-    """Signs and checks with the session key of a connection."""
+class FrameReader(Protocol):
+    """Cuts frames out of one direction of an open link."""
 
-    def __call__(self, header: HeaderFields, front_crc: int, middle_crc: int, data_crc: int, /) -> int:
-        """The signature of a message with these crcs: 64 bits."""
+    needed: int
+    """Total bytes of the message that was found incomplete; 0 while its header has not arrived."""
+
+    def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> StreamFrame | None:
+        """The frame at ``view[start:end]``, which is not empty, or None while it is incomplete.
+
+        Args:
+            view: the receive buffer.
+            start: where the frame begins.
+            end: where the received bytes end.
+            owned: the buffer will not be reused, so parts may stay slices of it.
+
+        Raises:
+            PeerError: HEADER_CRC, SEGMENT_CRC, MESSAGE_SIGNATURE, OVERSIZE, ABORTED, UNKNOWN_TAG or
+                UNEXPECTED_FRAME.
+        """
 
 
-class MessageReader:
-    """Cuts messages out of one direction of a link.
+class StreamReader:
+    """The frames of a link.
 
     Args:
         max_message_bytes: longer ones are refused before anything is allocated for them.
@@ -114,7 +135,6 @@ class MessageReader:
     ) -> None:
         self.max_message_bytes = max_message_bytes
         self.needed = 0
-        """Total bytes of the message that was found incomplete; 0 while its header has not arrived."""
         self._head_bytes = 1 + (OLD_HEADER_SIZE if old_header else HEADER.size)
         self._footer_bytes = FOOTER.size if msg_auth else FOOTER_OLD.size
         self._new_header = not old_header
@@ -123,18 +143,11 @@ class MessageReader:
         self._check_header = check_header
         self._check_data = check_data
 
-    def next_message(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
-        """The message whose tag is at ``start``, or None while it is incomplete.
-
-        Args:
-            view: the receive buffer.
-            start: where the tag is.
-            end: where the received bytes end.
-            owned: the buffer will not be reused, so parts may stay slices of it.
-
-        Raises:
-            PeerError: HEADER_CRC, SEGMENT_CRC, MESSAGE_SIGNATURE, OVERSIZE or ABORTED.
-        """
+    def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> StreamFrame | None:
+        """See :meth:`FrameReader.next_frame`."""
+        if view[start] != _MSG_TAG:
+            self.needed = 0
+            return cut_small(view, start, end)
         at = start + self._head_bytes
         if at > end:
             self.needed = 0
@@ -179,7 +192,11 @@ class MessageReader:
             and (standard_crc32c(data, _INVERT) ^ _INVERT if data_len else 0) != data_crc
         ):
             raise PeerError(FaultReason.SEGMENT_CRC, f"data of type {type_} seq {header[0]}")
-        if self._signer is not None and self._signer(header, front_crc, middle_crc, data_crc) != sig:
+        sign = self._signer
+        if (
+            sign is not None
+            and sign(crc, front_crc, front_len, middle_crc, middle_len, data_crc, data_len, header[0]) != sig
+        ):
             what = "wrong" if flags & SIGNED else "missing"
             raise PeerError(FaultReason.MESSAGE_SIGNATURE, f"{what} on type {type_} seq {header[0]}")
         return stop, header, front, middle, data, flags
@@ -263,8 +280,9 @@ class MessageWriter:
         elif data_len:
             data_crc = standard_crc32c(data, _INVERT) ^ _INVERT
         if self._signer is not None:
-            header = (*fields, front_len, middle_len, data_len, data_off, *src, compat_version, 0, crc)
-            sig = self._signer(header, front_crc, middle_crc, data_crc)
+            sig = self._signer(
+                crc, front_crc, front_len, middle_crc, middle_len, data_crc, data_len, fields[0]
+            )
             flags |= SIGNED
         pieces.append(_MSG + summed + _pack_u32(crc))
         if front_len:
@@ -282,7 +300,7 @@ class MessageWriter:
 
 def printable_message(header: HeaderFields) -> dict[str, object]:
     """What a header says, as JSON values."""
-    fields = Header(*header)
+    fields = Header._make(header)
     return {
         "type": fields.type,
         "name": message_name(fields.type),
