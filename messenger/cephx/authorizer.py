@@ -8,8 +8,9 @@ service's keys, :func:`open_authorizer` yields the session key from the client's
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from messenger.cephx.ciphers import KeyUsage
+from messenger.cephx.ciphers import KeyUsage, SealError
 from messenger.cephx.keys import CryptoKey, same_u64
+from messenger.cephx.refusal import Refusal
 from messenger.cephx.structures import (
     AuthMode,
     Authorize,
@@ -22,17 +23,17 @@ from messenger.cephx.tickets import Ticket, open_ticket
 from messenger.denc.codec import Buffer, Decoder, Encoder
 from messenger.denc.entity import EntityType
 from messenger.denc.layout import U32, U64, Blob, Structure, encoded
-from messenger.errors import AuthError, FaultReason
 from messenger.randomness import RandomSource
 
 _U64_MASK = (1 << 64) - 1
+_MODE = bytes([AuthMode.AUTHORIZER])
 
 
 @dataclass(frozen=True, slots=True)
 class Authorizer(Structure):
-    """The payload of AUTH_REQUEST and AUTH_REQUEST_MORE to a service; its version is the auth mode."""
+    """What an authentication to a service presents, behind the byte that is its version and the auth mode."""
 
-    VERSION = AuthMode.AUTHORIZER
+    VERSION = 0
     global_id: U64
     service_id: U32
     ticket: TicketBlob
@@ -53,7 +54,7 @@ class OpenedAuthorizer:
 def build_authorizer(ticket: Ticket, global_id: int, authorize: Authorize, rng: RandomSource) -> bytes:
     """The payload that presents ``ticket`` to its service."""
     sealed = ticket.session_key.seal(KeyUsage.AUTHORIZE, encoded(authorize), rng)
-    return encoded(Authorizer(global_id, ticket.service, ticket.blob, sealed))
+    return _MODE + encoded(Authorizer(global_id, ticket.service, ticket.blob, sealed))
 
 
 def open_authorizer(
@@ -62,25 +63,42 @@ def open_authorizer(
     """Open an authorizer with the keys of the service, checking in the order of §5.7.
 
     Args:
-        payload: the payload inside AUTH_REQUEST or AUTH_REQUEST_MORE.
+        payload: the payload inside AUTH_REQUEST, AUTH_REQUEST_MORE or the CONNECT of v1.
         service_keys: per service the keys by secret_id.
 
     Raises:
         DecodeError: malformed.
-        SealError: not sealed with these keys, or tampered with.
-        AuthError: AUTH_DENIED, not an authorizer, for another service, sealed with an unknown secret, or
-            presented under another global_id than the ticket's.
+        RefusedError: NOT_AN_AUTHORIZER, WRONG_SERVICE, UNKNOWN_SECRET, BAD_TICKET, WRONG_GLOBAL_ID,
+            BAD_AUTHORIZE.
     """
-    if payload and payload[0] != AuthMode.AUTHORIZER:
-        raise _denied(f"auth mode {payload[0]} is not an authorizer's; was the client looking for a monitor?")
-    authorizer = Authorizer.decode(Decoder(payload))
+    return read_authorizer(Decoder(payload), service_keys)
+
+
+def read_authorizer(
+    decoder: Decoder, service_keys: Mapping[EntityType, Mapping[int, CryptoKey]]
+) -> OpenedAuthorizer:
+    """The same for an authorizer that more follows, as in requests for service tickets (§5.6)."""
+    mode = decoder.u8()
+    if mode != AuthMode.AUTHORIZER:
+        raise Refusal.NOT_AN_AUTHORIZER.error(
+            f"auth mode {mode} is not an authorizer's; was the client looking for a monitor?"
+        )
+    authorizer = Authorizer.decode(decoder)
     if authorizer.service_id not in service_keys:
         known = ", ".join(service.label for service in service_keys)
-        raise _denied(f"authorizer for service 0x{authorizer.service_id:x}, this is {known}")
-    info = open_ticket(authorizer.ticket, service_keys[EntityType(authorizer.service_id)])
+        raise Refusal.WRONG_SERVICE.error(f"authorizer for service 0x{authorizer.service_id:x}, this is {known}")
+    try:
+        info = open_ticket(authorizer.ticket, service_keys[EntityType(authorizer.service_id)])
+    except SealError as error:
+        raise Refusal.BAD_TICKET.error(f"ticket: {error.detail}") from None
     if info.ticket.global_id != authorizer.global_id:
-        raise _denied(f"global_id {authorizer.global_id}, but the ticket is for {info.ticket.global_id}")
-    authorize = info.session_key.unseal(KeyUsage.AUTHORIZE, authorizer.sealed_authorize, Authorize.decode)
+        raise Refusal.WRONG_GLOBAL_ID.error(
+            f"global_id {authorizer.global_id}, but the ticket is for {info.ticket.global_id}"
+        )
+    try:
+        authorize = info.session_key.unseal(KeyUsage.AUTHORIZE, authorizer.sealed_authorize, Authorize.decode)
+    except SealError as error:
+        raise Refusal.BAD_AUTHORIZE.error(f"authorizer: {error.detail}") from None
     return OpenedAuthorizer(authorizer, info, authorize)
 
 
@@ -116,7 +134,3 @@ def answers_challenge(authorize: Authorize, server_challenge: int) -> bool:
     """Whether the client of a second-round authorizer has read ``server_challenge``."""
     expected = successor(server_challenge)
     return authorize.have_challenge and same_u64(authorize.server_challenge_plus_one, expected)
-
-
-def _denied(detail: str) -> AuthError:
-    return AuthError(FaultReason.AUTH_DENIED, detail)

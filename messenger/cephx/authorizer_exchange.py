@@ -4,15 +4,15 @@ from errno import EOPNOTSUPP
 from typing import Protocol
 
 from messenger.cephx.authorizer import build_authorizer, open_challenge, open_reply, successor
-from messenger.cephx.ciphers import SealError
+from messenger.cephx.ciphers import KeyType, SealError
 from messenger.cephx.connection_secret import usable_connection_secret
 from messenger.cephx.exchange import AuthMethod, AuthOpening, AuthResult, ConMode
 from messenger.cephx.keys import same_u64
-from messenger.cephx.refusal import refusal
+from messenger.cephx.refusal import Refusal, refusal
 from messenger.cephx.structures import Authorize
 from messenger.cephx.tickets import Ticket
 from messenger.denc.entity import EntityType
-from messenger.errors import AuthError, FaultReason, LocalError
+from messenger.errors import LocalError
 from messenger.randomness import RandomSource
 
 
@@ -22,7 +22,7 @@ class TicketSource(Protocol):
     global_id: int
 
     def ticket_for(self, service: EntityType, wall_time_s: float, rng: RandomSource) -> Ticket:
-        """A ticket that is good at ``wall_time_s``; raises AuthError when there is none."""
+        """A ticket that is good at ``wall_time_s``; raises RefusedError when there is none."""
 
     def ticket_refused(self, ticket: Ticket) -> None:
         """The service did not accept ``ticket``."""
@@ -41,11 +41,12 @@ class AuthorizerExchange:
         self._challenged = False
 
     def start(self) -> AuthOpening:
-        """The first authorizer.
+        """The first authorizer. On v1 again for each CONNECT that does not answer a challenge (§3.3).
 
         Raises:
-            AuthError: AUTH_DENIED, there is no ticket for this service.
+            RefusedError: NO_TICKET or OWN_TICKET_EXPIRED.
         """
+        self._challenged = False
         self._ticket = self._source.ticket_for(self._service, self._wall_time_s, self._rng)
         return AuthOpening(AuthMethod.CEPHX, self._authorizer(Authorize(self._nonce)))
 
@@ -53,7 +54,7 @@ class AuthorizerExchange:
         """Give the ticket up, so that a new one is asked for, and end this exchange (§5.8).
 
         Raises:
-            AuthError: always.
+            RefusedError: always; REFUSED or NO_COMMON_METHOD.
         """
         if result != -EOPNOTSUPP:  # which speaks of methods and modes, not of the ticket
             self._source.ticket_refused(self._current_ticket())
@@ -63,15 +64,15 @@ class AuthorizerExchange:
         """The second authorizer, which answers the service's challenge.
 
         Raises:
-            AuthError: AUTH_REPLY, not sealed with the session key, or a challenge too many.
+            RefusedError: BAD_CHALLENGE, not sealed with the session key; UNEXPECTED_REPLY, one too many.
         """
         if self._challenged:
-            raise AuthError(FaultReason.AUTH_REPLY, "service challenged twice")
+            raise Refusal.UNEXPECTED_REPLY.error("service challenged twice")
         self._challenged = True
         try:
             challenge = open_challenge(self._current_ticket().session_key, payload)
         except SealError as error:
-            raise AuthError(FaultReason.AUTH_REPLY, f"challenge: {error.detail}") from None
+            raise Refusal.BAD_CHALLENGE.error(f"challenge: {error.detail}") from None
         answer = successor(challenge)
         return self._authorizer(Authorize(self._nonce, have_challenge=True, server_challenge_plus_one=answer))
 
@@ -80,18 +81,20 @@ class AuthorizerExchange:
 
         Raises:
             DecodeError: malformed.
-            AuthError: AUTH_REPLY, the reply is not sealed with the session key, carries another nonce than
-                ours plus one, or a connection secret of the wrong size.
+            RefusedError: BAD_REPLY, not sealed with the session key; WRONG_NONCE, not ours plus one;
+                BAD_CONNECTION_SECRET.
         """
         session_key = self._current_ticket().session_key
         try:
             reply = open_reply(session_key, payload)
         except SealError as error:
-            raise AuthError(FaultReason.AUTH_REPLY, f"reply: {error.detail}") from None
+            raise Refusal.BAD_REPLY.error(f"reply: {error.detail}") from None
         if not same_u64(reply.nonce_plus_one, successor(self._nonce)):
-            raise AuthError(FaultReason.AUTH_REPLY, "reply does not carry this exchange's nonce plus one")
+            raise Refusal.WRONG_NONCE.error("reply does not carry this exchange's nonce plus one")
         secret = usable_connection_secret(reply.connection_secret, con_mode)
-        return AuthResult(self._source.global_id, session_key.secret, secret)
+        return AuthResult(
+            self._source.global_id, session_key.secret, secret, session_key_type=KeyType(session_key.type)
+        )
 
     def _authorizer(self, authorize: Authorize) -> bytes:
         return build_authorizer(self._current_ticket(), self._source.global_id, authorize, self._rng)

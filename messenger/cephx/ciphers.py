@@ -83,8 +83,8 @@ class KeyCipher(Protocol):
         """The u64 that proves possession of ``secret`` to the monitor (§5.4)."""
 
 
-_BLOCK_SIZE = 16
-_AES_IV = b"cephsageyudagreg"
+AES_BLOCK_SIZE = 16
+AES_IV = b"cephsageyudagreg"
 _U32 = Struct("<I")
 _BE32 = Struct(">I")
 _TWO_U64 = Struct("<QQ")
@@ -106,11 +106,11 @@ class AesCipher:
         Raises:
             SealError: the length is not a positive multiple of the block size.
         """
-        if not ciphertext or len(ciphertext) % _BLOCK_SIZE:
-            raise SealError(f"aes ciphertext of {len(ciphertext)} bytes, not whole blocks of {_BLOCK_SIZE}")
-        decryptor = Cipher(algorithms.AES(secret), modes.CBC(_AES_IV)).decryptor()
+        if not ciphertext or len(ciphertext) % AES_BLOCK_SIZE:
+            raise SealError(f"aes ciphertext of {len(ciphertext)} bytes, not whole blocks of {AES_BLOCK_SIZE}")
+        decryptor = Cipher(algorithms.AES(secret), modes.CBC(AES_IV)).decryptor()
         padded = decryptor.update(ciphertext) + decryptor.finalize()
-        return padded[: len(padded) - min(padded[-1], _BLOCK_SIZE)]
+        return padded[: len(padded) - min(padded[-1], AES_BLOCK_SIZE)]
 
     def challenge_response(self, secret: bytes, server_challenge: int, client_challenge: int) -> int:
         """XOR over the encrypted pair of challenges, taken from its length prefix on (§5.4)."""
@@ -121,14 +121,14 @@ class AesCipher:
 
     @staticmethod
     def _encrypt(secret: bytes, plaintext: bytes) -> bytes:
-        padding = _BLOCK_SIZE - len(plaintext) % _BLOCK_SIZE
-        encryptor = Cipher(algorithms.AES(secret), modes.CBC(_AES_IV)).encryptor()
+        padding = AES_BLOCK_SIZE - len(plaintext) % AES_BLOCK_SIZE
+        encryptor = Cipher(algorithms.AES(secret), modes.CBC(AES_IV)).encryptor()
         return encryptor.update(plaintext + bytes([padding]) * padding) + encryptor.finalize()
 
 
 _CONFOUNDER_SIZE = 16
 _MAC_SIZE = 24
-_ZERO_IV = bytes(_BLOCK_SIZE)
+_ZERO_IV = bytes(AES_BLOCK_SIZE)
 _INTEGRITY_SIZE = 24
 _ENCRYPTION_SIZE = 32
 
@@ -174,13 +174,13 @@ def _derive(secret: bytes, usage: int, purpose: int, size: int) -> bytes:
 def _encrypt_cts(key: bytes, plaintext: bytes) -> bytes:
     """CBC with ciphertext stealing, the last two blocks always swapped (CS3); at least one block."""
     encryptor = Cipher(algorithms.AES(key), modes.CBC(_ZERO_IV)).encryptor()
-    blocks = encryptor.update(plaintext + bytes(-len(plaintext) % _BLOCK_SIZE)) + encryptor.finalize()
-    if len(blocks) == _BLOCK_SIZE:
+    blocks = encryptor.update(plaintext + bytes(-len(plaintext) % AES_BLOCK_SIZE)) + encryptor.finalize()
+    if len(blocks) == AES_BLOCK_SIZE:
         return blocks
     head, before_last, last = (
-        blocks[: -2 * _BLOCK_SIZE],
-        blocks[-2 * _BLOCK_SIZE : -_BLOCK_SIZE],
-        blocks[-_BLOCK_SIZE:],
+        blocks[: -2 * AES_BLOCK_SIZE],
+        blocks[-2 * AES_BLOCK_SIZE : -AES_BLOCK_SIZE],
+        blocks[-AES_BLOCK_SIZE:],
     )
     return (head + last + before_last)[: len(plaintext)]
 
@@ -188,12 +188,12 @@ def _encrypt_cts(key: bytes, plaintext: bytes) -> bytes:
 def _decrypt_cts(key: bytes, sealed: bytes) -> bytes:
     """What :func:`_encrypt_cts` was given."""
     decrypt_block = Cipher(algorithms.AES(key), modes.ECB()).decryptor()  # noqa: S305 - one block, chained below
-    if len(sealed) == _BLOCK_SIZE:
+    if len(sealed) == AES_BLOCK_SIZE:
         return decrypt_block.update(sealed)
-    tail_size = len(sealed) % _BLOCK_SIZE or _BLOCK_SIZE
+    tail_size = len(sealed) % AES_BLOCK_SIZE or AES_BLOCK_SIZE
     head, last, stolen = (
-        sealed[: -_BLOCK_SIZE - tail_size],
-        sealed[-_BLOCK_SIZE - tail_size : -tail_size],
+        sealed[: -AES_BLOCK_SIZE - tail_size],
+        sealed[-AES_BLOCK_SIZE - tail_size : -tail_size],
         sealed[-tail_size:],
     )
     mixed = decrypt_block.update(last)

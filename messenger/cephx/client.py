@@ -1,15 +1,15 @@
 """The connecting side of cephx for an entity that has a key of its own (protocol.md §5.5, §5.7)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from errno import EOPNOTSUPP
 from types import MappingProxyType
 
 from messenger.cephx.authorizer_exchange import AuthorizerExchange
-from messenger.cephx.ciphers import SealError
+from messenger.cephx.ciphers import KeyType, SealError
 from messenger.cephx.connection_secret import usable_connection_secret
 from messenger.cephx.exchange import AuthMethod, AuthOpening, AuthResult, ClientExchange, ConMode
 from messenger.cephx.keys import CryptoKey
-from messenger.cephx.refusal import refusal
+from messenger.cephx.refusal import Refusal, refusal
 from messenger.cephx.session_reply import SessionReply, decode_session_reply
 from messenger.cephx.structures import (
     NO_TICKET,
@@ -20,15 +20,17 @@ from messenger.cephx.structures import (
     RequestType,
     ServerChallenge,
 )
-from messenger.cephx.tickets import Ticket
+from messenger.cephx.tickets import Ticket, TicketGrant
 from messenger.denc.codec import Decoder
 from messenger.denc.entity import AuthName, EntityType
 from messenger.denc.layout import encoded
-from messenger.errors import AuthError, FaultReason, LocalError
+from messenger.errors import LocalError
 from messenger.randomness import RandomSource
 
 CLIENT_SERVICES = EntityType.AUTH | EntityType.MGR | EntityType.OSD | EntityType.MON
 """What a RADOS client and an OSD ask tickets for (§5.3)."""
+METADATA_SERVICES = CLIENT_SERVICES | EntityType.MDS
+"""What an MDS and a manager ask tickets for (§5.3)."""
 
 
 class CephxClient:
@@ -67,6 +69,15 @@ class CephxClient:
         ticket = self._tickets.get(service)
         return ticket is None or wall_time_s >= ticket.renew_after_s
 
+    def services_to_renew(self, wall_time_s: float) -> int:
+        """Mask of the wanted services for which :meth:`needs_renewal`."""
+        wanted = (service for service in EntityType if service is not EntityType.ANY)
+        return sum(
+            service
+            for service in wanted
+            if service & self.wanted_services and self.needs_renewal(service, wall_time_s)
+        )
+
     def exchange(self, peer_type: EntityType, wall_time_s: float, rng: RandomSource) -> ClientExchange:
         """A new exchange: with a monitor for tickets, with any other peer on the strength of its ticket."""
         if peer_type is EntityType.MON:
@@ -77,17 +88,17 @@ class CephxClient:
         """The ticket to present to ``service``.
 
         Raises:
-            AuthError: AUTH_DENIED, no ticket, or it has expired.
+            RefusedError: NO_TICKET or OWN_TICKET_EXPIRED.
         """
         ticket = self._tickets.get(service)
         if ticket is None:
             held = ", ".join(held.label for held in sorted(self._tickets)) or "none"
             detail = f"{self.name} has no ticket for {service.label} from a monitor; it holds: {held}"
-            raise AuthError(FaultReason.AUTH_DENIED, detail)
+            raise Refusal.NO_TICKET.error(detail)
         if wall_time_s >= ticket.expires_s:
             late_s = wall_time_s - ticket.expires_s
             detail = f"{self.name}'s ticket for {service.label} expired {late_s:.0f} s ago"
-            raise AuthError(FaultReason.AUTH_DENIED, detail)
+            raise Refusal.OWN_TICKET_EXPIRED.error(detail)
         return ticket
 
     def ticket_refused(self, ticket: Ticket) -> None:
@@ -100,13 +111,36 @@ class CephxClient:
         ticket = self._tickets.get(EntityType.AUTH)
         return ticket if ticket is not None and wall_time_s < ticket.expires_s else None
 
-    def accept(self, global_id: int, reply: SessionReply, wall_time_s: float) -> None:
+    def prove(self, server_challenge: int, old_ticket: Ticket | None, other_keys: int, rng: RandomSource) -> bytes:
+        """The request for an AUTH session key that answers a monitor's challenge (§5.4, §5.5)."""
+        client_challenge = rng.getrandbits(64)
+        authenticate = Authenticate(
+            client_challenge,
+            self.key.challenge_response(server_challenge, client_challenge),
+            old_ticket.blob if old_ticket else NO_TICKET,
+            other_keys,
+        )
+        return encoded(RequestHeader(RequestType.GET_AUTH_SESSION_KEY), authenticate)
+
+    def open_session_reply(self, payload: bytes, old_ticket: Ticket | None) -> SessionReply:
+        """The answer to :meth:`prove`; only a monitor that knows our key can have made it.
+
+        Raises:
+            DecodeError: malformed.
+            RefusedError: BAD_REPLY, not sealed with our keys; REFUSED, it carries an error.
+        """
+        try:
+            return decode_session_reply(payload, self.key, old_ticket.session_key if old_ticket else None)
+        except SealError as error:
+            raise Refusal.BAD_REPLY.error(f"tickets: {error.detail}") from None
+
+    def accept(self, global_id: int, grants: Iterable[TicketGrant], wall_time_s: float) -> None:
         """Take over what a monitor granted; tickets of another global_id are worthless and go.
 
         Raises:
-            DecodeError, AuthError: a ticket that cannot be used; nothing is changed then.
+            DecodeError, RefusedError: a ticket that cannot be used; nothing is changed then.
         """
-        granted = [Ticket.received(grant, wall_time_s) for grant in (reply.auth, *reply.services)]
+        granted = [Ticket.received(grant, wall_time_s) for grant in grants]
         if global_id != self.global_id:
             self._tickets.clear()
         self.global_id = global_id
@@ -121,7 +155,7 @@ class MonitorExchange:
         self._wall_time_s = wall_time_s
         self._rng = rng
         self._old_ticket = client.old_ticket(wall_time_s)
-        self._challenged = False
+        self._server_challenge = 0
 
     def start(self) -> AuthOpening:
         """The introduction: a known global_id goes along only when there is a ticket to prove it with."""
@@ -133,7 +167,7 @@ class MonitorExchange:
         """End this exchange. A claim to a global_id is not repeated: the monitor may be refusing just that.
 
         Raises:
-            AuthError: always.
+            RefusedError: always; REFUSED or NO_COMMON_METHOD.
         """
         if self._old_ticket is not None and result != -EOPNOTSUPP:
             self._client.ticket_refused(self._old_ticket)
@@ -144,39 +178,47 @@ class MonitorExchange:
 
         Raises:
             DecodeError: malformed.
-            AuthError: AUTH_REPLY, a challenge of 0, or a challenge too many.
+            RefusedError: BAD_CHALLENGE, it is 0; UNEXPECTED_REPLY, one too many.
         """
-        if self._challenged:
-            raise AuthError(FaultReason.AUTH_REPLY, "monitor challenged twice")
-        self._challenged = True
-        server_challenge = ServerChallenge.decode(Decoder(payload)).server_challenge
-        if not server_challenge:
-            raise AuthError(FaultReason.AUTH_REPLY, "monitor's challenge is 0")
-        client_challenge = self._rng.getrandbits(64)
-        authenticate = Authenticate(
-            client_challenge,
-            self._client.key.challenge_response(server_challenge, client_challenge),
-            self._old_ticket.blob if self._old_ticket else NO_TICKET,
-            self._client.wanted_services,
-        )
-        return encoded(RequestHeader(RequestType.GET_AUTH_SESSION_KEY), authenticate)
+        if self._server_challenge:
+            raise Refusal.UNEXPECTED_REPLY.error("monitor challenged twice")
+        self._server_challenge = open_server_challenge(payload)
+        client = self._client
+        return client.prove(self._server_challenge, self._old_ticket, client.wanted_services, self._rng)
 
     def done(self, global_id: int, con_mode: ConMode, payload: bytes) -> AuthResult:
         """Take the tickets; only a monitor that knows our key can have made them.
 
         Raises:
             DecodeError: malformed.
-            AuthError: AUTH_REPLY, not sealed with our keys, global_id 0, or a connection secret of the wrong
-                size; AUTH_DENIED, the reply carries an error.
+            RefusedError: BAD_REPLY, not sealed with our keys, or global_id 0; UNEXPECTED_REPLY, without a
+                challenge; BAD_CONNECTION_SECRET; REFUSED, the reply carries an error.
         """
-        if not self._challenged or not global_id:
-            what = f"global_id {global_id}" if self._challenged else "without a challenge"
-            raise AuthError(FaultReason.AUTH_REPLY, f"monitor finished with {what}")
-        old_session_key = self._old_ticket.session_key if self._old_ticket else None
-        try:
-            reply = decode_session_reply(payload, self._client.key, old_session_key)
-        except SealError as error:
-            raise AuthError(FaultReason.AUTH_REPLY, f"tickets: {error.detail}") from None
+        if not self._server_challenge:
+            raise Refusal.UNEXPECTED_REPLY.error("monitor finished without a challenge")
+        if not global_id:
+            raise Refusal.BAD_REPLY.error("monitor finished with global_id 0")
+        reply = self._client.open_session_reply(payload, self._old_ticket)
         secret = usable_connection_secret(reply.connection_secret, con_mode)
-        self._client.accept(global_id, reply, self._wall_time_s)
-        return AuthResult(global_id, reply.auth.ticket.session_key.secret, secret)
+        self._client.accept(global_id, (reply.auth, *reply.services), self._wall_time_s)
+        session_key = reply.auth.ticket.session_key
+        return AuthResult(
+            global_id,
+            session_key.secret,
+            secret,
+            session_key_type=KeyType(session_key.type),
+            server_challenge=self._server_challenge,
+        )
+
+
+def open_server_challenge(payload: bytes) -> int:
+    """The monitor's challenge.
+
+    Raises:
+        DecodeError: malformed.
+        RefusedError: BAD_CHALLENGE, it is 0.
+    """
+    server_challenge = ServerChallenge.decode(Decoder(payload)).server_challenge
+    if not server_challenge:
+        raise Refusal.BAD_CHALLENGE.error("monitor's challenge is 0")
+    return server_challenge

@@ -1,7 +1,7 @@
 """The key material of secure mode that an acceptor gives to a connector (protocol.md §4.6)."""
 
 from messenger.cephx.exchange import ConMode
-from messenger.errors import AuthError, FaultReason
+from messenger.cephx.refusal import Refusal
 from messenger.randomness import RandomSource
 
 CONNECTION_SECRET_SIZE = 64
@@ -16,11 +16,11 @@ def usable_connection_secret(secret: bytes, con_mode: ConMode) -> bytes:
     """What a connector makes of the secret it was given: nothing in crc mode.
 
     Raises:
-        AuthError: AUTH_REPLY, too short or too long for secure mode.
+        RefusedError: BAD_CONNECTION_SECRET, too short or too long for secure mode.
     """
     if con_mode != ConMode.SECURE:
         return b""
     if len(secret) != CONNECTION_SECRET_SIZE:
         detail = f"connection secret of {len(secret)} bytes, {CONNECTION_SECRET_SIZE} are due"
-        raise AuthError(FaultReason.AUTH_REPLY, detail)
+        raise Refusal.BAD_CONNECTION_SECRET.error(detail)
     return secret

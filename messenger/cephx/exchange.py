@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Protocol
 
+from messenger.cephx.ciphers import KeyType
 from messenger.denc.entity import AuthName, EntityType
 from messenger.randomness import RandomSource
 
@@ -43,13 +44,16 @@ class AuthResult:
 
     global_id: int
     session_key: bytes = b""
-    """HMAC key of the two AUTH_SIGNATURE frames; empty with auth none (§4.7)."""
+    """HMAC key of the two AUTH_SIGNATURE frames; empty with auth none (§4.7). Signs messages on v1 (§3.7)."""
     connection_secret: bytes = b""
     """Key and nonces of secure mode (§4.6); empty in crc mode."""
     name: AuthName | None = None
     """Server side: who the peer proved to be."""
     caps: bytes = b""
     """Server side: the capabilities of the peer's ticket, as encoded by the monitor."""
+    session_key_type: KeyType = KeyType.NONE
+    server_challenge: int = 0
+    """Between client and monitor: what a renewal of the AUTH ticket on this session answers again (§5.5)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,11 @@ AuthStep = AuthMore | AuthDone
 
 
 class ClientExchange(Protocol):
-    """The connector's half of one authentication. Every method may raise AuthError or DecodeError."""
+    """The connector's half of one authentication. Every method may raise AuthError or DecodeError.
+
+    On v1 the same methods serve: :meth:`start` for a CONNECT, :meth:`more` for CHALLENGE_AUTHORIZER, :meth:`done`
+    for any other reply that carries an authorizer, :meth:`bad_method` for BADAUTHORIZER (§3.3).
+    """
 
     def start(self) -> AuthOpening:
         """The first attempt."""
@@ -97,6 +105,12 @@ class ServerExchange(Protocol):
 
     def more(self, payload: bytes) -> AuthStep:
         """Judge AUTH_REQUEST_MORE."""
+
+    def authorize(self, method: AuthMethod, payload: bytes, *, challenge: bool) -> AuthStep:
+        """Judge the authorizer in a CONNECT of v1, each of a link's; ``challenge`` whether the peer knows those.
+
+        Called by :func:`messenger.cephx.v1.judge_connect`.
+        """
 
 
 class AuthClient(Protocol):

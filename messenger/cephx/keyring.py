@@ -67,6 +67,11 @@ class Keyring:
             raise LocalError(f"{self.source}: {name} has no key")
         return entry.key
 
+    def has(self, name: AuthName) -> bool:
+        """Whether :meth:`key` has one for ``name``."""
+        entry = self.entries.get(name)
+        return self.keyfile_key is not None or (entry is not None and entry.key.type != KeyType.NONE)
+
     def format(self) -> str:
         """The text of the file, entities in Ceph's order."""
         if self.keyfile_key is not None:

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 
 from messenger.cephx.authorizer_exchange import AuthorizerExchange
 from messenger.cephx.exchange import ClientExchange
+from messenger.cephx.refusal import Refusal
 from messenger.cephx.tickets import ServiceKey, Ticket, mint_ticket
 from messenger.denc.entity import AuthName, EntityType
-from messenger.errors import AuthError, FaultReason
 from messenger.randomness import RandomSource
 
 
@@ -56,13 +56,13 @@ class MintingClient:
         """A new ticket for ``service``.
 
         Raises:
-            AuthError: AUTH_DENIED, there is no key to make it with.
+            RefusedError: NO_TICKET, there is no key to make it with.
         """
         service_key = self._service_keys.get(service)
         if service_key is None:
             held = ", ".join(held.label for held in sorted(self._service_keys)) or "none"
             detail = f"{self.name} has no service key to make tickets for {service.label}; it holds: {held}"
-            raise AuthError(FaultReason.AUTH_DENIED, detail)
+            raise Refusal.NO_TICKET.error(detail)
         grant = mint_ticket(
             service_key,
             service,

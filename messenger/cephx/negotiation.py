@@ -1,7 +1,7 @@
 """Several methods behind one identity or one judge, and the choice among them (protocol.md §4.7)."""
 
-import errno
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
 from messenger.cephx.exchange import (
     AuthClient,
@@ -14,9 +14,9 @@ from messenger.cephx.exchange import (
     ConMode,
     ServerExchange,
 )
-from messenger.cephx.refusal import method_label
+from messenger.cephx.refusal import Refusal, method_label
 from messenger.denc.entity import EntityType
-from messenger.errors import AuthError, FaultReason, LocalError
+from messenger.errors import AuthError, LocalError
 from messenger.randomness import RandomSource
 
 
@@ -42,9 +42,15 @@ class ClientAuth:
         if peer_type is not EntityType.MON and self._agreed is not None:
             methods = {self._agreed: methods[self._agreed]}
         attempts = [(method, client.exchange(peer_type, wall_time_s, rng)) for method, client in methods.items()]
-        return NegotiatingExchange(attempts, self._agree if peer_type is EntityType.MON else None)
+        return NegotiatingExchange(attempts, self.agree if peer_type is EntityType.MON else None)
 
-    def _agree(self, method: AuthMethod) -> None:
+    @property
+    def methods(self) -> Mapping[AuthMethod, AuthClient]:
+        """The methods in order of preference, and the identity that each uses."""
+        return MappingProxyType(self._methods)
+
+    def agree(self, method: AuthMethod) -> None:
+        """A monitor has accepted this identity by ``method``."""
         self._agreed = method
 
 
@@ -68,8 +74,7 @@ class NegotiatingExchange:
         """The attempt with the next own method that the peer allows, whatever it refused the last one with.
 
         Raises:
-            AuthError: none is left: AUTH_DENIED or AUTH_METHOD for the last one tried, see
-                :func:`messenger.cephx.refusal.refusal`.
+            RefusedError: none is left: REFUSED or NO_COMMON_METHOD for the last one tried.
         """
         try:
             return self._exchange.bad_method(result, allowed_methods)
@@ -125,12 +130,9 @@ class JudgingExchange:
 
         Raises:
             DecodeError: malformed.
-            AuthError: AUTH_METHOD, not an allowed method; or what the method says.
+            RefusedError: METHOD_NOT_ALLOWED; or what the method says.
         """
-        self._current = self._exchanges.get(method)
-        if self._current is None:
-            detail = f"{method_label(method)} is not allowed here"
-            raise AuthError(FaultReason.AUTH_METHOD, detail, errno=errno.EOPNOTSUPP)
+        self._current = self._exchange_of(method)
         return self._current.start(method, con_mode, payload)
 
     def more(self, payload: bytes) -> AuthStep:
@@ -138,8 +140,23 @@ class JudgingExchange:
 
         Raises:
             DecodeError: malformed.
-            AuthError: no exchange is under way; or what the method says.
+            RefusedError: NO_CHALLENGE, no exchange is under way; or what the method says.
         """
         if self._current is None:
-            raise AuthError(FaultReason.AUTH_DENIED, "another round of no exchange")
+            raise Refusal.NO_CHALLENGE.error("another round of no exchange")
         return self._current.more(payload)
+
+    def authorize(self, method: AuthMethod, payload: bytes, *, challenge: bool) -> AuthStep:
+        """Judge the authorizer of a CONNECT.
+
+        Raises:
+            DecodeError: malformed.
+            RefusedError: METHOD_NOT_ALLOWED; or what the method says.
+        """
+        return self._exchange_of(method).authorize(method, payload, challenge=challenge)
+
+    def _exchange_of(self, method: AuthMethod) -> ServerExchange:
+        exchange = self._exchanges.get(method)
+        if exchange is None:
+            raise Refusal.METHOD_NOT_ALLOWED.error(f"{method_label(method)} is not allowed here")
+        return exchange

@@ -3,7 +3,6 @@
 There is no session key, so AUTH_SIGNATURE carries zeros, and no secure mode.
 """
 
-import errno
 from itertools import count
 
 from messenger.cephx.exchange import (
@@ -16,12 +15,12 @@ from messenger.cephx.exchange import (
     ConMode,
     ServerExchange,
 )
-from messenger.cephx.refusal import refusal
+from messenger.cephx.refusal import Refusal, refusal
 from messenger.cephx.structures import AuthMode, Prelude
 from messenger.denc.codec import Decoder
 from messenger.denc.entity import AuthName, EntityType
 from messenger.denc.layout import encoded
-from messenger.errors import AuthError, DecodeError, FaultReason
+from messenger.errors import DecodeError
 from messenger.randomness import RandomSource
 
 _FIRST_GLOBAL_ID = 4100
@@ -58,20 +57,20 @@ class NoneClientExchange:
         return AuthOpening(AuthMethod.NONE, encoded(prelude))
 
     def bad_method(self, result: int, allowed_methods: list[int]) -> AuthOpening:
-        """End this exchange; always raises AuthError."""
+        """End this exchange; always raises RefusedError."""
         raise refusal(AuthMethod.NONE, result, allowed_methods)
 
     def more(self, payload: bytes) -> bytes:  # noqa: ARG002 - whatever it is
-        """Always raises AuthError: there is nothing more to say."""
-        raise AuthError(FaultReason.AUTH_REPLY, "auth none has no second round")
+        """Always raises RefusedError: there is nothing more to say."""
+        raise Refusal.UNEXPECTED_REPLY.error("auth none has no second round")
 
     def done(self, global_id: int, con_mode: ConMode, payload: bytes) -> AuthResult:  # noqa: ARG002 - empty
         """Take the global_id when a monitor gives one.
 
         Raises:
-            AuthError: AUTH_METHOD, a mode that needs keys.
+            RefusedError: METHOD_NOT_ALLOWED, a mode that needs keys.
         """
-        _require_crc(con_mode)
+        require_crc(con_mode)
         if self._mode == AuthMode.MON:
             self._client.global_id = global_id
         return AuthResult(self._client.global_id)
@@ -117,20 +116,30 @@ class NoneServerExchange:
 
         Raises:
             DecodeError: malformed.
-            AuthError: AUTH_METHOD, a mode that needs keys.
+            RefusedError: METHOD_NOT_ALLOWED, a mode that needs keys.
         """
-        _require_crc(con_mode)
+        require_crc(con_mode)
         prelude = Prelude.decode(Decoder(payload))
         if prelude.mode not in (AuthMode.AUTHORIZER, AuthMode.MON):
             raise DecodeError(f"auth mode {prelude.mode} is neither a service's nor a monitor's")
         return AuthDone(b"", AuthResult(self._server.global_id_for(prelude), name=prelude.name))
 
     def more(self, payload: bytes) -> AuthStep:  # noqa: ARG002 - whatever it is
-        """Always raises AuthError: there is no second round."""
-        raise AuthError(FaultReason.AUTH_DENIED, "auth none has no second round")
+        """Always raises RefusedError: there is no second round."""
+        raise Refusal.NO_CHALLENGE.error("auth none has no second round")
+
+    def authorize(
+        self,
+        method: AuthMethod,
+        payload: bytes,
+        *,
+        challenge: bool,  # noqa: ARG002 - there is none
+    ) -> AuthStep:
+        """Take the word of a CONNECT; raises DecodeError."""
+        return self.start(method, ConMode.CRC, payload)
 
 
-def _require_crc(con_mode: ConMode) -> None:
+def require_crc(con_mode: ConMode) -> None:
+    """Raises RefusedError: METHOD_NOT_ALLOWED with a mode that needs keys."""
     if con_mode == ConMode.SECURE:
-        detail = "auth none has no keys for secure mode"
-        raise AuthError(FaultReason.AUTH_METHOD, detail, errno=errno.EOPNOTSUPP)
+        raise Refusal.METHOD_NOT_ALLOWED.error("auth none has no keys for secure mode")

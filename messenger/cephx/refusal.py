@@ -1,7 +1,8 @@
-"""What a client makes of AUTH_BAD_METHOD (protocol.md §4.7)."""
+"""The ways in which authentication fails, by name, and what a client makes of AUTH_BAD_METHOD (§4.7, §5)."""
 
 import errno
 from collections.abc import Sequence
+from enum import Enum
 
 from messenger.cephx.exchange import AuthMethod
 from messenger.errors import AuthError, FaultReason
@@ -10,6 +11,74 @@ _LISTED_METHODS = 8
 _DENIALS = (errno.EACCES, errno.EPERM)
 _ERRNO_NAMES = {**errno.errorcode, errno.EOPNOTSUPP: "EOPNOTSUPP"}
 """Linux has two names for EOPNOTSUPP; this is Ceph's."""
+
+
+class Refusal(Enum):
+    """Who is refused what: words, the errno that goes on the wire, and the reason the link's fault shows.
+
+    A peer learns the errno alone. Those of the first two groups are EACCES wherever more would help somebody
+    guess names or keys.
+    """
+
+    def __init__(
+        self, words: str, code: int = errno.EACCES, reason: FaultReason = FaultReason.AUTH_DENIED
+    ) -> None:
+        self.words = words
+        self.code = code
+        """Positive errno."""
+        self.reason = reason
+
+    # what a monitor refuses (§5.5, §5.6)
+    UNKNOWN_ENTITY = ("no such entity",)
+    WRONG_KEY = ("wrong key",)
+    DISALLOWED_CIPHER = ("key of a type that is not allowed",)
+    NO_MON_CAPS = ("no capabilities at the monitors",)
+    NO_CHALLENGE = ("answer without a challenge",)
+    NEW_ID_WITH_TICKET = ("old ticket with a request for a new global_id", errno.EINVAL)
+    RECLAIM_WITHOUT_TICKET = ("global_id claimed without a ticket",)
+    RECLAIM_BAD_TICKET = ("global_id claimed with a ticket that is not genuine",)
+    RECLAIM_WRONG_TICKET = ("global_id claimed with the ticket for another",)
+    NOT_AUTHENTICATED = ("request before authentication",)
+    NO_ROTATING_KEYS = ("entity without rotating keys",)
+    NO_SERVICE_KEY = ("service without keys",)
+    UNKNOWN_REQUEST = ("unknown request", errno.EINVAL)
+    MALFORMED = ("malformed request", errno.EINVAL)
+    BUSY = ("not ready", errno.EBUSY, FaultReason.AUTH_BUSY)
+    # what a service refuses (§5.7)
+    METHOD_NOT_ALLOWED = ("method not allowed", errno.EOPNOTSUPP, FaultReason.AUTH_METHOD)
+    NO_AUTHORIZER = ("no authorizer",)
+    NOT_AN_AUTHORIZER = ("not an authorizer",)
+    WRONG_SERVICE = ("ticket for another service",)
+    UNKNOWN_SECRET = ("ticket sealed with an unknown secret",)
+    BAD_TICKET = ("ticket not genuine",)
+    EXPIRED_TICKET = ("ticket expired",)
+    WRONG_GLOBAL_ID = ("ticket for another global_id",)
+    BAD_AUTHORIZE = ("ticket presented by somebody else",)
+    CHALLENGE_MISMATCH = ("authorizer does not answer the challenge",)
+    # what stops a client before it says anything
+    NO_KEYRING = ("no key for the own name", errno.ENOENT)
+    NO_TICKET = ("no ticket for the service",)
+    OWN_TICKET_EXPIRED = ("own ticket expired",)
+    # what a client makes of its peer
+    REFUSED = ("refused by the peer",)
+    NO_COMMON_METHOD = ("no method in common", errno.EOPNOTSUPP, FaultReason.AUTH_METHOD)
+    UNEXPECTED_REPLY = ("reply to no request", errno.EPERM, FaultReason.AUTH_REPLY)
+    BAD_CHALLENGE = ("challenge not genuine", errno.EPERM, FaultReason.AUTH_REPLY)
+    BAD_REPLY = ("reply not genuine", errno.EPERM, FaultReason.AUTH_REPLY)
+    WRONG_NONCE = ("reply of another exchange", errno.EPERM, FaultReason.AUTH_REPLY)
+    BAD_CONNECTION_SECRET = ("connection secret of a wrong size", errno.EPERM, FaultReason.AUTH_REPLY)
+
+    def error(self, detail: str, *, code: int = 0) -> "RefusedError":
+        """The error to raise; ``code`` replaces the usual errno when a peer has given another."""
+        return RefusedError(self, detail, code or self.code)
+
+
+class RefusedError(AuthError):
+    """Authentication failed in one of the known ways."""
+
+    def __init__(self, refusal: Refusal, detail: str, code: int) -> None:
+        super().__init__(refusal.reason, detail, code)
+        self.refusal = refusal
 
 
 def errno_name(result: int) -> str:
@@ -25,7 +94,7 @@ def method_label(method: int) -> str:
         return f"method {method}"
 
 
-def refusal(tried: AuthMethod, result: int, allowed_methods: Sequence[int]) -> AuthError:
+def refusal(tried: AuthMethod, result: int, allowed_methods: Sequence[int]) -> RefusedError:
     """The error for a refused attempt after which nothing else is left to try.
 
     AUTH_DENIED when the peer said EACCES or EPERM: it knows the method and does not believe us. AUTH_METHOD
@@ -34,7 +103,6 @@ def refusal(tried: AuthMethod, result: int, allowed_methods: Sequence[int]) -> A
     allowed = ", ".join(map(method_label, allowed_methods[:_LISTED_METHODS])) or "nothing"
     if len(allowed_methods) > _LISTED_METHODS:
         allowed += f" and {len(allowed_methods) - _LISTED_METHODS} more"
-    denied = -result in _DENIALS
-    reason = FaultReason.AUTH_DENIED if denied else FaultReason.AUTH_METHOD
+    what = Refusal.REFUSED if -result in _DENIALS else Refusal.NO_COMMON_METHOD
     detail = f"{method_label(tried)} refused with {errno_name(result)}; the peer allows {allowed}"
-    return AuthError(reason, detail, errno=-result if result < 0 else errno.EACCES)
+    return what.error(detail, code=-result if result < 0 else errno.EACCES)

@@ -10,13 +10,13 @@ from messenger.cephx.authorizer import (
     seal_reply,
     successor,
 )
-from messenger.cephx.ciphers import SealError
+from messenger.cephx.ciphers import KeyType
 from messenger.cephx.connection_secret import new_connection_secret
 from messenger.cephx.exchange import AuthDone, AuthMethod, AuthMore, AuthResult, AuthStep, ConMode
 from messenger.cephx.keys import CryptoKey
+from messenger.cephx.refusal import Refusal
 from messenger.cephx.structures import AuthorizeReply
 from messenger.denc.entity import EntityType
-from messenger.errors import AuthError, FaultReason
 from messenger.randomness import RandomSource, nonzero_u64
 
 
@@ -75,42 +75,80 @@ class CephxServiceExchange:
 
         Raises:
             DecodeError: malformed.
-            AuthError: AUTH_DENIED.
+            RefusedError: NOT_AN_AUTHORIZER, WRONG_SERVICE, UNKNOWN_SECRET, BAD_TICKET, EXPIRED_TICKET,
+                WRONG_GLOBAL_ID, BAD_AUTHORIZE.
         """
         opened = self._open(payload)
         self._con_mode = con_mode
-        self._challenge = nonzero_u64(self._rng)
-        return AuthMore(seal_challenge(opened.info.session_key, self._challenge, self._rng))
+        return self._challenge_to(opened)
 
     def more(self, payload: bytes) -> AuthStep:
         """Check the second authorizer, which must answer the challenge; there is one try per challenge.
 
         Raises:
             DecodeError: malformed.
-            AuthError: AUTH_DENIED.
+            RefusedError: as for the first; NO_CHALLENGE; CHALLENGE_MISMATCH.
         """
         challenge, self._challenge = self._challenge, None
         if challenge is None:
-            raise AuthError(FaultReason.AUTH_DENIED, "second authorizer without a challenge to answer")
+            raise Refusal.NO_CHALLENGE.error("second authorizer without a challenge to answer")
         opened = self._open(payload)
         if not answers_challenge(opened.authorize, challenge):
-            raise AuthError(FaultReason.AUTH_DENIED, "authorizer does not answer this link's challenge")
+            raise Refusal.CHALLENGE_MISMATCH.error("authorizer does not answer this link's challenge")
         return self._accept(opened)
+
+    def authorize(
+        self,
+        method: AuthMethod,  # noqa: ARG002 - there is one
+        payload: bytes,
+        *,
+        challenge: bool,
+    ) -> AuthStep:
+        """Judge the authorizer of a CONNECT; every CONNECT of a link comes here (§3.3).
+
+        A challenge is good for all further CONNECTs of the link, since a client whose CONNECT is answered with
+        RETRY_GLOBAL and the like repeats its authorizer. One that answers no challenge gets a new one.
+
+        Args:
+            method: cephx.
+            payload: the authorizer.
+            challenge: False for peers without CEPHX_V2, which do not know challenges.
+
+        Raises:
+            DecodeError: malformed.
+            RefusedError: as for :meth:`start`; CHALLENGE_MISMATCH.
+        """
+        opened = self._open(payload)
+        if challenge:
+            if self._challenge is None or not opened.authorize.have_challenge:
+                return self._challenge_to(opened)
+            if not answers_challenge(opened.authorize, self._challenge):
+                self._challenge = None
+                raise Refusal.CHALLENGE_MISMATCH.error("authorizer does not answer this link's challenge")
+        return self._accept(opened)
+
+    def _challenge_to(self, opened: OpenedAuthorizer) -> AuthMore:
+        self._challenge = nonzero_u64(self._rng)
+        return AuthMore(seal_challenge(opened.info.session_key, self._challenge, self._rng))
 
     def _accept(self, opened: OpenedAuthorizer) -> AuthDone:
         secret = new_connection_secret(self._con_mode, self._rng)
         ticket, session_key = opened.info.ticket, opened.info.session_key
         reply = AuthorizeReply(successor(opened.authorize.nonce), secret)
-        result = AuthResult(ticket.global_id, session_key.secret, secret, name=ticket.name, caps=ticket.caps.caps)
+        result = AuthResult(
+            ticket.global_id,
+            session_key.secret,
+            secret,
+            name=ticket.name,
+            caps=ticket.caps.caps,
+            session_key_type=KeyType(session_key.type),
+        )
         return AuthDone(seal_reply(session_key, reply, self._rng), result)
 
     def _open(self, payload: bytes) -> OpenedAuthorizer:
-        try:
-            opened = open_authorizer(payload, self._service_keys)
-        except SealError as error:
-            raise AuthError(FaultReason.AUTH_DENIED, f"authorizer: {error.detail}") from None
+        opened = open_authorizer(payload, self._service_keys)
         expires_s = opened.info.ticket.expires.to_seconds()
         if expires_s < self._wall_time_s:
             late_s = self._wall_time_s - expires_s
-            raise AuthError(FaultReason.AUTH_DENIED, f"ticket expired {late_s:.0f} s ago")
+            raise Refusal.EXPIRED_TICKET.error(f"ticket expired {late_s:.0f} s ago")
         return opened

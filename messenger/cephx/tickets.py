@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from messenger.cephx.ciphers import KeyType, KeyUsage
 from messenger.cephx.keys import CryptoKey
+from messenger.cephx.refusal import Refusal
 from messenger.cephx.structures import (
     NAMED_KEY_SECRET_ID,
     NO_TICKET,
@@ -21,7 +22,6 @@ from messenger.denc.codec import Decoder, Encoder
 from messenger.denc.entity import AuthName, EntityType
 from messenger.denc.layout import encoded
 from messenger.denc.utime import UTime
-from messenger.errors import AuthError, FaultReason
 from messenger.randomness import RandomSource
 
 _REPLY_VERSION = 1
@@ -65,11 +65,11 @@ class Ticket:
 
         Raises:
             DecodeError: for a service that does not exist.
-            AuthError: the blob could not be decrypted.
+            RefusedError: BAD_REPLY, the blob could not be decrypted.
         """
         service = EntityType.from_wire(grant.service_id)
         if grant.blob is None:
-            raise AuthError(FaultReason.AUTH_REPLY, f"{service.label} ticket encrypted with an unknown key")
+            raise Refusal.BAD_REPLY.error(f"{service.label} ticket encrypted with an unknown key")
         validity_s = grant.ticket.validity.to_seconds()
         expires_s = wall_time_s + validity_s
         return cls(service, grant.ticket.session_key, grant.blob, expires_s, expires_s - validity_s / 4)
@@ -83,10 +83,11 @@ def mint_ticket(
     *,
     caps: str = "allow *",
     validity_s: float = 3600.0,
+    session_key_type: KeyType | None = None,
     wall_time_s: float,
     rng: RandomSource,
 ) -> TicketGrant:
-    """A new ticket with a new session key of the service key's type, as monitors make them (§5.5, §5.7).
+    """A new ticket with a new session key, as monitors make them (§5.5, §5.7).
 
     Args:
         service_key: seals the part for the service.
@@ -95,10 +96,11 @@ def mint_ticket(
         global_id: of whom the ticket is for; 0 between monitors.
         caps: capabilities at that service.
         validity_s: how long the ticket is good for.
+        session_key_type: that of the holder's own key (§5.1); without it, that of the service key.
         wall_time_s: unix time of now.
         rng: gives the session key.
     """
-    session_key = CryptoKey.generate(rng, wall_time_s, KeyType(service_key.key.type))
+    session_key = CryptoKey.generate(rng, wall_time_s, session_key_type or KeyType(service_key.key.type))
     ticket = AuthTicket(
         name,
         global_id,
@@ -120,13 +122,13 @@ def open_ticket(blob: TicketBlob, secrets: Mapping[int, CryptoKey]) -> ServiceTi
 
     Raises:
         SealError: it was sealed with another key, or tampered with.
-        AuthError: AUTH_DENIED, there is no key of that secret_id.
+        RefusedError: UNKNOWN_SECRET, there is no key of that secret_id.
     """
     key = secrets.get(blob.secret_id)
     if key is None:
         known = ", ".join(map(_secret_label, sorted(secrets))) or "none"
         detail = f"ticket sealed with secret {_secret_label(blob.secret_id)}, those known are {known}"
-        raise AuthError(FaultReason.AUTH_DENIED, detail)
+        raise Refusal.UNKNOWN_SECRET.error(detail)
     return key.unseal(KeyUsage.TICKET_INFO, blob.blob, ServiceTicketInfo.decode)
 
 

@@ -1,0 +1,240 @@
+"""What the monitors know: who has which keys and capabilities, and the keys of the services (protocol.md §5)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from messenger.cephx.ciphers import CIPHERS, KeyType
+from messenger.cephx.keyring import Keyring
+from messenger.cephx.keys import CryptoKey
+from messenger.cephx.refusal import Refusal
+from messenger.cephx.rotating import (
+    DEFAULT_SERVICE_TTL_S,
+    SERVICES_WITH_ROTATING_KEYS,
+    RotatingKeys,
+)
+from messenger.cephx.structures import NAMED_KEY_SECRET_ID, RotatingSecrets
+from messenger.cephx.tickets import TicketGrant, mint_ticket
+from messenger.denc.entity import AuthName, EntityType
+from messenger.errors import LocalError
+from messenger.randomness import RandomSource
+
+DEFAULT_AUTH_TTL_S = 72 * 3600.0
+"""``auth_mon_ticket_ttl`` (§7.3)."""
+MON_NAME = AuthName(EntityType.MON, "")
+"""Who all monitors are: they share one key."""
+_FIRST_GLOBAL_ID = 4100
+_GLOBAL_ID_LIMIT = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """An entity: ``caps`` per service as in a keyring."""
+
+    key: CryptoKey
+    caps: Mapping[str, str] = field(default_factory=dict)
+    pending_key: CryptoKey | None = None
+    """The key that replaces the other one once the entity has used it; until then both are good (§5.8)."""
+
+    @property
+    def keys(self) -> tuple[CryptoKey, ...]:
+        """The keys it may prove itself with."""
+        return (self.key,) if self.pending_key is None else (self.key, self.pending_key)
+
+
+@dataclass(frozen=True, slots=True)
+class CipherPolicy:
+    """The monitor map's words on key types (§5.1, §6.5).
+
+    Raises:
+        LocalError: nothing allowed, a preferred type that is not, or a type that cannot be used here.
+    """
+
+    allowed: tuple[KeyType, ...] = (KeyType.AES, KeyType.AES256KRB5)
+    """Types of keys with which entities may authenticate."""
+    preferred: KeyType = KeyType.AES
+    """Type of new keys of entities."""
+    service: KeyType = KeyType.AES
+    """Type of rotating keys; only daemons need to know it."""
+
+    def __post_init__(self) -> None:
+        for key_type in (*self.allowed, self.service):
+            if key_type not in CIPHERS:
+                raise LocalError(f"keys of type {key_type} are not supported")
+        if self.preferred not in self.allowed:
+            raise LocalError(f"the preferred key type {self.preferred.label} is not among those allowed")
+
+
+class KeyServer:
+    """The entities, the rotating keys and the global_ids of a cluster; one for all its monitors.
+
+    Args:
+        principals: the entities; kept and not copied, so that they can be added, changed and removed.
+        rng: gives rotating keys.
+        policy: which key types are allowed.
+        auth_ttl_s: ``auth_mon_ticket_ttl``.
+        service_ttl_s: ``auth_service_ticket_ttl``.
+        first_global_id: given to the first who asks.
+        global_id_limit: ids from here on are not given out.
+    """
+
+    def __init__(
+        self,
+        principals: dict[AuthName, Principal],
+        rng: RandomSource,
+        *,
+        policy: CipherPolicy | None = None,
+        auth_ttl_s: float = DEFAULT_AUTH_TTL_S,
+        service_ttl_s: float = DEFAULT_SERVICE_TTL_S,
+        first_global_id: int = _FIRST_GLOBAL_ID,
+        global_id_limit: int = _GLOBAL_ID_LIMIT,
+    ) -> None:
+        self.principals = principals
+        self.policy = policy or CipherPolicy()
+        """Replace it to change the policy; rotating keys of another type come with the next rotation."""
+        self._rng = rng
+        self._ttl_s = dict.fromkeys(SERVICES_WITH_ROTATING_KEYS, service_ttl_s) | {EntityType.AUTH: auth_ttl_s}
+        self._rotating = {service: RotatingKeys(ttl_s) for service, ttl_s in self._ttl_s.items()}
+        self._next_global_id = first_global_id
+        self._global_id_limit = global_id_limit
+        self.used_pending_keys: dict[AuthName, CryptoKey] = {}
+        """Who has authenticated with a pending key, which may now replace the other one (MMonUsedPendingKeys)."""
+
+    @classmethod
+    def from_keyring(cls, keyring: Keyring, rng: RandomSource) -> "KeyServer":
+        """A server for the entities of a keyring file."""
+        return cls({name: Principal(entry.key, entry.caps) for name, entry in keyring.entries.items()}, rng)
+
+    def add(
+        self, name: AuthName, caps: Mapping[str, str], wall_time_s: float, key_type: KeyType | None = None
+    ) -> CryptoKey:
+        """A new entity with a new key, of the preferred type unless another is given; returns the key."""
+        key = CryptoKey.generate(self._rng, wall_time_s, key_type or self.policy.preferred)
+        self.principals[name] = Principal(key, caps)
+        return key
+
+    def note_key_use(self, name: AuthName, key: CryptoKey) -> None:
+        """Remember that ``name`` has proved itself with ``key``, if that is its pending one."""
+        principal = self.principals.get(name)
+        if principal is not None and key is principal.pending_key:
+            self.used_pending_keys[name] = key
+
+    def commit_pending_key(self, name: AuthName) -> None:
+        """The pending key becomes the only one.
+
+        Raises:
+            LocalError: no such entity, or it has no pending key.
+        """
+        principal = self.principals.get(name)
+        if principal is None or principal.pending_key is None:
+            raise LocalError(f"{name} has no pending key")
+        self.principals[name] = Principal(principal.pending_key, principal.caps)
+        self.used_pending_keys.pop(name, None)
+
+    def usable_keys(self, name: AuthName) -> list[CryptoKey]:
+        """The keys with which ``name`` may authenticate.
+
+        Raises:
+            RefusedError: UNKNOWN_ENTITY; DISALLOWED_CIPHER, it has no key of an allowed type.
+        """
+        principal = self.principals.get(name)
+        if principal is None:
+            raise Refusal.UNKNOWN_ENTITY.error(f"there is no {name}")
+        usable = [key for key in principal.keys if key.type in self.policy.allowed]
+        if not usable:
+            allowed = ", ".join(key_type.label for key_type in self.policy.allowed)
+            raise Refusal.DISALLOWED_CIPHER.error(
+                f"{name} has keys of type {principal.key.type}; allowed: {allowed}"
+            )
+        return usable
+
+    def caps(self, name: AuthName, service: EntityType) -> str:
+        """The capabilities of ``name`` at a service; empty when there are none."""
+        principal = self.principals.get(name)
+        return principal.caps.get(service.label, "") if principal else ""
+
+    def new_global_id(self) -> int:
+        """An id nobody has had.
+
+        Raises:
+            RefusedError: BUSY, there is none left.
+        """
+        if self._next_global_id >= self._global_id_limit:
+            raise Refusal.BUSY.error(f"no global_id below {self._global_id_limit} is left")
+        self._next_global_id += 1
+        return self._next_global_id - 1
+
+    # ---- rotating keys
+
+    def rotate(self, wall_time_s: float) -> bool:
+        """Make the rotating keys that are due; returns whether there were any."""
+        rotated = [keys.rotate(wall_time_s, self.policy.service, self._rng) for keys in self._rotating.values()]
+        return any(rotated)
+
+    def wipe(self, wall_time_s: float) -> None:
+        """Throw away the keys of all services but AUTH, and start anew, at secret_id 1.
+
+        With the AUTH keys every client would lose its global_id, and an AUTH ticket opens no service.
+        """
+        for service in SERVICES_WITH_ROTATING_KEYS:
+            if service is not EntityType.AUTH:
+                self._rotating[service] = RotatingKeys(self._ttl_s[service])
+        self.rotate(wall_time_s)
+
+    def secrets(self, service: EntityType) -> dict[int, CryptoKey]:
+        """The keys that open tickets for a service, by secret_id; at monitors also the key they all share."""
+        secrets = self._rotating[service].secrets if service in self._rotating else {}
+        if service is EntityType.MON and MON_NAME in self.principals:
+            secrets[NAMED_KEY_SECRET_ID] = self.principals[MON_NAME].key
+        return secrets
+
+    def rotating_secrets(self, service: EntityType) -> RotatingSecrets:
+        """What a daemon of that service is sent.
+
+        Raises:
+            RefusedError: NO_ROTATING_KEYS, there is no such service.
+        """
+        keys = self._rotating.get(service)
+        if keys is None:
+            raise Refusal.NO_ROTATING_KEYS.error(f"{service.label} has no rotating keys")
+        return keys.exported()
+
+    def grant(
+        self,
+        service: EntityType,
+        name: AuthName,
+        global_id: int,
+        session_key_type: KeyType,
+        wall_time_s: float,
+        rng: RandomSource,
+    ) -> TicketGrant:
+        """A new ticket. That for AUTH has no capabilities in it: the monitors look them up."""
+        keys = self._rotating[service]
+        keys.rotate(wall_time_s, self.policy.service, self._rng)
+        service_key, validity_s = keys.sealing_key(wall_time_s)
+        return mint_ticket(
+            service_key,
+            service,
+            name,
+            global_id,
+            caps="" if service is EntityType.AUTH else self.caps(name, service),
+            validity_s=validity_s,
+            session_key_type=session_key_type,
+            wall_time_s=wall_time_s,
+            rng=rng,
+        )
+
+    def grant_all(
+        self,
+        services: int,
+        name: AuthName,
+        global_id: int,
+        session_key_type: KeyType,
+        wall_time_s: float,
+        rng: RandomSource,
+    ) -> Sequence[TicketGrant]:
+        """Tickets for the services of a mask but AUTH, whose ticket is had by proof of the own key only (§5.5)."""
+        return [
+            self.grant(service, name, global_id, session_key_type, wall_time_s, rng)
+            for service in sorted(self._rotating)
+            if service & services and service is not EntityType.AUTH
+        ]

@@ -1,0 +1,270 @@
+"""The client's side of authentication by MAuth messages: on v1 all of it, on v2 renewals (protocol.md §5.6).
+
+Glue for a connection: send what :meth:`MonAuthClient.start` (v1 only), :meth:`MonAuthClient.handle` and
+:meth:`MonAuthClient.due` return; call the last on every tick, and at once when a service has refused a ticket.
+"""
+
+from collections import deque
+from enum import IntEnum
+
+from messenger.cephx.authorizer import build_authorizer
+from messenger.cephx.ciphers import KeyUsage, SealError
+from messenger.cephx.client import CephxClient, open_server_challenge
+from messenger.cephx.exchange import AuthClient, AuthMethod, AuthResult
+from messenger.cephx.mauth import Introduction, MAuthRequest
+from messenger.cephx.negotiation import ClientAuth
+from messenger.cephx.none import NoneClient
+from messenger.cephx.refusal import Refusal, errno_name
+from messenger.cephx.rotating import RotatingKeyring
+from messenger.cephx.structures import (
+    Authorize,
+    RequestHeader,
+    RequestType,
+    ResponseHeader,
+    RotatingSecrets,
+    ServiceTicketRequest,
+)
+from messenger.cephx.tickets import Ticket, decode_ticket_reply
+from messenger.denc.codec import Decoder
+from messenger.denc.entity import EntityType
+from messenger.denc.layout import encoded
+from messenger.errors import LocalError
+from messenger.randomness import RandomSource
+
+RETRY_S = 10.0
+"""How long to wait for tickets before asking again; a MonClient's tick, ``mon_client_ping_interval``."""
+_ROTATING_RETRY_S = 1.0
+_CEPHX = AuthMethod.CEPHX
+
+
+class _Asked(IntEnum):
+    """Requests under way; all but the first by the number that their reply repeats."""
+
+    METHOD = 0
+    SESSION_KEY = RequestType.GET_AUTH_SESSION_KEY
+    TICKETS = RequestType.GET_PRINCIPAL_SESSION_KEY
+    ROTATING_KEYS = RequestType.GET_ROTATING_KEY
+
+
+class MonAuthClient:
+    """Authentication and renewal on one connection to a monitor.
+
+    What is obtained goes into the identity's own store, as with the handshake of v2.
+
+    Args:
+        auth: the identity: a CephxClient, a NoneClient, or a ClientAuth of those.
+        rng: nonces and challenges.
+        rotating: a daemon's keys, which are then kept fresh.
+        established: the result of the handshake of v2. Without it, begin with :meth:`start`.
+
+    Raises:
+        LocalError: an identity of another kind.
+    """
+
+    def __init__(
+        self,
+        auth: AuthClient,
+        rng: RandomSource,
+        *,
+        rotating: RotatingKeyring | None = None,
+        established: AuthResult | None = None,
+    ) -> None:
+        self._auth = auth
+        self._identities = dict(auth.methods) if isinstance(auth, ClientAuth) else {_method_of(auth): auth}
+        self._rng = rng
+        self._rotating = rotating
+        self._asked: deque[_Asked] = deque()
+        self._old_ticket: Ticket | None = None
+        self._tickets_asked_at_s = float("-inf")
+        self._rotating_asked_at_s = float("-inf")
+        self._server_challenge = established.server_challenge if established else 0
+        self._global_id = established.global_id if established else 0
+        self.authenticated = established is not None
+        """Whether other messages may be sent on this connection."""
+
+    def start(self, wall_time_s: float) -> MAuthRequest:
+        """The first MAuth of a v1 connection: name, methods, and the global_id if it can be proved."""
+        cephx = self._cephx
+        self._old_ticket = cephx.old_ticket(wall_time_s) if cephx else None
+        identity = cephx or self._none
+        assert identity is not None
+        claimed = identity.global_id if cephx is None or self._old_ticket else 0
+        self._asked = deque([_Asked.METHOD])
+        introduction = Introduction(frozenset(self._identities), identity.name, claimed)
+        return MAuthRequest(AuthMethod.UNKNOWN, encoded(introduction))
+
+    def due(self, wall_time_s: float) -> MAuthRequest | None:
+        """The next request for tickets or rotating keys that are to be renewed; call it again until None."""
+        cephx = self._cephx
+        if not self.authenticated or cephx is None:
+            return None
+        return self._due_tickets(cephx, wall_time_s) or self._due_rotating_keys(wall_time_s)
+
+    def handle(
+        self, protocol: int, result: int, global_id: int, payload: bytes, wall_time_s: float
+    ) -> MAuthRequest | None:
+        """Take one MAuthReply.
+
+        Returns:
+            What to send next; None when nothing is left to ask for now.
+
+        Raises:
+            DecodeError: malformed.
+            RefusedError: REFUSED, NO_COMMON_METHOD, or a reply that is not genuine. Before :attr:`authenticated`
+                the connection is of no use any more. Later it is: the request will be made again after a while,
+                and while it fails the tickets at hand serve until they expire.
+        """
+        asked = self._answered(payload)
+        if result < 0:
+            self._refused(asked, result)
+        if asked is _Asked.METHOD:
+            return self._handle_method(protocol, global_id, payload)
+        assert self._cephx is not None
+        if asked is _Asked.SESSION_KEY:
+            return self._handle_session_key(self._cephx, global_id, payload, wall_time_s)
+        if asked is _Asked.TICKETS:
+            self._handle_tickets(self._cephx, payload, wall_time_s)
+        else:
+            self._handle_rotating_keys(self._cephx, payload)
+        return self.due(wall_time_s)
+
+    # ---- requests
+
+    @property
+    def _cephx(self) -> CephxClient | None:
+        identity = self._identities.get(AuthMethod.CEPHX)
+        return identity if isinstance(identity, CephxClient) else None
+
+    @property
+    def _none(self) -> NoneClient | None:
+        identity = self._identities.get(AuthMethod.NONE)
+        return identity if isinstance(identity, NoneClient) else None
+
+    def _due_tickets(self, cephx: CephxClient, wall_time_s: float) -> MAuthRequest | None:
+        waiting = _Asked.SESSION_KEY in self._asked or _Asked.TICKETS in self._asked
+        needed = cephx.services_to_renew(wall_time_s)
+        if not needed or (waiting and wall_time_s < self._tickets_asked_at_s + RETRY_S):
+            return None
+        self._tickets_asked_at_s = wall_time_s
+        auth_ticket = cephx.tickets.get(EntityType.AUTH)
+        if auth_ticket is None or needed & EntityType.AUTH:
+            self._old_ticket = auth_ticket
+            return self._session_key_request(cephx, needed)
+        return self._tickets_request(cephx, auth_ticket, needed)
+
+    def _session_key_request(self, cephx: CephxClient, needed: int) -> MAuthRequest:
+        self._asked.append(_Asked.SESSION_KEY)
+        proof = cephx.prove(self._server_challenge, self._old_ticket, needed, self._rng)
+        return MAuthRequest(_CEPHX, proof)
+
+    def _tickets_request(self, cephx: CephxClient, auth_ticket: Ticket, needed: int) -> MAuthRequest:
+        self._asked.append(_Asked.TICKETS)
+        nonce = self._rng.getrandbits(64)
+        authorizer = build_authorizer(auth_ticket, cephx.global_id, Authorize(nonce), self._rng)
+        header = encoded(RequestHeader(RequestType.GET_PRINCIPAL_SESSION_KEY))
+        return MAuthRequest(_CEPHX, header + authorizer + encoded(ServiceTicketRequest(needed)))
+
+    def _due_rotating_keys(self, wall_time_s: float) -> MAuthRequest | None:
+        rotating = self._rotating
+        if rotating is None or not rotating.needs_refresh(wall_time_s):
+            return None
+        if wall_time_s < self._rotating_asked_at_s + _ROTATING_RETRY_S:
+            return None
+        self._rotating_asked_at_s = wall_time_s
+        self._asked.append(_Asked.ROTATING_KEYS)
+        return MAuthRequest(_CEPHX, encoded(RequestHeader(RequestType.GET_ROTATING_KEY)))
+
+    # ---- replies
+
+    def _answered(self, payload: bytes) -> _Asked:
+        """The request that a reply is to: by its header, or the oldest one when it has none, as many errors."""
+        if not self._asked:
+            raise Refusal.UNEXPECTED_REPLY.error("MAuthReply to no request")
+        asked = self._asked[0]
+        if asked is not _Asked.METHOD and payload:
+            kind = ResponseHeader.decode(Decoder(payload)).request_type
+            if kind not in self._asked:
+                raise Refusal.UNEXPECTED_REPLY.error(f"response to request 0x{kind:x}, which was not made")
+            asked = _Asked(kind)
+        self._asked.remove(asked)
+        return asked
+
+    def _refused(self, asked: _Asked, result: int) -> None:
+        what = asked.name.lower().replace("_", " ")
+        refusal = Refusal.NO_COMMON_METHOD if asked is _Asked.METHOD else Refusal.REFUSED
+        if asked is _Asked.SESSION_KEY and self._cephx is not None and self._old_ticket is not None:
+            self._cephx.ticket_refused(self._old_ticket)  # the monitor may be refusing just that claim
+        raise refusal.error(f"{what} refused with {errno_name(result)}", code=-result)
+
+    def _handle_method(self, protocol: int, global_id: int, payload: bytes) -> MAuthRequest | None:
+        if protocol not in self._identities:
+            raise Refusal.NO_COMMON_METHOD.error(f"the monitor chose method {protocol}, which was not offered")
+        if not global_id:
+            raise Refusal.BAD_REPLY.error("the monitor gave global_id 0")
+        self._global_id = global_id
+        if protocol == AuthMethod.NONE:
+            assert self._none is not None
+            self._none.global_id = global_id
+            self._finish(AuthMethod.NONE)
+            return None
+        assert self._cephx is not None
+        self._server_challenge = open_server_challenge(payload)
+        return self._session_key_request(self._cephx, self._cephx.wanted_services)
+
+    def _handle_session_key(
+        self, cephx: CephxClient, global_id: int, payload: bytes, wall_time_s: float
+    ) -> MAuthRequest | None:
+        if global_id != self._global_id:
+            raise Refusal.BAD_REPLY.error(f"global_id {global_id} instead of {self._global_id}")
+        reply = cephx.open_session_reply(payload, self._old_ticket)
+        # The other tickets in the reply stay unused: Ceph's own clients ask for them in another request (§5.6).
+        cephx.accept(global_id, [reply.auth], wall_time_s)
+        self._finish(_CEPHX)
+        return self.due(wall_time_s)
+
+    def _finish(self, method: AuthMethod) -> None:
+        if not self.authenticated and isinstance(self._auth, ClientAuth):
+            self._auth.agree(method)
+        self.authenticated = True
+
+    def _handle_tickets(self, cephx: CephxClient, payload: bytes, wall_time_s: float) -> None:
+        auth_ticket = cephx.tickets.get(EntityType.AUTH)
+        if auth_ticket is None:
+            return  # refused in the meantime, so its session key is gone
+        decoder = _response(payload)
+        try:
+            grants = decode_ticket_reply(decoder, auth_ticket.session_key)
+        except SealError as error:
+            raise Refusal.BAD_REPLY.error(f"tickets: {error.detail}") from None
+        cephx.accept(cephx.global_id, grants, wall_time_s)
+
+    def _handle_rotating_keys(self, cephx: CephxClient, payload: bytes) -> None:
+        assert self._rotating is not None
+        decoder = _response(payload)
+        try:
+            secrets = cephx.key.unseal(KeyUsage.ROTATING_SECRETS, decoder.blob(), RotatingSecrets.decode)
+        except SealError as error:
+            raise Refusal.BAD_REPLY.error(f"rotating keys: {error.detail}") from None
+        self._rotating.install(secrets)
+
+
+def _method_of(identity: AuthClient) -> AuthMethod:
+    if isinstance(identity, CephxClient):
+        return AuthMethod.CEPHX
+    if isinstance(identity, NoneClient):
+        return AuthMethod.NONE
+    raise LocalError(f"{type(identity).__name__} cannot authenticate to a monitor")
+
+
+def _response(payload: bytes) -> Decoder:
+    """The body of a response.
+
+    Raises:
+        DecodeError: malformed.
+        RefusedError: REFUSED, it carries an error.
+    """
+    decoder = Decoder(payload)
+    header = ResponseHeader.decode(decoder)
+    if header.status:
+        raise Refusal.REFUSED.error(f"monitor answered {errno_name(header.status)}", code=abs(header.status))
+    return decoder
