@@ -3,6 +3,7 @@
 from dataclasses import dataclass, fields
 
 from messenger.cephx.exchange import ConMode
+from messenger.cephx.v1 import CephxRequirements
 from messenger.denc.entity import EntityType
 from messenger.denc.features import CLIENT_FEATURES
 from messenger.errors import LocalError
@@ -28,12 +29,30 @@ class Config:
     ms_dispatch_throttle_bytes: int = 100 << 20
     """Received bytes the application may hold before reading stops; 0 = no limit."""
 
+    ms_crc_header: bool = True
+    """v1: compute and check the crcs of message headers, front and middle segments."""
+    ms_crc_data: bool = True
+    """v1: compute and check the crcs of data segments."""
+
     ms_mon_cluster_mode: str = "secure crc"
     ms_mon_service_mode: str = "secure crc"
     ms_mon_client_mode: str = "secure crc"
     ms_cluster_mode: str = "crc secure"
     ms_service_mode: str = "crc secure"
     ms_client_mode: str = "crc secure"
+
+    cephx_sign_messages: bool = True
+    """v1: sign messages and check signatures, where there is a session key and MSG_AUTH (§3.7)."""
+    cephx_require_signatures: bool = False
+    """v1: require MSG_AUTH of everybody who authenticates by cephx; the next two of daemons, of clients."""
+    cephx_cluster_require_signatures: bool = False
+    cephx_service_require_signatures: bool = False
+    cephx_require_version: int = 2
+    """v1: from 2 on, require CEPHX_V2 of everybody who authenticates by cephx; the next two likewise."""
+    cephx_cluster_require_version: int = 2
+    cephx_service_require_version: int = 2
+    require_authorizer: bool = True
+    """v1: refuse peers without authorizer, except clients of monitors. Off where heartbeats are answered."""
 
     features_supported: int = CLIENT_FEATURES
     """Feature mask advertised in CLIENT_IDENT and SERVER_IDENT (§2.4)."""
@@ -50,6 +69,13 @@ class Config:
         for option in fields(self):
             if option.name.endswith("_mode"):
                 parse_modes(option.name, getattr(self, option.name))
+
+    @property
+    def cephx_requirements(self) -> CephxRequirements:
+        """The ``cephx_*require*`` options together."""
+        return CephxRequirements(
+            **{option.name: getattr(self, option.name) for option in fields(CephxRequirements)}
+        )
 
     def connection_modes(self, me: EntityType, peer: EntityType, *, connecting: bool) -> tuple[ConMode, ...]:
         """The modes to offer or to allow, in order of preference (the matrix of §4.7)."""

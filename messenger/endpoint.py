@@ -42,14 +42,12 @@ class Endpoint(Core):
         """The session with the peer at ``addrs``: the registered one, or a new one that starts to dial.
 
         Raises:
-            LocalError: no address of msgr v2 among them, one's own address, or no way to authenticate.
+            LocalError: no address to dial among them, one's own address, or no way to authenticate.
         """
         existing = self.lookup(addrs)
         if existing is not None:
             return existing
-        target = addrs.msgr2_addr()
-        if not target.port:
-            raise LocalError(f"no msgr v2 address in {addrs}; give one as v2:HOST:PORT/NONCE")
+        target = self._dial_target(addrs)
         if target in self.addrs:
             raise LocalError(f"{target} is this messenger's own address")
         if self._auth_client is None:
@@ -59,6 +57,19 @@ class Endpoint(Core):
         self.set_state(session, SessionState.CONNECTING, "the application connects", now)
         self.dial(session, now)
         return session
+
+    def _dial_target(self, addrs: AddrVec) -> EntityAddr:
+        """The v2 address if there is one, unless this messenger listens for v1 alone (§9, 29)."""
+        v1_alone = self.addrs.legacy_addr().port and not self.addrs.msgr2_addr().port
+        preferred = (
+            (addrs.legacy_addr(), addrs.msgr2_addr()) if v1_alone else (addrs.msgr2_addr(), addrs.legacy_addr())
+        )
+        target = next((addr for addr in preferred if addr.port), None)
+        if target is None:
+            raise LocalError(
+                f"no address to dial in {addrs}; give one as v2:HOST:PORT/NONCE or v1:HOST:PORT/NONCE"
+            )
+        return target
 
     def send(self, session: Session, message: Message, now: float) -> bool:
         """Queue a message; False if the session is closed and the message is dropped.

@@ -115,6 +115,11 @@ class Link(ABC):
         assert self.peer_type is not None
         return self.peer_type
 
+    @property
+    def dialling(self) -> bool:
+        """A fault ends no lossy session yet: with v2, a connector's whole handshake is tried again (§3.9, 2)."""
+        return not self.open
+
     # ---- what a protocol fills in
 
     @abstractmethod

@@ -2,9 +2,9 @@
 
 from typing import cast
 
-from messenger.cephx.exchange import AuthDone, AuthMethod, AuthMore, AuthResult, AuthStep, ConMode, ServerExchange
+from messenger.cephx.exchange import AuthDone, AuthMore, AuthStep, ServerExchange
+from messenger.cephx.v1 import judge_connect as judge_authorizer
 from messenger.denc.address import AddressType, AddrVec
-from messenger.denc.entity import EntityType
 from messenger.denc.features import Feature, has_feature
 from messenger.errors import AuthError, DecodeError, Fault, FaultReason
 from messenger.outputs import EventKind
@@ -18,13 +18,10 @@ from messenger.v1.existing import (
     protocol_version,
     required_features,
 )
-from messenger.v1.handshake import my_legacy_addr, needs_authorizer, session_reset, signer_for
+from messenger.v1.handshake import my_legacy_addr, session_reset, signer_for
 from messenger.v1.link import Table, V1Link
 from messenger.v1.states import LinkState
 from messenger.v1.wire import FLAG_LOSSY, ClientIdentify, Connect, ConnectReply, Frame, Piece, Seq, Tag, as_legacy
-
-_UNAUTHENTICATED = AuthDone(b"", AuthResult(0))
-"""Of a peer that logs in later, by MAuth, or never needs to."""
 
 
 def _on_identify(link: V1Link, frame: Frame, _now: float) -> None:
@@ -107,37 +104,17 @@ def _authenticate(link: V1Link, connect: Connect, now: float) -> AuthStep:
         AuthError, DecodeError: it is not good.
     """
     endpoint = link.endpoint
-    if not connect.authorizer:
-        _check_absence(link, connect.host_type)
-        link.auth_step = _UNAUTHENTICATED
-        return _UNAUTHENTICATED
-    step = link.auth_step
-    if isinstance(step, AuthDone) and connect.authorizer == link.accepted_authorizer:
-        return step
-    challenged, link.auth_step = isinstance(step, AuthMore), None
-    if challenged:
-        step = _exchange(link).more(connect.authorizer)
-    else:
+    if link.exchange is None:
         link.exchange = endpoint.server_exchange(connect.host_type, now)
-        method = connect.authorizer_protocol
-        if method not in _exchange(link).allowed_methods:
-            raise AuthError(FaultReason.AUTH_METHOD, f"method {method} is not allowed")
-        challenge = has_feature(connect.features, Feature.CEPHX_V2)
-        step = _exchange(link).start(AuthMethod(method), ConMode.CRC, connect.authorizer, challenge=challenge)
-    link.auth_step = step
-    if isinstance(step, AuthDone):
-        link.accepted_authorizer = connect.authorizer
-    return step
-
-
-def _exchange(link: V1Link) -> ServerExchange:
-    return cast("ServerExchange", link.exchange)
-
-
-def _check_absence(link: V1Link, peer: EntityType) -> None:
-    endpoint = link.endpoint
-    if endpoint.config.require_authorizer and needs_authorizer(peer, endpoint.name.type):
-        raise AuthError(FaultReason.AUTH_DENIED, "the peer gives no authorizer")
+    return judge_authorizer(
+        cast("ServerExchange", link.exchange),
+        endpoint.name.type,
+        connect.host_type,
+        protocol=connect.authorizer_protocol,
+        authorizer=connect.authorizer,
+        features=connect.features,
+        require_authorizer=endpoint.config.require_authorizer,
+    )
 
 
 def _refuse(link: V1Link, connect: Connect, error: AuthError, now: float) -> None:
@@ -152,7 +129,7 @@ def _refuse(link: V1Link, connect: Connect, error: AuthError, now: float) -> Non
 
 
 def _find_existing(link: V1Link, now: float) -> Session | None:
-    """The session registered for the peer, unless it is this link's own; one of the other protocol goes (step 6)."""
+    """The session registered for the peer, unless it is the link's own; one that speaks v2 goes (step 6)."""
     endpoint = link.endpoint
     addrs = AddrVec((link.peer_addr,))
     endpoint.end_other_protocol(addrs, link.PROTOCOL, now)
@@ -199,7 +176,7 @@ def _replace(
     session.is_reset_from_peer = decision.verdict is not Verdict.REPLACE
     link.session = session
     session.link = link
-    link.auth_step = None  # which begins anew, as everything does
+    link.exchange = None  # the session's own begins with a challenge of its own
     _reply(link, connect, Tag.RETRY_GLOBAL, now, global_seq=session.peer_global_seq, authorizer=step.payload)
 
 
@@ -212,7 +189,7 @@ def _open(link: V1Link, connect: Connect, step: AuthDone, now: float) -> None:
     session.features = connect.features & endpoint.config.features_supported
     link.auth_result = step.result
     signer = signer_for(endpoint.config, step.result, session.features)
-    known = step is not _UNAUTHENTICATED
+    known = bool(connect.authorizer)  # of a client of a monitor, who it is shows later
     config = endpoint.config
     link.agree(session.features, signer, config.max_frame_bytes if known else config.max_preauth_frame_bytes)
     exchange_seqs = has_feature(connect.features, Feature.RECONNECT_SEQ) and not session.is_reset_from_peer
@@ -255,12 +232,12 @@ def _exchange_seqs(link: V1Link, session: Session, now: float) -> None:
     link.send(Seq(session.in_seq), now)
 
 
-def _on_seq(link: V1Link, frame: Frame, now: float) -> None:
+def _on_seq(link: V1Link, frame: Frame, _now: float) -> None:
     assert isinstance(frame, Seq)
     session = link.session
     assert session is not None
     session.discard_requeued_up_to(frame.seq)
-    link.endpoint.open_link(session, link, now)
+    link.endpoint.open_link(session, link)
 
 
 ACCEPTOR: Table = {

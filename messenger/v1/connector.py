@@ -2,13 +2,13 @@
 
 from errno import EACCES
 
-from messenger.cephx.exchange import AuthMethod, ClientExchange, ConMode
+from messenger.cephx.exchange import ClientExchange, ConMode
 from messenger.denc.address import EntityAddr
-from messenger.errors import AuthError, FaultReason, PeerError
+from messenger.errors import FaultReason, PeerError
 from messenger.outputs import EventKind
 from messenger.session.session import Session, SessionState
 from messenger.v1.existing import protocol_version
-from messenger.v1.handshake import my_legacy_addr, needs_authorizer, session_reset, signer_for
+from messenger.v1.handshake import my_legacy_addr, session_reset, signer_for
 from messenger.v1.link import Handler, Table, V1Link
 from messenger.v1.states import LinkState
 from messenger.v1.wire import (
@@ -34,7 +34,10 @@ def _session(link: V1Link) -> Session:
     return link.session
 
 
-def _exchange(link: V1Link) -> ClientExchange | None:
+def _exchange(link: V1Link, now: float) -> ClientExchange:
+    """The one for all CONNECTs of the link."""
+    if link.exchange is None:
+        link.exchange = link.endpoint.connect_exchange(_session(link).peer_type, now)
     return link.exchange  # type: ignore[return-value]  # a connector's exchange is the client's half
 
 
@@ -63,20 +66,12 @@ def _check_server_addr(dialled: EntityAddr, server: EntityAddr) -> None:
 
 def _send_connect(link: V1Link, now: float) -> None:
     """CONNECT with a first authorizer, where the peer wants one."""
-    endpoint, session = link.endpoint, _session(link)
-    if not needs_authorizer(endpoint.name.type, session.peer_type):
-        _write_connect(link, AuthMethod.UNKNOWN, b"", now)
-        return
-    if link.exchange is None:
-        link.exchange = endpoint.client_exchange(session.peer_type, now)
-    exchange = _exchange(link)
-    assert exchange is not None
-    opening = exchange.start()
+    opening = _exchange(link, now).start()
     link.auth_method = opening.method
-    _write_connect(link, opening.method, opening.payload, now)
+    _write_connect(link, opening.payload, now)
 
 
-def _write_connect(link: V1Link, method: AuthMethod, authorizer: bytes, now: float) -> None:
+def _write_connect(link: V1Link, authorizer: bytes, now: float) -> None:
     endpoint, session = link.endpoint, _session(link)
     link.rounds += 1
     if link.rounds > MOST_ROUNDS:
@@ -88,7 +83,7 @@ def _write_connect(link: V1Link, method: AuthMethod, authorizer: bytes, now: flo
         global_seq=session.global_seq,
         connect_seq=session.connect_seq,
         protocol_version=protocol_version(endpoint.name.type, session.peer_type, connecting=True),
-        authorizer_protocol=method,
+        authorizer_protocol=link.auth_method,
         flags=FLAG_LOSSY if session.lossy else 0,
         authorizer=authorizer,
     )
@@ -103,9 +98,8 @@ def _verified(handler: Handler) -> Handler:
 
     def verify(link: V1Link, frame: Frame, now: float) -> None:
         assert isinstance(frame, ConnectReply)
-        exchange = _exchange(link)
-        if exchange is not None and frame.authorizer:
-            link.auth_result = exchange.done(0, ConMode.CRC, frame.authorizer)
+        if frame.authorizer:
+            link.auth_result = _exchange(link, now).done(0, ConMode.CRC, frame.authorizer)
         handler(link, frame, now)
 
     return verify
@@ -113,15 +107,12 @@ def _verified(handler: Handler) -> Handler:
 
 def _on_challenge(link: V1Link, frame: Frame, now: float) -> None:
     assert isinstance(frame, ConnectReply)
-    exchange = _exchange(link)
-    if exchange is None or not frame.authorizer:
-        raise PeerError(FaultReason.UNEXPECTED_FRAME, "CHALLENGE_AUTHORIZER without authorizer or without challenge")
-    _write_connect(link, link.auth_method, exchange.more(frame.authorizer), now)
+    _write_connect(link, _exchange(link, now).more(frame.authorizer), now)
 
 
-def _on_features(_link: V1Link, frame: Frame, _now: float) -> None:
+def _on_features(link: V1Link, frame: Frame, _now: float) -> None:
     assert isinstance(frame, ConnectReply)
-    missing = frame.features & ~_link.endpoint.config.features_supported
+    missing = frame.features & ~link.endpoint.config.features_supported
     raise PeerError(FaultReason.MISSING_FEATURES, f"the peer requires 0x{missing:x} too")
 
 
@@ -131,11 +122,8 @@ def _on_bad_protocol(link: V1Link, frame: Frame, _now: float) -> None:
     raise PeerError(FaultReason.PROTOCOL_VERSION, f"{mine}, the peer has {frame.protocol_version}")
 
 
-def _on_bad_authorizer(link: V1Link, _frame: Frame, _now: float) -> None:
-    exchange = _exchange(link)
-    if exchange is None:
-        raise AuthError(FaultReason.AUTH_DENIED, "the peer wants an authorizer, which monitors never get")
-    exchange.bad_method(-EACCES, [link.auth_method])
+def _on_bad_authorizer(link: V1Link, _frame: Frame, now: float) -> None:
+    _exchange(link, now).bad_method(-EACCES, [])
 
 
 def _on_resetsession(link: V1Link, _frame: Frame, now: float) -> None:
@@ -167,12 +155,11 @@ def _on_wait(link: V1Link, _frame: Frame, now: float) -> None:
     raise PeerError(FaultReason.RACE, "told to wait for the peer's dial")
 
 
-def _check_final(link: V1Link, reply: ConnectReply) -> None:
-    """What must hold before a session opens; above all, the peer has proven itself."""
+def _check_final(link: V1Link, reply: ConnectReply, now: float) -> None:
+    """What must hold before a session opens; above all, that the peer has proven itself."""
     session = _session(link)
-    exchange = _exchange(link)
-    if exchange is not None and not reply.authorizer:
-        link.auth_result = exchange.done(0, ConMode.CRC, b"")
+    if not reply.authorizer:
+        link.auth_result = _exchange(link, now).done(0, ConMode.CRC, b"")
     missing = session.policy.features_required & ~reply.features
     if missing:
         raise PeerError(FaultReason.MISSING_FEATURES, f"the peer lacks 0x{missing:x}")
@@ -185,13 +172,13 @@ def _check_final(link: V1Link, reply: ConnectReply) -> None:
 
 def _on_ready(link: V1Link, frame: Frame, now: float) -> None:
     assert isinstance(frame, ConnectReply)
-    _check_final(link, frame)
+    _check_final(link, frame, now)
     _open(link, frame, now)
 
 
-def _on_seq_reply(link: V1Link, frame: Frame, _now: float) -> None:
+def _on_seq_reply(link: V1Link, frame: Frame, now: float) -> None:
     assert isinstance(frame, ConnectReply)
-    _check_final(link, frame)
+    _check_final(link, frame, now)
     link.reply = frame
     link.state = LinkState.CONNECTING_WAIT_ACK_SEQ
 

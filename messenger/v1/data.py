@@ -84,7 +84,7 @@ def _take_frames(
         if len(frame) == 2:
             stop, small = frame
             if tracing:
-                link.trace_frame("rx", small.PIECE, stop - position, small.printable, now, position - start)
+                link.trace_frame("rx", small.PIECE.value, stop - position, small.printable, now, position - start)
             _on_small(link, session, small)
             position = stop
             continue
@@ -92,7 +92,7 @@ def _take_frames(
         seq, tid, type_, priority, version, _, _, _, data_off, src_type, src_num, compat, _, _ = header
         if tracing:
             printable = partial(printable_message, header)
-            link.trace_frame("rx", Piece.MSG, stop - position, printable, now, position - start)
+            link.trace_frame("rx", Piece.MSG.value, stop - position, printable, now, position - start)
         if seq > session.in_seq:
             if seq != session.in_seq + 1:
                 session.skipped_messages += 1
@@ -159,7 +159,7 @@ def due_tags(link: "V1Link", session: "Session") -> list[str]:
     keepalive = [_keepalive(session, 0.0).PIECE] * session.keepalive_due
     reply = [Piece.KEEPALIVE2_ACK] * (link.keepalive_reply is not None)
     acks = [Piece.ACK] * _ack_is_due(link, session)
-    return [*keepalive, *reply, *acks, *[Piece.MSG] * len(session.queue)]
+    return [tag.value for tag in (*keepalive, *reply, *acks, *[Piece.MSG] * len(session.queue))]
 
 
 def _keepalive(session: "Session", wall_time_s: float) -> Frame:
@@ -184,7 +184,7 @@ def _acknowledge(link: "V1Link", session: "Session", pieces: list[Buffer], now: 
 
 def _small(link: "V1Link", pieces: list[Buffer], frame: Frame, now: float) -> None:
     raw = frame.encode()
-    link.trace_frame("tx", frame.PIECE, len(raw), frame.printable, now)
+    link.trace_frame("tx", frame.PIECE.value, len(raw), frame.printable, now)
     link.tx_offset += len(raw)
     pieces.append(raw)
 
@@ -208,8 +208,16 @@ def _build_messages(link: "V1Link", session: "Session", pieces: list[Buffer], no
         if not lossy:
             queue.sent.append((out_seq, message))
         if tracing:
-            header: HeaderFields = (*fields, *map(len, parts), message.data_off, *src, message.compat_version, 0, 0)  # type: ignore[assignment]
-            link.trace_frame("tx", Piece.MSG, length, partial(printable_message, header), now)
+            header: HeaderFields = (
+                *fields,
+                *map(len, parts),
+                message.data_off,
+                *src,
+                message.compat_version,
+                0,
+                0,
+            )  # type: ignore[assignment]
+            link.trace_frame("tx", Piece.MSG.value, length, partial(printable_message, header), now)
         link.tx_offset += length
         size += length
     session.out_seq = out_seq

@@ -6,16 +6,13 @@ Pure decisions over values; carrying them out is the acceptor's work.
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from messenger.cephx.exchange import AuthMethod
 from messenger.config import Config
 from messenger.denc.address import EntityAddr
 from messenger.denc.entity import EntityType
-from messenger.denc.features import Feature
 from messenger.session.policy import Policy
 from messenger.session.session import Session, SessionState
 from messenger.v1.wire import Connect
-
-_CLUSTER = (EntityType.OSD, EntityType.MDS, EntityType.MGR)
-_CEPHX = 2
 
 _INTERNAL_VERSIONS = {EntityType.MON: 13, EntityType.OSD: 10, EntityType.MDS: 36}
 """Protocol versions between two of a kind (§3.1)."""
@@ -68,23 +65,17 @@ def protocol_version(me: EntityType, peer: EntityType, *, connecting: bool) -> i
 def required_features(config: Config, policy: Policy, connect: Connect) -> int:
     """What a connector must support: the policy's features, with cephx also those of the options (step 2)."""
     required = policy.features_required
-    if connect.authorizer_protocol != _CEPHX:
-        return required
-    if connect.host_type in _CLUSTER:
-        signatures, version = config.cephx_cluster_require_signatures, config.cephx_cluster_require_version
-    else:
-        signatures, version = config.cephx_service_require_signatures, config.cephx_service_require_version
-    if signatures or config.cephx_require_signatures:
-        required |= Feature.MSG_AUTH
-    if max(version, config.cephx_require_version) >= 2:
-        required |= Feature.CEPHX_V2
+    if connect.authorizer_protocol == AuthMethod.CEPHX:
+        required |= config.cephx_requirements.features(connect.host_type)
     return required
 
 
 def judge_terms(connect: Connect, version: int, required: int) -> Decision | None:
     """Steps 1 to 3: whether the two can talk at all; None if they can."""
     if connect.protocol_version != version:
-        return Decision(Verdict.BADPROTOVER, f"protocol version {connect.protocol_version}, this side has {version}")
+        return Decision(
+            Verdict.BADPROTOVER, f"protocol version {connect.protocol_version}, this side has {version}"
+        )
     missing = required & ~connect.features
     if missing:
         return Decision(Verdict.FEATURES, f"the peer lacks 0x{missing:x}")

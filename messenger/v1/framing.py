@@ -218,7 +218,7 @@ def decode_old_header(view: Buffer) -> Header:
     head = _OLD_HEAD.unpack_from(view)
     src_type, src_num = Struct("<Bq").unpack_from(view, _OLD_HEAD.size)
     reserved, crc = _OLD_TAIL.unpack_from(view, OLD_HEADER_SIZE - _OLD_TAIL.size)
-    return Header(*head, src_type, src_num, 0, reserved, crc)
+    return Header._make((*head, src_type, src_num, 0, reserved, crc))
 
 
 class MessageWriter:
@@ -280,9 +280,7 @@ class MessageWriter:
         elif data_len:
             data_crc = standard_crc32c(data, _INVERT) ^ _INVERT
         if self._signer is not None:
-            sig = self._signer(
-                crc, front_crc, front_len, middle_crc, middle_len, data_crc, data_len, fields[0]
-            )
+            sig = self._signer(crc, front_crc, front_len, middle_crc, middle_len, data_crc, data_len, fields[0])
             flags |= SIGNED
         pieces.append(_MSG + summed + _pack_u32(crc))
         if front_len:

@@ -6,7 +6,6 @@ from messenger.cephx.exchange import AuthResult
 from messenger.cephx.signature import message_signer
 from messenger.config import Config
 from messenger.denc.address import AddressType, AddrVec, EntityAddr
-from messenger.denc.entity import EntityType
 from messenger.denc.features import Feature, has_feature
 from messenger.v1.framing import Signer
 from messenger.v1.wire import as_legacy
@@ -32,11 +31,6 @@ def my_legacy_addr(addrs: AddrVec) -> EntityAddr:
             scope_id=front.scope_id,
         )
     return as_legacy(legacy)
-
-
-def needs_authorizer(connector: EntityType, acceptor: EntityType) -> bool:
-    """Whether a CONNECT between these carries an authorizer; clients of monitors log in later, by MAuth (§3.3)."""
-    return acceptor is not EntityType.MON or connector is EntityType.MON
 
 
 def signer_for(config: Config, result: AuthResult | None, features: int) -> Signer | None:

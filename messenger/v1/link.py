@@ -6,7 +6,7 @@ Until a CONNECT opens or replaces a session, a link that was accepted has none.
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from messenger.cephx.exchange import AuthResult, AuthStep, ClientExchange, ServerExchange
+from messenger.cephx.exchange import AuthMethod, AuthResult, ClientExchange, ServerExchange
 from messenger.denc.address import EntityAddr
 from messenger.denc.features import Feature, has_feature
 from messenger.errors import FaultReason, PeerError
@@ -52,9 +52,8 @@ class V1Link(Link):
     """A link that speaks msgr v1."""
 
     __slots__ = (
-        "accepted_authorizer",
+        "auth_method",
         "auth_result",
-        "auth_step",
         "banner_seen",
         "exchange",
         "keepalive_reply",
@@ -78,10 +77,8 @@ class V1Link(Link):
         self.peer_addr = EntityAddr()
         """Acceptor: the peer's address, corrected by the socket's (§3.2)."""
         self.exchange: ClientExchange | ServerExchange | None = None
-        self.auth_step: AuthStep | None = None
-        """Acceptor: what the last authorizer has led to."""
-        self.accepted_authorizer = b""
-        """Acceptor: the authorizer that was found good; the peer may send it again with the next CONNECT."""
+        self.auth_method = AuthMethod.UNKNOWN
+        """Connector: the method of the last authorizer."""
         self.auth_result: AuthResult | None = None
         self.rounds = 0
         """Connector: how many CONNECTs were sent."""

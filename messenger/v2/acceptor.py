@@ -129,6 +129,7 @@ def _on_client_ident(link: V2Link, frame: ControlFrame, now: float) -> None:
     if missing:
         link.send(IdentMissingFeatures(missing), now)
         return
+    endpoint.end_other_protocol(frame.addrs, link.PROTOCOL, now)
     if policy.server and policy.lossy and not policy.register_lossy_clients:
         decision = Decision(Verdict.OPEN, "lossy clients are not registered")
         existing = None
@@ -207,6 +208,7 @@ def _on_reconnect(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, SessionReconnect)
     endpoint = link.endpoint
     _check_addrs(frame.addrs)
+    endpoint.end_other_protocol(frame.addrs, link.PROTOCOL, now)
     existing = endpoint.lookup(frame.addrs)
     resetcheck = endpoint.policies.towards(link.peer_entity).resetcheck
     decision = judge_reconnect(existing, frame, endpoint.addrs.msgr2_addr(), resetcheck=resetcheck)
