@@ -10,18 +10,17 @@ from messenger.cephx.v1 import connect_exchange
 from messenger.config import Config
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import EntityName, EntityType
-from messenger.errors import AuthError, Fault, FaultReason, LocalError, PeerError
-from messenger.interception import ONLY_CONTINUE, Action, Custom, Interceptor, Point
-from messenger.link import Link, Protocol
-from messenger.outputs import CloseLink, EventKind, OpenLink, Output, SessionEvent, TraceRecord
+from messenger.errors import AuthError, Fault, FaultReason, PeerError
+from messenger.host import LinkHost
+from messenger.interception import Custom, Interceptor
+from messenger.link import Link, Protocol, Step
+from messenger.outputs import EventKind, OpenLink, SessionEvent
 from messenger.randomness import RandomSource
-from messenger.receive import SCRATCH_BYTES
 from messenger.session.existing import Decision
 from messenger.session.faults import session_fault, wake
 from messenger.session.policy import Policy, PolicySet
-from messenger.session.session import Session, SessionState
-from messenger.session.throttle import Throttle
-from messenger.session.timers import Timers
+from messenger.session.session import IoState, Session, SessionState
+from messenger.shards.home import Shards
 from messenger.v1.existing import Decision as V1Decision
 from messenger.v1.protocol import v1_link
 from messenger.v2.protocol import v2_link
@@ -32,7 +31,7 @@ _Place = tuple[bytes, int, int]
 """IP, port and nonce: what is left of an address when the protocol is not looked at."""
 
 
-class Core:
+class Core(LinkHost):
     """Sessions, links and the registry of one messenger; see :class:`messenger.endpoint.Endpoint`."""
 
     def __init__(
@@ -48,50 +47,31 @@ class Core:
         wall_offset_s: float = 0.0,
         tracing: bool = False,
         interceptor: Interceptor | None = None,
+        shards: int = 0,
     ) -> None:
+        config = config or Config()
+        super().__init__(
+            config,
+            wall_offset_s=wall_offset_s,
+            tracing=tracing,
+            interceptor=interceptor,
+            throttle_bytes=config.ms_dispatch_throttle_bytes,
+        )
         self.name = name
         self.addrs = addrs
         self.rng = rng
-        self.config = config or Config()
         self.policies = policies or PolicySet()
-        self.tracing = tracing
-        self.interceptor = interceptor
-        self.timers = Timers()
-        self.dispatch_throttle = Throttle(self.config.ms_dispatch_throttle_bytes)
-        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
-        """The buffer all links read through."""
         self._auth_client = auth_client
         self._auth_server = auth_server
-        self._wall_offset_s = wall_offset_s
         self._registry: dict[AddrVec, Session] = {}
         self._places: dict[_Place, Session] = {}
-        self._links: dict[int, Link] = {}
         self._sessions: dict[int, Session] = {}
-        self._outputs: list[Output] = []
-        self._unflushed: dict[int, Session] = {}
-        self._passes: dict[Point, int] = {}
         self._global_seq = 0
         self._last_link_id = 0
         self._last_session_id = 0
+        self.shards = Shards(self, shards)
 
-    # ---- outputs, time and chance
-
-    def emit(self, output: Output) -> None:
-        """Add an output."""
-        self._outputs.append(output)
-
-    def trace(self, kind: str, now: float, **fields: object) -> None:
-        """Add a line of history; callers check ``tracing`` first where the fields cost something."""
-        if self.tracing:
-            self._outputs.append(TraceRecord(now, kind, fields))
-
-    def wall_time_s(self, now: float) -> float:
-        """Unix time at ``now``."""
-        return now + self._wall_offset_s
-
-    def want_flush(self, session: Session) -> None:
-        """The session has something to write, or may write again."""
-        self._unflushed[session.id] = session
+    # ---- identity and chance
 
     def next_global_seq(self, at_least: int = 0) -> int:
         """A global_seq higher than any used here and than ``at_least`` (§3.6)."""
@@ -127,17 +107,6 @@ class Core:
         """A peer told which IP it sees: it replaces the blank one of the own addresses (§3.2)."""
         if not seen.is_blank_ip and any(addr.is_blank_ip for addr in self.addrs):
             self.addrs = AddrVec(tuple(addr.with_ip_of(seen) if addr.is_blank_ip else addr for addr in self.addrs))
-
-    def passing(self, link: Link, point: Point) -> Action:
-        """A link comes to a point: the interceptor's answer."""
-        assert self.interceptor is not None
-        passes = self._passes[point] = self._passes.get(point, 0) + 1
-        action = self.interceptor.intercept(link, point, passes)
-        if action is not Action.CONTINUE:
-            if point.tag in ONLY_CONTINUE:
-                raise LocalError(f"nothing but CONTINUE is possible at {point}")
-            self.trace("intercept", link.last_activity_s, link=link.id, point=str(point), action=action.value)
-        return action
 
     # ---- links
 
@@ -182,43 +151,39 @@ class Core:
 
         link.ready_timer = self.timers.at(now + timeout_s, expired)
 
-    def _watch_idle(self, link: Link) -> None:
-        """Give up a link without traffic; activity moves the deadline, checked only when the old one is due."""
-        timeout_s = self.config.ms_connection_idle_timeout
-
-        def due(then: float) -> None:
-            if link.last_activity_s + timeout_s <= then:
-                link.fault(FaultReason.IDLE_TIMEOUT, f"{timeout_s:g} s", then)
-            else:
-                self._watch_idle(link)
-
-        link.idle_timer = self.timers.at(link.last_activity_s + timeout_s, due)
-
     def close_link(self, link: Link, fault: Fault, now: float) -> None:
         """Close a link without a word to its session."""
-        if self._links.pop(link.id, None) is None:
-            return
-        link.end()
         if link.session is not None and link.session.link is link:
             link.session.link = None
-        self.trace_link(link, "close", now, fault)
-        self.emit(CloseLink(link.id))
+        super().close_link(link, fault, now)
 
     def link_fault(self, link: Link, fault: Fault, now: float) -> None:
         """A link broke: close it, and let the session it carried react."""
         session = link.session if link.session is not None and link.session.link is link else None
-        if self.tracing and not link.closed:
-            sid = session.id if session else None
-            self.trace("fault", now, session=sid, link=link.id, reason=fault.reason.name, detail=str(fault))
+        if not link.closed:
+            self.trace_fault(link, session, fault.reason, str(fault), now)
         dialling = link.dialling
         self.close_link(link, fault, now)
         if session is not None:
-            session_fault(self, session, fault, now, dialling=dialling)
+            self.with_io(
+                session, fault, lambda then: session_fault(self, session, fault, then, dialling=dialling), now
+            )
+
+    def with_io(self, session: Session, fault: Fault, then: Step, now: float) -> None:
+        """Do ``then`` where the io half of the session is at home, if need be after it was called back."""
+        if session.stint is None:
+            then(now)
+        else:
+            self.shards.recall(session.stint, fault, then)
 
     def refused_peer(self, link: Link, error: AuthError, now: float) -> None:
         """An unauthenticated peer was refused; it may try again on the same link."""
-        if self.tracing:
-            self.trace("fault", now, session=None, link=link.id, reason=error.reason.name, detail=str(error))
+        self.trace_fault(link, None, error.reason, str(error), now)
+
+    @property
+    def held_by_application_bytes(self) -> int:
+        """See :attr:`LinkHost.held_by_application_bytes`; other shards' included."""
+        return self.dispatch_throttle.value + self.shards.owed_bytes
 
     # ---- sessions
 
@@ -272,7 +237,7 @@ class Core:
     def open_session(self, session: Session, link: Link, kind: EventKind, now: float) -> None:
         """A session has got its link: tell the application; traffic may flow."""
         self.announce_session(session, link, kind, now)
-        self.open_link(session, link)
+        self.open_link(session, link, now)
 
     def announce_session(self, session: Session, link: Link, kind: EventKind, now: float) -> None:
         """A session is READY as far as this side can decide; with v1, its link may not be open yet (§3.4)."""
@@ -282,7 +247,7 @@ class Core:
         self.set_state(session, SessionState.READY, kind.value, now)
         self.session_event(session, kind, None, now)
 
-    def open_link(self, session: Session, link: Link) -> None:
+    def open_link(self, session: Session, link: Link, now: float) -> None:
         """Both sides know that the session is open: traffic may flow."""
         if link.ready_timer is not None:
             link.ready_timer.cancel()
@@ -290,17 +255,33 @@ class Core:
         link.state = link.OPEN_STATE
         link.open = True
         session.confirmed = True
-        self._watch_idle(link)
-        self.want_flush(session)
+        if self.shards.count:
+            del self._links[link.id]
+            self.shards.begin(session, link, now)
+        else:
+            session.io_state = IoState.OPEN
+            self.watch_idle(link)
+            self.want_flush(session)
 
-    def take_over(self, session: Session, link: Link, now: float) -> None:
+    def take_over(self, session: Session, link: Link, then: Step, now: float) -> None:
         """An incoming link takes the place of whatever link or dial the session had (§4.9, reuse)."""
         session.cancel_backoff()
-        old = session.link
-        if old is not None and old is not link:
-            self.close_link(old, Fault(FaultReason.REPLACED, f"by link {link.id}"), now)
-        session.requeue_sent()
+        fault = Fault(FaultReason.REPLACED, f"by link {link.id}")
+        old, session.link = session.link, link
+        link.session = session
         session.state = SessionState.REPLACING
+        if old is not None and old is not link:
+            self.close_link(old, fault, now)
+
+        def with_queue(at: float) -> None:
+            session.requeue_sent()
+            then(at)
+
+        if session.stint is None:
+            with_queue(now)
+        else:
+            link.wait(with_queue)
+            self.shards.recall(session.stint, fault, link.proceed)
 
     def reset_session(self, session: Session, why: str, now: float) -> None:
         """The peer lost its state: drop everything of the old session and tell the application (§4.9)."""
@@ -311,6 +292,9 @@ class Core:
     def send_keepalive(self, session: Session, now: float) -> None:
         """Ask the peer for a sign of life; ``session.keepalive_acked_s`` shows its answer."""
         if session.state is not SessionState.CLOSED:
+            if session.stint is not None:
+                self.shards.keepalive(session.stint)
+                return
             session.keepalive_due = True
             self.want_flush(session)
             wake(self, session, now)
@@ -327,9 +311,11 @@ class Core:
         self._unregister(session)
         self._sessions.pop(session.id, None)
         self._unflushed.pop(session.id, None)
-        session.queue.clear()
-        session.ack_due = 0
-        session.keepalive_due = False
+        if session.stint is None:
+            session.io_state = IoState.DROP
+            session.drop_output()
+        else:
+            self.shards.recall(session.stint, fault, None)
         if session.link is not None:
             self.close_link(session.link, fault, now)
 
@@ -363,16 +349,3 @@ class Core:
         if self.tracing:
             sid = existing.id if existing else None
             self.trace("decision", now, link=link.id, session=sid, verdict=decision.verdict.name, why=decision.why)
-
-    def trace_throttle(self, now: float) -> None:
-        """Record what the application holds."""
-        throttle = self.dispatch_throttle
-        self.trace("throttle", now, name="dispatch_bytes", value=throttle.value, limit=throttle.limit)
-
-    def trace_link(self, link: Link, action: str, now: float, fault: Fault | None = None) -> None:
-        """Record what becomes of a link."""
-        if self.tracing:
-            sid = link.session.id if link.session else None
-            detail = str(fault) if fault else ""
-            peer = str(link.remote_addr)
-            self.trace("link", now, link=link.id, action=action, peer=peer, session=sid, detail=detail)

@@ -13,12 +13,14 @@ from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityType
 from messenger.dispatch import Dispatcher
 from messenger.endpoint import Endpoint
-from messenger.errors import Fault, FaultReason
+from messenger.errors import Fault, FaultReason, LocalError
 from messenger.messages.message import Message, Payload
 from messenger.outputs import (
+    CallShard,
     CloseLink,
     Deliver,
     EventKind,
+    MoveLink,
     OpenLink,
     Output,
     PauseLink,
@@ -29,6 +31,7 @@ from messenger.outputs import (
 )
 from messenger.session.policy import Policy
 from messenger.session.session import Session, SessionState
+from messenger.shards.calls import ToShard
 
 
 class Connection:
@@ -134,6 +137,14 @@ class Driver(ABC):
     def record(self, record: TraceRecord) -> None:
         """A line of the history; called only if the endpoint traces."""
 
+    def move_link(self, link_id: int, shard: int) -> None:
+        """Hand a byte stream to another shard; only for drivers that have any."""
+        raise LocalError(f"link {link_id} cannot move: there is no shard {shard}")
+
+    def call_shard(self, shard: int, call: ToShard) -> None:
+        """Let another shard have a call; only for drivers that have any."""
+        raise LocalError(f"{call!r}: there is no shard {shard}")
+
     def failed(self, error: Exception) -> None:
         """A dispatcher callback raised; the messenger itself goes on."""
         raise error
@@ -214,6 +225,10 @@ class Driver(ABC):
             self.close_link(output.link_id)
         elif isinstance(output, PauseLink):
             self.pause_link(output.link_id, paused=output.paused)
+        elif isinstance(output, CallShard):
+            self.call_shard(output.shard, output.call)
+        elif isinstance(output, MoveLink):
+            self.move_link(output.link_id, output.shard)
         elif isinstance(output, ShutLink):
             self.shut_link(output.link_id)
 

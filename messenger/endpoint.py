@@ -12,10 +12,10 @@ from messenger.errors import Fault, FaultReason, LocalError, PeerError
 from messenger.interception import Custom, Point
 from messenger.link import Link, Protocol
 from messenger.messages.message import Message
-from messenger.outputs import Output
 from messenger.session.faults import wake
 from messenger.session.policy import Policy
 from messenger.session.session import Session, SessionState
+from messenger.shards.calls import ToHome
 
 _SETTLED = frozenset({SessionState.READY, SessionState.STANDBY})
 
@@ -34,6 +34,8 @@ class Endpoint(Core):
         wall_offset_s: unix time minus ``now``; keepalive stamps and tickets use unix time.
         tracing: keep a history as TraceRecord outputs.
         interceptor: asked at every point a conversation passes.
+        shards: how many other shards run data phases; with 0 everything happens here. Their hosts come from
+            ``shards.new_shard``; whoever drives this endpoint drives them too (docs/core.md).
     """
 
     # ---- inputs from the application
@@ -88,6 +90,9 @@ class Endpoint(Core):
             or (len(message.front) | len(message.middle) | len(message.data)) >> 32
         ):
             raise LocalError(f"{message!r}: a number or a part of it is too large for a frame")
+        if session.stint is not None:
+            self.shards.send(session.stint, message)
+            return True
         session.queue.push(message)
         self.want_flush(session)
         wake(self, session, now)
@@ -107,18 +112,6 @@ class Endpoint(Core):
             self.end_session(session, Fault(FaultReason.SHUTDOWN), now)
         for link in list(self._links.values()):
             self.close_link(link, Fault(FaultReason.SHUTDOWN), now)
-
-    def release(self, size_bytes: int, now: float) -> None:
-        """The application is done with delivered messages of that size; reading goes on if it had stopped."""
-        throttle = self.dispatch_throttle
-        was_full = throttle.full
-        throttle.put(size_bytes)
-        if size_bytes:
-            self.trace_throttle(now)
-        if was_full and not throttle.full:
-            for link in [link for link in self._links.values() if link.paused]:
-                if not throttle.full:
-                    link.resume(now)
 
     # ---- inputs from the transport
 
@@ -156,89 +149,23 @@ class Endpoint(Core):
         except PeerError as error:
             link.fault(error.reason, error.detail, now)
 
-    def receive_buffer(self, link_id: int) -> memoryview:
-        """Where to put bytes received on a link; report them by :meth:`link_received` before the next call."""
-        link = self._links.get(link_id)
-        return self.scratch if link is None else link.receive_buffer.writable()
+    # ---- inputs from other shards
 
-    def link_received(self, link_id: int, count: int, now: float) -> None:
-        """``count`` bytes were put into the receive buffer."""
-        link = self._links.get(link_id)
-        if link is not None:
-            link.receive(count, now)
+    def shard_call(self, call: ToHome, now: float) -> None:
+        """A call of another shard arrived."""
+        self.shards.call(call, now)
 
-    def link_data(self, link_id: int, chunk: bytes | memoryview, now: float) -> None:
-        """Bytes were received on a link; the convenient form for drivers that have them already."""
-        view = memoryview(chunk)
-        while view.nbytes and (link := self._links.get(link_id)) is not None:
-            if link.paused:
-                link.receive_buffer.hold(view)
-                return
-            buffer = self.receive_buffer(link_id)
-            count = min(len(buffer), len(view))
-            buffer[:count] = view[:count]
-            self.link_received(link_id, count, now)
-            view = view[count:]
-
-    def link_written(self, link_id: int, count: int, now: float) -> None:
-        """``count`` bytes of a link's writes have left."""
-        link = self._links.get(link_id)
-        if link is None:
-            return
-        link.last_activity_s = now
-        link.unwritten_bytes -= count
-        if link.session is not None:
-            self.want_flush(link.session)
-
-    def link_eof(self, link_id: int, now: float) -> None:
-        """The peer closed the byte stream."""
-        self.link_failed(link_id, FaultReason.EOF, "", now)
-
-    def link_failed(self, link_id: int, reason: FaultReason, detail: str, now: float) -> None:
-        """A dial failed, or the byte stream broke."""
-        link = self._links.get(link_id)
-        if link is not None:
-            link.failed(reason, detail, now)
+    def release(self, size_bytes: int, now: float) -> None:
+        """See :meth:`LinkHost.release`; other shards get back what is theirs."""
+        if self.shards.count:
+            self.shards.release(size_bytes, now)
+        else:
+            super().release(size_bytes, now)
 
     def unblock(self, link_id: int, now: float) -> None:
-        """Let a link go on that the interceptor blocked or stalled."""
-        link = self._links.get(link_id)
-        if link is not None:
-            link.unblock(now)
-
-    # ---- time
-
-    def next_deadline(self) -> float | None:
-        """When :meth:`timer` must be called at the latest; None if nothing is pending."""
-        return self.timers.next_deadline()
-
-    def timer(self, now: float) -> None:
-        """Time has passed: carry out what is due."""
-        self.timers.fire(now)
-
-    # ---- outputs
-
-    def drain(self, now: float) -> list[Output]:
-        """The outputs since the last call, in order; an empty list means that nothing is left to do.
-
-        Writes are built last, so that replies the application sends while its messages are delivered leave
-        together.
-        """
-        if not self._outputs:
-            unflushed, self._unflushed = self._unflushed, {}
-            for session in unflushed.values():
-                self._flush(session, now)
-        outputs, self._outputs = self._outputs, []
-        return outputs
-
-    def _flush(self, session: Session, now: float) -> None:
-        link = session.link
-        if link is None or not link.open or link.held:
-            return
-        try:
-            link.flush(session, now)
-        except PeerError as error:
-            link.fault(error.reason, error.detail, now)
+        """See :meth:`LinkHost.unblock`."""
+        if not self.shards.unblock(link_id):
+            super().unblock(link_id, now)
 
     # ---- for the driver's eyes
 
@@ -250,7 +177,7 @@ class Endpoint(Core):
     @property
     def link_count(self) -> int:
         """Links that are open or being opened."""
-        return len(self._links)
+        return len(self._links) + len(self.shards)
 
     @property
     def held_bytes(self) -> dict[int, int]:
@@ -261,8 +188,8 @@ class Endpoint(Core):
         """Counters that must be at rest when nothing happens, for the history's ``end`` record."""
         return {
             "registry": len(self._registry),
-            "links": len(self._links),
-            "dispatch_bytes": self.dispatch_throttle.value,
+            "links": len(self._links) + len(self.shards),
+            "dispatch_bytes": self.held_by_application_bytes,
             "queued": sum(len(session.queue) for session in self._sessions.values()),
             "sent": sum(len(session.queue.sent) for session in self._sessions.values()),
             "unsettled": sum(session.state not in _SETTLED for session in self._sessions.values()),

@@ -21,6 +21,7 @@ from messenger.session.timers import Timer
 
 if TYPE_CHECKING:
     from messenger.core import Core
+    from messenger.host import LinkHost
     from messenger.session.session import Session
 
 _CUSTOM: frozenset[str] = frozenset(Custom)
@@ -48,11 +49,13 @@ class Link(ABC):
         "_failure",
         "_held",
         "_hold_timer",
+        "_waiting",
         "closed",
         "con_mode",
         "connector",
         "dialled_addr",
         "endpoint",
+        "host",
         "id",
         "idle_timer",
         "last_activity_s",
@@ -77,6 +80,8 @@ class Link(ABC):
 
     def __init__(self, endpoint: "Core", link_id: int, state: StrEnum, *, connector: bool) -> None:
         self.endpoint = endpoint
+        self.host: LinkHost = endpoint
+        """Who carries the link: the core itself, or another shard once the link is open."""
         self.id = link_id
         self.connector = connector
         self.state = state
@@ -97,6 +102,7 @@ class Link(ABC):
         self.idle_timer: Timer | None = None
         # What an interceptor holds back.
         self._held: Step | None = None
+        self._waiting = False
         self._hold_timer: Timer | None = None
         self._failure: tuple[FaultReason, str] | None = None
         # Position in the two byte streams, for the history.
@@ -166,9 +172,9 @@ class Link(ABC):
         """Process ``count`` bytes the transport has put into the receive buffer."""
         self.last_activity_s = now
         view, end, owned = self.receive_buffer.received(count)
-        position = 0
+        position, host = 0, self.host
         try:
-            while not self.closed and not self.paused:
+            while not self.closed and not self.paused and self.host is host:
                 if self.open:
                     position = self.data_step(view, position, end, owned=owned, now=now)
                     break
@@ -184,17 +190,22 @@ class Link(ABC):
         else:
             self.receive_buffer.keep(view, position, end, self.needed_bytes)
 
+    def move_to(self, host: "LinkHost") -> None:
+        """Be carried by another host from now on."""
+        self.host = host
+        self.receive_buffer.move_to(host.scratch)
+
     def pause(self) -> None:
         """Leave what is here, stop reading."""
         if not self.paused:
             self.paused = True
-            self.endpoint.emit(PauseLink(self.id, paused=True))
+            self.host.emit(PauseLink(self.id, paused=True))
 
     def resume(self, now: float) -> None:
         """Go on with what is here, and read; a link that an interceptor holds stays paused."""
         if self.paused and self._held is None:
             self.paused = False
-            self.endpoint.emit(PauseLink(self.id, paused=False))
+            self.host.emit(PauseLink(self.id, paused=False))
             self.receive(0, now)
 
     # ---- sending
@@ -202,7 +213,7 @@ class Link(ABC):
     def write(self, buffers: list[Buffer], size_bytes: int) -> None:
         """Hand frames to the transport."""
         self.unwritten_bytes += size_bytes
-        self.endpoint.emit(WriteLink(self.id, buffers, size_bytes))
+        self.host.emit(WriteLink(self.id, buffers, size_bytes))
 
     # ---- interception
 
@@ -217,7 +228,7 @@ class Link(ABC):
         Raises:
             PeerError: INTERCEPTED, the answer is FAULT.
         """
-        action = self.endpoint.passing(self, point)
+        action = self.host.passing(self, point)
         if action is Action.FAULT:
             raise PeerError(FaultReason.INTERCEPTED, f"at {point}")
         return action
@@ -228,7 +239,7 @@ class Link(ABC):
         Raises:
             PeerError: INTERCEPTED, the link is to fault.
         """
-        if self.endpoint.interceptor is None:
+        if self.host.interceptor is None:
             write(now)
             if then is not None:
                 then(now)
@@ -258,13 +269,24 @@ class Link(ABC):
         Raises:
             PeerError: INTERCEPTED, the link is to fault.
         """
-        action = Action.CONTINUE if self.endpoint.interceptor is None else self.ask(point)
+        action = Action.CONTINUE if self.host.interceptor is None else self.ask(point)
         if action is Action.CONTINUE:
             handle(now)
         elif action is Action.BLOCK:
             self.hold(handle, now)
         else:
             self.stall(handle, now)
+
+    def wait(self, go_on: Step) -> None:
+        """Do nothing on this link until the core calls :meth:`proceed`."""
+        self._held = go_on
+        self._waiting = True
+        self.pause()
+
+    def proceed(self, now: float) -> None:
+        """What the link waited for has come."""
+        self._waiting = False
+        self.unblock(now)
 
     def hold(self, go_on: Step, now: float) -> None:
         """Do nothing on this link until it is unblocked."""
@@ -275,19 +297,19 @@ class Link(ABC):
             self._held = None
             self.fault(FaultReason.INTERCEPTED, f"blocked for {BLOCK_LIMIT_S:g} s", then)
 
-        self._hold_timer = self.endpoint.timers.at(now + BLOCK_LIMIT_S, expired)
+        self._hold_timer = self.host.timers.at(now + BLOCK_LIMIT_S, expired)
 
     def stall(self, go_on: Step | None, now: float) -> None:
         """Shut the stream down; go on when unblocked, only to find it dead."""
-        self.endpoint.emit(ShutLink(self.id))
+        self.host.emit(ShutLink(self.id))
         self._failure = (FaultReason.EOF, "shut down by the interceptor")
         self.hold(go_on or (lambda _now: None), now)
 
     def unblock(self, now: float) -> None:
         """Let go on what an interceptor held; without effect if nothing is held."""
-        held, self._held = self._held, None
-        if held is None or self.closed:
+        if self._held is None or self._waiting or self.closed:
             return
+        held, self._held = self._held, None
         if self._hold_timer is not None:
             self._hold_timer.cancel()
         try:
@@ -297,7 +319,7 @@ class Link(ABC):
         if not self.closed and self._held is None:
             self.resume(now)
         if self.session is not None:
-            self.endpoint.want_flush(self.session)
+            self.host.want_flush(self.session)
         if self._failure is not None and self._held is None:
             self.failed(*self._failure, now)
 
@@ -312,7 +334,7 @@ class Link(ABC):
 
     def fault(self, reason: FaultReason, detail: str, now: float) -> None:
         """The link is of no more use."""
-        self.endpoint.link_fault(self, Fault(reason, detail, self.state.value), now)
+        self.host.link_fault(self, Fault(reason, detail, self.state.value), now)
 
     def end(self) -> None:
         """The link is closed: no deadline of it fires any more, nothing held goes on."""
@@ -337,10 +359,10 @@ class Link(ABC):
         offset: int = 0,
     ) -> None:
         """Record one frame, when a history is kept; ``offset`` is relative to the stream position."""
-        if not self.endpoint.tracing:
+        if not self.host.tracing:
             return
         sent = direction == "tx"
-        self.endpoint.trace(
+        self.host.trace(
             "frame",
             now,
             link=self.id,

@@ -14,6 +14,7 @@ from messenger.messages.message import Message
 
 if TYPE_CHECKING:
     from messenger.session.session import Session
+    from messenger.shards.calls import ToHome, ToShard
 
 
 @dataclass(slots=True)
@@ -53,6 +54,29 @@ class PauseLink:
 
     link_id: int
     paused: bool
+
+
+@dataclass(slots=True)
+class MoveLink:
+    """Hand the byte stream to another shard, with what is not written yet; nothing is read until it is there."""
+
+    link_id: int
+    shard: int
+
+
+@dataclass(slots=True)
+class CallShard:
+    """Let shard ``shard`` have the call (IoShard.call); calls may overtake each other."""
+
+    shard: int
+    call: "ToShard"
+
+
+@dataclass(slots=True)
+class CallHome:
+    """Let the home shard have the call (Endpoint.shard_call); calls may overtake each other."""
+
+    call: "ToHome"
 
 
 @dataclass(slots=True)
@@ -97,4 +121,16 @@ class TraceRecord:
     fields: dict[str, object]
 
 
-Output = OpenLink | WriteLink | ShutLink | CloseLink | PauseLink | Deliver | SessionEvent | TraceRecord
+Output = (
+    OpenLink
+    | WriteLink
+    | ShutLink
+    | CloseLink
+    | PauseLink
+    | MoveLink
+    | CallShard
+    | CallHome
+    | Deliver
+    | SessionEvent
+    | TraceRecord
+)

@@ -44,6 +44,10 @@ class ReceiveBuffer:
             self._scratch[: len(rest)] = rest
         return self._scratch, len(rest) + count, False
 
+    def move_to(self, scratch: memoryview) -> None:
+        """Read through another scratch buffer from now on; what is kept stays."""
+        self._scratch = scratch
+
     def hold(self, chunk: memoryview) -> None:
         """Keep bytes that arrived although reading is paused."""
         if self._own is not None:

@@ -24,7 +24,7 @@ FATAL = frozenset({FaultReason.BANNER_FEATURES, FaultReason.PEER_TYPE, FaultReas
 """Faults that trying again cannot cure: the session ends with a reset event (§3.1, §4.2, §9 item 12)."""
 
 
-def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float, *, dialling: bool) -> None:
+def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float, *, dialling: bool = False) -> None:
     """The session has lost the link that carried it or was being made for it.
 
     Args:

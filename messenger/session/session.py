@@ -15,6 +15,7 @@ from messenger.session.timers import Timer
 
 if TYPE_CHECKING:
     from messenger.link import Link
+    from messenger.shards.home import Stint
 
 
 _SEQ_LIMIT = 1 << 63
@@ -40,6 +41,21 @@ class SessionState(StrEnum):
     """Over; nothing happens to it any more."""
 
 
+class IoState(StrEnum):
+    """What the io half of a session does, in crimson's words (§4.12)."""
+
+    NONE = "none"
+    """No link was ever open."""
+    DELAY = "delay"
+    """Messages wait for a link."""
+    OPEN = "open"
+    """Messages flow."""
+    DROP = "drop"
+    """The session is over."""
+    SWITCHED = "switched"
+    """It is another shard's now."""
+
+
 class Session:
     """One end of a session with one peer."""
 
@@ -55,6 +71,7 @@ class Session:
         "global_seq",
         "id",
         "in_seq",
+        "io_state",
         "is_reset_from_peer",
         "keepalive_acked_s",
         "keepalive_due",
@@ -71,6 +88,7 @@ class Session:
         "server_cookie",
         "skipped_messages",
         "state",
+        "stint",
         "target_addr",
         "user",
     )
@@ -118,6 +136,9 @@ class Session:
         self.skipped_messages = 0
         self.backoff_s = 0.0
         self.backoff_timer: Timer | None = None
+        self.io_state = IoState.NONE
+        self.stint: Stint | None = None
+        """While the data phase runs on another shard, what is known of it here."""
         self.user: Any = None
         """The driver's own object for this session."""
 
@@ -162,6 +183,12 @@ class Session:
         self.peer_global_seq = 0
         self.confirmed = False
         return dropped
+
+    def drop_output(self) -> None:
+        """Nothing more is to be written."""
+        self.queue.clear()
+        self.ack_due = 0
+        self.keepalive_due = False
 
     def cancel_backoff(self) -> None:
         """Do not dial when the pause is over; something better has happened."""

@@ -170,14 +170,15 @@ def _replace(
 ) -> None:
     """The link takes over the session; the peer's next CONNECT opens it."""
     endpoint = link.endpoint
-    if decision.verdict is Verdict.REPLACE_RESET:
-        session_reset(endpoint, session, decision.why, now)
-    endpoint.take_over(session, link, now)
-    session.is_reset_from_peer = decision.verdict is not Verdict.REPLACE
-    link.session = session
-    session.link = link
-    link.exchange = None  # the session's own begins with a challenge of its own
-    _reply(link, connect, Tag.RETRY_GLOBAL, now, global_seq=session.peer_global_seq, authorizer=step.payload)
+
+    def taken_over(at: float) -> None:
+        if decision.verdict is Verdict.REPLACE_RESET:
+            session_reset(endpoint, session, decision.why, at)
+        session.is_reset_from_peer = decision.verdict is not Verdict.REPLACE
+        link.exchange = None  # the session's own begins with a challenge of its own
+        _reply(link, connect, Tag.RETRY_GLOBAL, at, global_seq=session.peer_global_seq, authorizer=step.payload)
+
+    endpoint.take_over(session, link, taken_over, now)
 
 
 def _open(link: V1Link, connect: Connect, step: AuthDone, now: float) -> None:
@@ -232,12 +233,12 @@ def _exchange_seqs(link: V1Link, session: Session, now: float) -> None:
     link.send(Seq(session.in_seq), now)
 
 
-def _on_seq(link: V1Link, frame: Frame, _now: float) -> None:
+def _on_seq(link: V1Link, frame: Frame, now: float) -> None:
     assert isinstance(frame, Seq)
     session = link.session
     assert session is not None
     session.discard_requeued_up_to(frame.seq)
-    link.endpoint.open_link(session, link)
+    link.endpoint.open_link(session, link, now)
 
 
 ACCEPTOR: Table = {

@@ -36,21 +36,21 @@ def receive(link: "V1Link", view: memoryview, start: int, end: int, owned: bool,
     """
     session = link.session
     assert session is not None
-    endpoint = link.endpoint
-    held_bytes = endpoint.dispatch_throttle.value
+    host = link.host
+    held_bytes = host.dispatch_throttle.value
     messages: list[Message] = []
     position = start
     try:
         position = _take_frames(link, session, messages, view, start, end, owned, now)
     finally:
         if messages:
-            if endpoint.tracing:
-                endpoint.trace_throttle(now)
-            endpoint.emit(Deliver(session, messages, endpoint.dispatch_throttle.value - held_bytes))
+            if host.tracing:
+                host.trace_throttle(now)
+            host.emit(Deliver(session, messages, host.dispatch_throttle.value - held_bytes))
             if not session.lossy:
                 session.ack_due += len(messages)
         if session.ack_due:
-            endpoint.want_flush(session)
+            host.want_flush(session)
     link.rx_offset += position - start
     return position
 
@@ -67,9 +67,9 @@ def _take_frames(
 ) -> int:
     next_frame = link.reader.next_frame
     deliver = messages.append
-    throttle = link.endpoint.dispatch_throttle
+    throttle = link.host.dispatch_throttle
     limit = throttle.limit
-    tracing = link.endpoint.tracing
+    tracing = link.host.tracing
     peer_num = session.peer_name.num
     position = start
     while True:
@@ -118,7 +118,7 @@ def _on_small(link: "V1Link", session: "Session", frame: Frame) -> None:
         session.acknowledge(frame.seq)
     elif isinstance(frame, KeepAlive2):
         link.keepalive_reply = KeepAlive2Ack(frame.seconds, frame.nanoseconds)
-        link.endpoint.want_flush(session)
+        link.host.want_flush(session)
     elif isinstance(frame, KeepAlive2Ack):
         stamp = frame.seconds + frame.nanoseconds / 1e9
         session.keepalive_acked_s = max(session.keepalive_acked_s, stamp)
@@ -131,14 +131,14 @@ def flush(link: "V1Link", session: "Session", now: float) -> None:
 
     Everything waits while the transport is behind: a peer that asks but does not read costs no memory.
     """
-    endpoint = link.endpoint
-    limit = endpoint.config.write_ahead_bytes
+    host = link.host
+    limit = host.config.write_ahead_bytes
     if link.unwritten_bytes >= limit:
         return
     pieces: list[Buffer] = []
     if session.keepalive_due:
         session.keepalive_due = False
-        _small(link, pieces, _keepalive(session, endpoint.wall_time_s(now)), now)
+        _small(link, pieces, _keepalive(session, host.wall_time_s(now)), now)
     if link.keepalive_reply is not None:
         _small(link, pieces, link.keepalive_reply, now)
         link.keepalive_reply = None
@@ -154,7 +154,7 @@ def flush(link: "V1Link", session: "Session", now: float) -> None:
 
 def due_tags(link: "V1Link", session: "Session") -> list[str]:
     """Names of the frames that :func:`flush` would write now."""
-    if link.unwritten_bytes >= link.endpoint.config.write_ahead_bytes:
+    if link.unwritten_bytes >= link.host.config.write_ahead_bytes:
         return []
     keepalive = [_keepalive(session, 0.0).PIECE] * session.keepalive_due
     reply = [Piece.KEEPALIVE2_ACK] * (link.keepalive_reply is not None)
@@ -194,7 +194,7 @@ def _build_messages(link: "V1Link", session: "Session", pieces: list[Buffer], no
     queue, lossy = session.queue, session.lossy
     build = link.writer.message
     src = int(link.endpoint.name.type), link.endpoint.name.num
-    tracing = link.endpoint.tracing
+    tracing = link.host.tracing
     size = sum(map(len, pieces))
     out_seq = session.out_seq
     while queue and size < BATCH_BYTES:

@@ -144,6 +144,7 @@ def _judge_attempt(
 
 
 def _is_open(session: Session) -> bool:
+    """OPENED: the peer's in_seq has come too, which a session that is READY may still wait for."""
     return session.state is SessionState.READY and session.link is not None and session.link.open
 
 

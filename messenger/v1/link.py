@@ -160,7 +160,7 @@ class V1Link(Link):
 
     def flush(self, session: "Session", now: float) -> None:
         """See :meth:`Link.flush`."""
-        if self.endpoint.interceptor is None:
+        if self.host.interceptor is None:
             data.flush(self, session, now)
         elif tags := data.due_tags(self, session):
             self.gate_write(tags, now, lambda at: data.flush(self, session, at))

@@ -163,12 +163,21 @@ def _carry_out_ident(
         return
     else:
         session = existing
-        if verdict is Verdict.REUSE_RESET:
-            endpoint.reset_session(session, decision.why, now)
-        endpoint.take_over(session, link, now)
+
+        def taken_over(at: float) -> None:
+            if verdict is Verdict.REUSE_RESET:
+                endpoint.reset_session(session, decision.why, at)
+            _answer_ident(link, session, ident, at)
+
+        endpoint.take_over(session, link, taken_over, now)
+        return
+    _answer_ident(link, session, ident, now)
+
+
+def _answer_ident(link: V2Link, session: Session, ident: ClientIdent, now: float) -> None:
     session.client_cookie = ident.client_cookie
     session.peer_name = EntityName(link.peer_entity, ident.gid)
-    session.features = ident.features_supported & endpoint.config.features_supported
+    session.features = ident.features_supported & link.endpoint.config.features_supported
     session.peer_global_seq = ident.global_seq
     _send_server_ident(link, session, now)
 
@@ -226,18 +235,19 @@ def _on_reconnect(link: V2Link, frame: ControlFrame, now: float) -> None:
 
 
 def _resume(link: V2Link, session: Session, frame: SessionReconnect, now: float) -> None:
-    link.endpoint.take_over(session, link, now)
-    session.connect_seq = frame.connect_seq
-    session.peer_global_seq = frame.global_seq
-    session.discard_requeued_up_to(frame.msg_seq)
-    link.session = session
-    session.link = link
+    endpoint = link.endpoint
 
     def resumed(at: float) -> None:
         session.ack_due = 0  # the frame just sent tells in_seq
-        link.endpoint.open_session(session, link, EventKind.ACCEPT, at)
+        endpoint.open_session(session, link, EventKind.ACCEPT, at)
 
-    link.send(SessionReconnectOk(session.in_seq), now, then=resumed)
+    def taken_over(at: float) -> None:
+        session.connect_seq = frame.connect_seq
+        session.peer_global_seq = frame.global_seq
+        session.discard_requeued_up_to(frame.msg_seq)
+        link.send(SessionReconnectOk(session.in_seq), at, then=resumed)
+
+    endpoint.take_over(session, link, taken_over, now)
 
 
 ACCEPTOR: Table = {

@@ -46,21 +46,21 @@ def receive(link: "V2Link", view: memoryview, start: int, end: int, owned: bool,
     """
     session = link.session
     assert session is not None
-    endpoint = link.endpoint
-    held_bytes = endpoint.dispatch_throttle.value
+    host = link.host
+    held_bytes = host.dispatch_throttle.value
     messages: list[Message] = []
     position = start
     try:
         position = _take_frames(link, session, messages, view, start, end, owned, now)
     finally:
         if messages:
-            if endpoint.tracing:
-                endpoint.trace_throttle(now)
-            endpoint.emit(Deliver(session, messages, endpoint.dispatch_throttle.value - held_bytes))
+            if host.tracing:
+                host.trace_throttle(now)
+            host.emit(Deliver(session, messages, host.dispatch_throttle.value - held_bytes))
             if not session.lossy:
                 session.ack_due += len(messages)
         if session.ack_due:
-            endpoint.want_flush(session)
+            host.want_flush(session)
     link.rx_offset += position - start
     return position
 
@@ -77,9 +77,9 @@ def _take_frames(
 ) -> int:
     next_frame = link.reader.next_frame
     deliver = messages.append
-    throttle = link.endpoint.dispatch_throttle
+    throttle = link.host.dispatch_throttle
     limit = throttle.limit
-    tracing = link.endpoint.tracing
+    tracing = link.host.tracing
     position = start
     while True:
         if 0 < limit <= throttle.value:  # throttle.full, without a call per frame
@@ -127,7 +127,7 @@ def _on_control(link: "V2Link", session: "Session", frame: ControlFrame) -> None
         session.acknowledge(frame.seq)
     elif isinstance(frame, KeepAlive2):
         link.keepalive_reply = KeepAlive2Ack(frame.seconds, frame.nanoseconds)
-        link.endpoint.want_flush(session)
+        link.host.want_flush(session)
     elif isinstance(frame, KeepAlive2Ack):
         stamp = frame.seconds + frame.nanoseconds / 1e9
         session.keepalive_acked_s = max(session.keepalive_acked_s, stamp)
@@ -140,14 +140,14 @@ def flush(link: "V2Link", session: "Session", now: float) -> None:
 
     Control frames wait too while the transport is behind: a peer that asks but does not read costs no memory.
     """
-    endpoint = link.endpoint
-    limit = endpoint.config.write_ahead_bytes
+    host = link.host
+    limit = host.config.write_ahead_bytes
     if link.unwritten_bytes >= limit:
         return
     pieces: list[Buffer] = []
     if session.keepalive_due:
         session.keepalive_due = False
-        seconds = endpoint.wall_time_s(now)
+        seconds = host.wall_time_s(now)
         _control(link, pieces, KeepAlive2(int(seconds), int(seconds % 1 * 1e9)), now)
     if link.keepalive_reply is not None:
         _control(link, pieces, link.keepalive_reply, now)
@@ -171,7 +171,7 @@ def _ack_is_due(link: "V2Link", session: "Session") -> bool:
 
 def due_tags(link: "V2Link", session: "Session") -> list[str]:
     """Tags of the frames that :func:`flush` would write now."""
-    if link.unwritten_bytes >= link.endpoint.config.write_ahead_bytes:
+    if link.unwritten_bytes >= link.host.config.write_ahead_bytes:
         return []
     tags = [Tag.KEEPALIVE2] * session.keepalive_due + [Tag.KEEPALIVE2_ACK] * (link.keepalive_reply is not None)
     messages = [Tag.MESSAGE] * len(session.queue)
@@ -191,7 +191,7 @@ def _build_messages(link: "V2Link", session: "Session", pieces: list[Buffer], no
     queue, in_seq, lossy = session.queue, session.in_seq, session.lossy
     build = link.writer.message
     pack = MESSAGE_HEADER.pack
-    tracing = link.endpoint.tracing
+    tracing = link.host.tracing
     size = sum(map(len, pieces))
     out_seq = session.out_seq
     while queue and size < BATCH_BYTES:

@@ -216,7 +216,7 @@ def test_the_wall_clock_is_not_asked() -> None:
     """Deadlines are monotonic: the keepalive's stamp is the only use of unix time (KA-06)."""
     pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER)
     mine, _ = pair.established()
-    pair.a.endpoint._wall_offset_s -= 3600.0
+    pair.a.endpoint.wall_offset_s -= 3600.0
     pair.a.endpoint.send_keepalive(mine, pair.clock.now)
     pair.pass_time(60.0)
     assert pair.a.faults == pair.b.faults == []

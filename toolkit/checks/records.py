@@ -7,8 +7,9 @@ from types import NoneType
 from typing import Any
 
 from messenger.errors import LocalError
+from messenger.interception import Action
 from messenger.outputs import EventKind
-from messenger.session.session import SessionState
+from messenger.session.session import IoState, SessionState
 
 TIME_DIGITS = 9
 """Times are kept to the nanosecond: sums on a virtual clock print without the noise of binary fractions."""
@@ -91,6 +92,13 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
     "deliver": {**_WHO, "tid": _COUNT, "seq": _COUNT, "digest": _TEXT, "size": _COUNT},
     "fault": {"session": _NUMBER_OR_NULL, "link": _TEXT, "reason": _TEXT, "detail": _TEXT},
     "mark_down": _WHO,
+    "io": {
+        "session": _COUNT,
+        "link": Field((str, NoneType)),
+        "shard": _COUNT,
+        "state": _one_of(IoState),
+    },
+    "intercept": {"link": _TEXT, "point": _TEXT, "action": _one_of(Action)},
     "throttle": {"name": _TEXT, "value": _COUNT, "limit": _COUNT},
     "cut": {"a": _TEXT, "b": _TEXT, "at": _OBJECT, "detail": _TEXT},
     "step": {"verb": _TEXT, "args": _TEXT},

@@ -22,6 +22,9 @@ def run(
     mode: Annotated[str, typer.Option(help="Connection mode: crc or secure.")] = "crc",
     proto: Annotated[str, typer.Option(help="Protocol: v2 is the one spoken.")] = "v2",
     seed: Annotated[int, typer.Option(help="Decides everything random.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=0, max=64, help="Threads (in sim: shards) of each node for open connections.")
+    ] = 0,
     cut: Annotated[
         list[str] | None,
         typer.Option(
@@ -48,7 +51,7 @@ def run(
     wanted = [find(name) for name in scenarios]
     runs = []
     for scenario in wanted:
-        done = run_scenario(scenario, backend, mode, seed, cut or ())
+        done = run_scenario(scenario, backend, mode, seed, cut or (), workers=workers)
         if out is not None:
             save_artefacts(done, out / done.name)
         runs.append(done)

@@ -136,8 +136,8 @@ class LocalLab(Lab):
 
     backend = "local"
 
-    def __init__(self, mode: str, seed: int) -> None:
-        super().__init__(mode, seed)
+    def __init__(self, mode: str, seed: int, workers: int = 0) -> None:
+        super().__init__(mode, seed, workers)
         self._began_s = time.monotonic()
         self._changed = threading.Condition()
         self._nodes: dict[str, NodeProcess] = {}

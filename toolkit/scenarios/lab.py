@@ -35,14 +35,16 @@ class Lab(ABC):
     Args:
         mode: connection mode, crc or secure.
         seed: decides everything random.
+        workers: how many other shards of each node run data phases.
     """
 
     backend = ""
     """Name of the backend."""
 
-    def __init__(self, mode: str, seed: int) -> None:
+    def __init__(self, mode: str, seed: int, workers: int = 0) -> None:
         self.mode = mode
         self.seed = seed
+        self.workers = workers
         self.history = History()
         self._rng = Random(f"lab {seed}")
         self._key = CryptoKey.generate(self._rng, 0.0)
@@ -75,6 +77,7 @@ class Lab(ABC):
             peers={},
             peer_entities={},
             options=options,
+            workers=self.workers,
             seed=self.seed,
             start_s=self._start_s(),
         )

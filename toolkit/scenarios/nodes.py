@@ -47,6 +47,8 @@ class NodeSpec:
     """HOST:PORT to dial instead of a peer's address, by the peer's name."""
     options: dict[str, Any] = field(default_factory=dict)
     """Config options other than their defaults."""
+    workers: int = 0
+    """Other shards that run the data phases; 0: everything on one."""
     incarnation: int = 1
     seed: int = 0
     start_s: float = 0.0

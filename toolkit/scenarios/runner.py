@@ -39,6 +39,8 @@ class ScenarioRun:
     checks: list[CheckResult]
     failure: str = ""
     """What the scenario expected in vain; empty if nothing."""
+    workers: int = 0
+    """Other shards of each node."""
     artefacts: dict[str, Path] = field(default_factory=dict)
     """Files it left, by what they are."""
 
@@ -57,6 +59,8 @@ class ScenarioRun:
         """The command that runs it again."""
         words = ["msgrlab", "run", self.scenario.id, "--backend", self.backend, "--mode", self.mode]
         words += ["--seed", str(self.seed)]
+        if self.workers:
+            words += ["--workers", str(self.workers)]
         for cut in self.cuts:
             words += ["--cut", cut]
         return shlex.join(words)
@@ -118,6 +122,7 @@ class ScenarioRun:
             "mode": self.mode,
             "protocol": "v2",
             "seed": self.seed,
+            "workers": self.workers,
             "passed": self.passed,
             "failure": self.failure or None,
             "seconds": round(self.duration_s, 3),
@@ -137,6 +142,8 @@ def run_scenario(
     mode: str,
     seed: int,
     cuts: Sequence[str] = (),
+    *,
+    workers: int = 0,
 ) -> ScenarioRun:
     """Run a scenario.
 
@@ -146,6 +153,7 @@ def run_scenario(
         mode: ``crc`` or ``secure``.
         seed: decides everything random.
         cuts: where to cut instead of the scenario's own places, as Breakpoint.parse reads it.
+        workers: how many other shards (threads, when live) of each node run data phases.
 
     Raises:
         LocalError: no such backend or mode, or the scenario cannot be cut elsewhere.
@@ -155,7 +163,7 @@ def run_scenario(
     places = tuple(cuts) or scenario.default_cuts
     breakpoints = [Breakpoint.parse(place) for place in places]
     began_s = time.monotonic()
-    lab = _lab(backend, mode, seed)
+    lab = _lab(backend, mode, seed, workers)
     failure = ""
     try:
         scenario.script(lab, breakpoints)
@@ -166,7 +174,9 @@ def run_scenario(
         history = History(sorted(lab.history, key=lambda record: record.time_s))
         lab.close()
     duration_s = time.monotonic() - began_s
-    return ScenarioRun(scenario, backend, mode, seed, places, duration_s, history, check(history), failure)
+    return ScenarioRun(
+        scenario, backend, mode, seed, places, duration_s, history, check(history), failure, workers=workers
+    )
 
 
 def _check_supported(scenario: Scenario, backend: str, mode: str, cuts: Sequence[str]) -> None:
@@ -184,14 +194,14 @@ def _list(words: tuple[str, ...]) -> str:
     return ", ".join(words)
 
 
-def _lab(backend: str, mode: str, seed: int) -> Lab:
+def _lab(backend: str, mode: str, seed: int, workers: int) -> Lab:
     if backend == "sim":
         from toolkit.simulation.lab import SimLab  # noqa: PLC0415 - one backend does not pay for the other
 
-        return SimLab(mode, seed)
+        return SimLab(mode, seed, workers)
     from toolkit.cluster.local import LocalLab  # noqa: PLC0415
 
-    return LocalLab(mode, seed)
+    return LocalLab(mode, seed, workers)
 
 
 def save_artefacts(run: ScenarioRun, directory: Path) -> None:

@@ -20,8 +20,8 @@ class SimLab(Lab):
 
     backend = "sim"
 
-    def __init__(self, mode: str, seed: int) -> None:
-        super().__init__(mode, seed)
+    def __init__(self, mode: str, seed: int, workers: int = 0) -> None:
+        super().__init__(mode, seed, workers)
         self.clock = Clock()
         rng = Random(f"network {seed}")
         self._network = Network(self.clock, rng, self.breakpoints_between, lambda: self.keys, self._on_struck)

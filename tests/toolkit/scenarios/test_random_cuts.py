@@ -53,11 +53,12 @@ def _random_life(lab: SimLab, rng: Random) -> None:
     lab.settle()
 
 
+@pytest.mark.parametrize("workers", [0, 1, 3])
 @pytest.mark.parametrize("first", range(0, 200, SEEDS_PER_TEST))
-def test_nothing_is_lost_doubled_or_reordered(first: int) -> None:
+def test_nothing_is_lost_doubled_or_reordered(first: int, workers: int) -> None:
     for seed in range(first, first + SEEDS_PER_TEST):
         rng = Random(seed)
-        lab = SimLab(rng.choice(["crc", "secure"]), seed)
+        lab = SimLab(rng.choice(["crc", "secure"]), seed, workers)
         _random_life(lab, rng)
         violations = [f"{r.id}: {v.text}" for r in check(lab.history) for v in r.violations]
         assert not violations, f"seed {seed}: {violations}"

@@ -1,0 +1,232 @@
+"""What carries links: the side of the core that transports talk to, on the home shard and on every other.
+
+A host owns links, the buffer they read through, timers and a dispatch throttle. The home shard's host is the
+core itself; others (messenger/shards) run nothing but data phases.
+"""
+
+from abc import ABC, abstractmethod
+
+from messenger.config import Config
+from messenger.errors import Fault, FaultReason, LocalError, PeerError
+from messenger.interception import ONLY_CONTINUE, Action, Interceptor, Point
+from messenger.link import Link
+from messenger.outputs import CloseLink, Output, TraceRecord
+from messenger.receive import SCRATCH_BYTES
+from messenger.session.session import Session
+from messenger.session.throttle import Throttle
+from messenger.session.timers import Timers
+
+
+class LinkHost(ABC):
+    """A set of links and what they share.
+
+    Args:
+        config: options.
+        wall_offset_s: unix time minus ``now``.
+        tracing: keep a history as TraceRecord outputs.
+        interceptor: asked at every point a conversation passes.
+        throttle_bytes: received bytes the application may hold of these links before reading stops.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        wall_offset_s: float,
+        tracing: bool,
+        interceptor: Interceptor | None,
+        throttle_bytes: int,
+    ) -> None:
+        self.config = config
+        self.tracing = tracing
+        self.interceptor = interceptor
+        self.timers = Timers()
+        self.dispatch_throttle = Throttle(throttle_bytes)
+        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
+        """The buffer all links read through."""
+        self.wall_offset_s = wall_offset_s
+        self._links: dict[int, Link] = {}
+        self._outputs: list[Output] = []
+        self._unflushed: dict[int, Session] = {}
+        self.passes: dict[Point, int] = {}
+        """How often each point was passed."""
+
+    # ---- inputs from the transport
+
+    def receive_buffer(self, link_id: int) -> memoryview:
+        """Where to put bytes received on a link; report them by :meth:`link_received` before the next call."""
+        link = self._links.get(link_id)
+        return self.scratch if link is None else link.receive_buffer.writable()
+
+    def link_received(self, link_id: int, count: int, now: float) -> None:
+        """``count`` bytes were put into the receive buffer."""
+        link = self._links.get(link_id)
+        if link is not None:
+            link.receive(count, now)
+
+    def link_data(self, link_id: int, chunk: bytes | memoryview, now: float) -> None:
+        """Bytes were received on a link; the convenient form for drivers that have them already."""
+        view = memoryview(chunk)
+        while view.nbytes and (link := self._links.get(link_id)) is not None:
+            if link.paused:
+                link.receive_buffer.hold(view)
+                return
+            buffer = self.receive_buffer(link_id)
+            count = min(len(buffer), len(view))
+            buffer[:count] = view[:count]
+            self.link_received(link_id, count, now)
+            view = view[count:]
+
+    def link_written(self, link_id: int, count: int, now: float) -> None:
+        """``count`` bytes of a link's writes have left."""
+        link = self._links.get(link_id)
+        if link is None:
+            return
+        link.last_activity_s = now
+        link.unwritten_bytes -= count
+        if link.session is not None:
+            self.want_flush(link.session)
+
+    def link_eof(self, link_id: int, now: float) -> None:
+        """The peer closed the byte stream."""
+        self.link_failed(link_id, FaultReason.EOF, "", now)
+
+    def link_failed(self, link_id: int, reason: FaultReason, detail: str, now: float) -> None:
+        """A dial failed, or the byte stream broke."""
+        link = self._links.get(link_id)
+        if link is not None:
+            link.failed(reason, detail, now)
+
+    def unblock(self, link_id: int, now: float) -> None:
+        """Let a link go on that the interceptor blocked or stalled."""
+        link = self._links.get(link_id)
+        if link is not None:
+            link.unblock(now)
+
+    def release(self, size_bytes: int, now: float) -> None:
+        """The application is done with delivered messages of that size; reading goes on if it had stopped."""
+        throttle = self.dispatch_throttle
+        was_full = throttle.full
+        throttle.put(size_bytes)
+        if size_bytes:
+            self.trace_throttle(now)
+        if was_full and not throttle.full:
+            for link in [link for link in self._links.values() if link.paused]:
+                if not throttle.full:
+                    link.resume(now)
+
+    @property
+    def held_by_application_bytes(self) -> int:
+        """Received bytes that the application holds."""
+        return self.dispatch_throttle.value
+
+    # ---- time
+
+    def next_deadline(self) -> float | None:
+        """When :meth:`timer` must be called at the latest; None if nothing is pending."""
+        return self.timers.next_deadline()
+
+    def timer(self, now: float) -> None:
+        """Time has passed: carry out what is due."""
+        self.timers.fire(now)
+
+    def wall_time_s(self, now: float) -> float:
+        """Unix time at ``now``."""
+        return now + self.wall_offset_s
+
+    # ---- outputs
+
+    def drain(self, now: float) -> list[Output]:
+        """The outputs since the last call, in order; an empty list means that nothing is left to do.
+
+        Writes are built last, so that replies the application sends while its messages are delivered leave
+        together.
+        """
+        if not self._outputs:
+            unflushed, self._unflushed = self._unflushed, {}
+            for session in unflushed.values():
+                self._flush(session, now)
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def _flush(self, session: Session, now: float) -> None:
+        link = session.link
+        if link is None or link.host is not self or not link.open or link.held:
+            return
+        try:
+            link.flush(session, now)
+        except PeerError as error:
+            link.fault(error.reason, error.detail, now)
+
+    # ---- the rest is called by the parts of the core
+
+    def emit(self, output: Output) -> None:
+        """Add an output."""
+        self._outputs.append(output)
+
+    def trace(self, kind: str, now: float, **fields: object) -> None:
+        """Add a line of history; callers check ``tracing`` first where the fields cost something."""
+        if self.tracing:
+            self._outputs.append(TraceRecord(now, kind, fields))
+
+    def want_flush(self, session: Session) -> None:
+        """The session has something to write, or may write again."""
+        self._unflushed[session.id] = session
+
+    def passing(self, link: Link, point: Point) -> Action:
+        """A link comes to a point: the interceptor's answer."""
+        assert self.interceptor is not None
+        passes = self.passes[point] = self.passes.get(point, 0) + 1
+        action = self.interceptor.intercept(link, point, passes)
+        if action is not Action.CONTINUE:
+            if point.tag in ONLY_CONTINUE:
+                raise LocalError(f"nothing but CONTINUE is possible at {point}")
+            self.trace("intercept", link.last_activity_s, link=link.id, point=str(point), action=action.value)
+        return action
+
+    def watch_idle(self, link: Link) -> None:
+        """Give up a link without traffic; activity moves the deadline, checked only when the old one is due."""
+        timeout_s = self.config.ms_connection_idle_timeout
+
+        def due(then: float) -> None:
+            if link.last_activity_s + timeout_s <= then:
+                link.fault(FaultReason.IDLE_TIMEOUT, f"{timeout_s:g} s", then)
+            else:
+                self.watch_idle(link)
+
+        link.idle_timer = self.timers.at(link.last_activity_s + timeout_s, due)
+
+    @abstractmethod
+    def link_fault(self, link: Link, fault: Fault, now: float) -> None:
+        """A link broke."""
+
+    def close_link(self, link: Link, fault: Fault, now: float) -> None:
+        """Close a link without a word to its session."""
+        if self._links.pop(link.id, None) is None:
+            return
+        link.end()
+        self.trace_link(link, "close", now, fault)
+        self.emit(CloseLink(link.id))
+
+    # ---- history
+
+    def trace_fault(
+        self, link: Link, session: Session | None, reason: FaultReason, detail: str, now: float
+    ) -> None:
+        """Record what broke a link, or why a peer was refused on it."""
+        if self.tracing:
+            sid = session.id if session else None
+            self.trace("fault", now, session=sid, link=link.id, reason=reason.name, detail=detail)
+
+    def trace_throttle(self, now: float) -> None:
+        """Record what the application holds."""
+        limit = self.dispatch_throttle.limit
+        self.trace("throttle", now, name="dispatch_bytes", value=self.held_by_application_bytes, limit=limit)
+
+    def trace_link(self, link: Link, action: str, now: float, fault: Fault | None = None) -> None:
+        """Record what becomes of a link."""
+        if self.tracing:
+            sid = link.session.id if link.session else None
+            detail = str(fault) if fault else ""
+            peer = str(link.remote_addr)
+            self.trace("link", now, link=link.id, action=action, peer=peer, session=sid, detail=detail)

@@ -1,0 +1,107 @@
+"""Calls between shards: values that carry their place in the order, and the queue that restores that order.
+
+A *stint* is the time a link spends on a shard. The calls of a stint are numbered from 1 in each direction; they
+may arrive in any order and are applied in theirs. The first call to a shard is :class:`OpenIo`, the last one
+:class:`LeaveIo`; the last one back is :class:`LeftIo`.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from messenger.errors import Fault
+from messenger.link import Link
+from messenger.messages.message import Message
+from messenger.outputs import Deliver
+from messenger.session.session import Session
+
+
+@dataclass(slots=True)
+class StintCall:
+    """A call that belongs to a stint."""
+
+    link_id: int
+    seq: int
+
+
+@dataclass(slots=True)
+class OpenIo(StintCall):
+    """The link is open: run its data phase. The io half of the session is the shard's from here on."""
+
+    session: Session
+    link: Link
+
+
+@dataclass(slots=True)
+class SendIo(StintCall):
+    """The application sends."""
+
+    message: Message
+
+
+@dataclass(slots=True)
+class KeepAliveIo(StintCall):
+    """The application asks for a sign of life."""
+
+
+@dataclass(slots=True)
+class UnblockIo(StintCall):
+    """Let go on what an interceptor holds."""
+
+
+@dataclass(slots=True)
+class LeaveIo(StintCall):
+    """Close the link and give the io half of the session back."""
+
+    fault: Fault
+    last: bool
+    """The session is over, not only this link."""
+
+
+@dataclass(slots=True)
+class ReleaseIo:
+    """The application is done with some received bytes; belongs to no stint and needs no order."""
+
+    size_bytes: int
+
+
+@dataclass(slots=True)
+class DeliverIo(StintCall):
+    """Messages for the application."""
+
+    deliver: Deliver
+
+
+@dataclass(slots=True)
+class FaultIo(StintCall):
+    """The link broke; the io half stays here until it is called back."""
+
+    fault: Fault
+
+
+@dataclass(slots=True)
+class LeftIo(StintCall):
+    """The io half of the session is the home shard's again."""
+
+
+ToShard = OpenIo | SendIo | KeepAliveIo | UnblockIo | LeaveIo | ReleaseIo
+ToHome = DeliverIo | FaultIo | LeftIo
+
+Call = TypeVar("Call", bound=StintCall)
+
+
+class InOrder(Generic[Call]):
+    """Applies the calls of one stint and direction in the order of their numbers."""
+
+    __slots__ = ("_next_seq", "_waiting")
+
+    def __init__(self) -> None:
+        self._next_seq = 1
+        self._waiting: dict[int, Call] = {}
+
+    def arrive(self, call: Call) -> Iterator[Call]:
+        """A call arrived: every call whose turn it is now."""
+        self._waiting[call.seq] = call
+        while (due := self._waiting.pop(self._next_seq, None)) is not None:
+            self._next_seq += 1
+            yield due

@@ -1,0 +1,201 @@
+"""The home shard's side: which link is where, and how sessions are sent out and called back.
+
+A session's io half (queues, sequence numbers of messages) belongs to one shard at a time. While a stint lasts
+it is the other shard's; here nothing but the protocol half may be touched. Who needs the io half calls the
+session back and goes on when it has come: :meth:`Shards.recall`.
+"""
+
+from typing import TYPE_CHECKING
+
+from messenger.errors import Fault
+from messenger.link import Link, Step
+from messenger.messages.message import Message
+from messenger.outputs import CallShard, MoveLink
+from messenger.session.faults import session_fault
+from messenger.session.session import IoState, Session, SessionState
+from messenger.shards.calls import (
+    DeliverIo,
+    FaultIo,
+    InOrder,
+    KeepAliveIo,
+    LeaveIo,
+    OpenIo,
+    ReleaseIo,
+    SendIo,
+    StintCall,
+    ToHome,
+    UnblockIo,
+)
+from messenger.shards.io_shard import IoShard
+
+if TYPE_CHECKING:
+    from messenger.core import Core
+
+
+class Stint:
+    """A link's time on another shard, seen from home."""
+
+    __slots__ = ("calls", "keepalive", "late", "leaving", "link", "session", "shard", "shard_seq", "then")
+
+    def __init__(self, session: Session, link: Link, shard: int) -> None:
+        self.session = session
+        self.link = link
+        self.shard = shard
+        self.shard_seq = 0
+        """Number of the last call made to the shard."""
+        self.calls: InOrder[StintCall] = InOrder()
+        self.leaving = False
+        self.then: Step | None = None
+        """What is to happen once the session is back."""
+        self.late: list[Message] = []
+        """Sent by the application while the session was on its way back."""
+        self.keepalive = False
+
+
+class Shards:
+    """The other shards of one messenger.
+
+    Args:
+        core: the home shard.
+        count: how many others there are; 0: everything happens at home.
+    """
+
+    def __init__(self, core: "Core", count: int) -> None:
+        self.count = count
+        self._core = core
+        self._stints: dict[int, Stint] = {}
+        self._owed_bytes = [0] * (count + 1)
+        """Bytes delivered from each shard that the application still holds."""
+
+    def __len__(self) -> int:
+        """Links that are away."""
+        return len(self._stints)
+
+    @property
+    def owed_bytes(self) -> int:
+        """Bytes from other shards that the application holds."""
+        return sum(self._owed_bytes)
+
+    def new_shard(self, index: int) -> IoShard:
+        """The host that runs shard ``index`` (from 1 on), to be driven by whoever drives the home shard."""
+        core = self._core
+        throttle_bytes = core.config.ms_dispatch_throttle_bytes
+        return IoShard(
+            index,
+            core.config,
+            wall_offset_s=core.wall_offset_s,
+            tracing=core.tracing,
+            interceptor=core.interceptor,
+            throttle_bytes=-(-throttle_bytes // self.count),
+            passes=core.passes,
+        )
+
+    def begin(self, session: Session, link: Link, now: float) -> None:
+        """The link is open: send it and the io half of its session to a shard."""
+        shard = link.id % self.count + 1
+        stint = session.stint = self._stints[link.id] = Stint(session, link, shard)
+        self._set_io_state(session, IoState.OPEN, shard, now)
+        self._core.emit(MoveLink(link.id, shard))
+        stint.shard_seq = 1
+        self._core.emit(CallShard(shard, OpenIo(link.id, 1, session, link)))
+
+    # ---- what the application does meanwhile
+
+    def send(self, stint: Stint, message: Message) -> None:
+        """Queue a message where the session is."""
+        if stint.leaving:
+            stint.late.append(message)
+        else:
+            self._call(stint, SendIo(stint.link.id, stint.shard_seq + 1, message))
+
+    def keepalive(self, stint: Stint) -> None:
+        """Ask the peer for a sign of life."""
+        if stint.leaving:
+            stint.keepalive = True
+        else:
+            self._call(stint, KeepAliveIo(stint.link.id, stint.shard_seq + 1))
+
+    def unblock(self, link_id: int) -> bool:
+        """Let a link go on; False if it is not away."""
+        stint = self._stints.get(link_id)
+        if stint is None:
+            return False
+        if not stint.leaving:
+            self._call(stint, UnblockIo(link_id, stint.shard_seq + 1))
+        return True
+
+    def release(self, size_bytes: int, now: float) -> None:
+        """The application is done with received bytes: the shards they came from may read on."""
+        while size_bytes:
+            shard = max(range(len(self._owed_bytes)), key=self._owed_bytes.__getitem__)
+            part = min(size_bytes, self._owed_bytes[shard])
+            if not part:
+                self._core.dispatch_throttle.put(size_bytes)  # says what is wrong
+                return
+            self._owed_bytes[shard] -= part
+            size_bytes -= part
+            self._core.emit(CallShard(shard, ReleaseIo(part)))
+            self._core.trace_throttle(now)
+
+    # ---- coming back
+
+    def recall(self, stint: Stint, fault: Fault, then: Step | None) -> None:
+        """Close the link and go on with ``then`` once the session is back; the newest ``then`` counts."""
+        stint.then = then
+        if not stint.leaving:
+            stint.leaving = True
+            last = stint.session.state is SessionState.CLOSED
+            self._call(stint, LeaveIo(stint.link.id, stint.shard_seq + 1, fault, last))
+
+    def call(self, call: ToHome, now: float) -> None:
+        """A call arrived from a shard; it is applied when its turn has come."""
+        stint = self._stints[call.link_id]
+        for due in stint.calls.arrive(call):
+            if isinstance(due, DeliverIo):
+                self._deliver(stint, due, now)
+            elif isinstance(due, FaultIo):
+                self._fault(stint, due.fault)
+            else:
+                self._left(stint, now)
+
+    def _deliver(self, stint: Stint, call: DeliverIo, now: float) -> None:
+        self._owed_bytes[stint.shard] += call.deliver.size_bytes
+        self._core.trace_throttle(now)
+        if stint.session.state is SessionState.CLOSED:
+            self._core.release(call.deliver.size_bytes, now)
+        else:
+            self._core.emit(call.deliver)
+
+    def _fault(self, stint: Stint, fault: Fault) -> None:
+        if stint.leaving:
+            return
+        core, session = self._core, stint.session
+        if session.link is stint.link:
+            session.link = None
+        self.recall(stint, fault, lambda then: session_fault(core, session, fault, then))
+
+    def _left(self, stint: Stint, now: float) -> None:
+        session = stint.session
+        del self._stints[stint.link.id]
+        session.stint = None
+        if session.state is SessionState.CLOSED:
+            self._set_io_state(session, IoState.DROP, 0, now)
+            session.drop_output()
+            return
+        self._set_io_state(session, IoState.DELAY, 0, now)
+        for message in stint.late:
+            session.queue.push(message)
+        session.keepalive_due |= stint.keepalive
+        if stint.then is not None:
+            stint.then(now)
+
+    # ----
+
+    def _call(self, stint: Stint, call: SendIo | KeepAliveIo | UnblockIo | LeaveIo) -> None:
+        stint.shard_seq = call.seq
+        self._core.emit(CallShard(stint.shard, call))
+
+    def _set_io_state(self, session: Session, state: IoState, shard: int, now: float) -> None:
+        session.io_state = state
+        if self._core.tracing and not shard:
+            self._core.trace("io", now, session=session.id, link=None, shard=0, state=state.value)

@@ -1,0 +1,166 @@
+"""A shard that runs data phases: it gets open links from the home shard and gives their sessions back."""
+
+from messenger.config import Config
+from messenger.errors import Fault, LocalError
+from messenger.host import LinkHost
+from messenger.interception import Interceptor, Point
+from messenger.link import Link
+from messenger.outputs import CallHome, Deliver, Output
+from messenger.session.session import IoState, Session
+from messenger.shards.calls import (
+    DeliverIo,
+    FaultIo,
+    InOrder,
+    KeepAliveIo,
+    LeaveIo,
+    LeftIo,
+    OpenIo,
+    ReleaseIo,
+    SendIo,
+    StintCall,
+    ToShard,
+    UnblockIo,
+)
+
+
+class IoHandler:
+    """The io half of one session during one stint."""
+
+    __slots__ = ("calls", "home_seq", "link", "session", "state")
+
+    def __init__(self) -> None:
+        self.state = IoState.NONE
+        self.calls: InOrder[StintCall] = InOrder()
+        self.home_seq = 0
+        """Number of the last call made to the home shard."""
+        self.session: Session | None = None
+        self.link: Link | None = None
+
+
+class IoShard(LinkHost):
+    """One shard's links.
+
+    Args:
+        index: which shard, from 1 on; 0 is the home shard.
+        config: options.
+        wall_offset_s: unix time minus ``now``.
+        tracing: keep a history.
+        interceptor: asked at every point a conversation passes.
+        throttle_bytes: this shard's part of the dispatch throttle.
+        passes: how often each point was passed, common to all shards.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        config: Config,
+        *,
+        wall_offset_s: float,
+        tracing: bool,
+        interceptor: Interceptor | None,
+        throttle_bytes: int,
+        passes: dict[Point, int],
+    ) -> None:
+        super().__init__(
+            config,
+            wall_offset_s=wall_offset_s,
+            tracing=tracing,
+            interceptor=interceptor,
+            throttle_bytes=throttle_bytes,
+        )
+        self.index = index
+        self.passes = passes
+        self._handlers: dict[int, IoHandler] = {}
+        self._by_session: dict[int, IoHandler] = {}
+
+    @property
+    def link_ids(self) -> list[int]:
+        """Links whose data phase runs here."""
+        return list(self._links)
+
+    # ---- calls from the home shard
+
+    def call(self, call: ToShard, now: float) -> None:
+        """A call arrived from the home shard; it is applied when its turn has come."""
+        if isinstance(call, ReleaseIo):
+            self.release(call.size_bytes, now)
+            return
+        handler = self._handlers.get(call.link_id)
+        if handler is None:
+            handler = self._handlers[call.link_id] = IoHandler()
+        for due in handler.calls.arrive(call):
+            self._apply(handler, due, now)
+
+    def _apply(self, handler: IoHandler, call: StintCall, now: float) -> None:
+        if isinstance(call, OpenIo):
+            self._open(handler, call.session, call.link, now)
+            return
+        session, link = handler.session, handler.link
+        assert session is not None
+        assert link is not None
+        if isinstance(call, SendIo):
+            session.queue.push(call.message)
+            self.want_flush(session)
+        elif isinstance(call, KeepAliveIo):
+            session.keepalive_due = True
+            self.want_flush(session)
+        elif isinstance(call, UnblockIo):
+            link.unblock(now)
+        elif isinstance(call, LeaveIo):
+            self._leave(handler, session, link, call, now)
+        else:
+            raise LocalError(f"{call!r} is no call for a shard")
+
+    def _open(self, handler: IoHandler, session: Session, link: Link, now: float) -> None:
+        handler.session, handler.link = session, link
+        self._by_session[session.id] = handler
+        self._links[link.id] = link
+        link.move_to(self)
+        self._set_state(handler, IoState.OPEN, now)
+        self.watch_idle(link)
+        link.receive(0, now)
+        self.want_flush(session)
+
+    def _leave(self, handler: IoHandler, session: Session, link: Link, call: LeaveIo, now: float) -> None:
+        self.close_link(link, call.fault, now)
+        self._set_state(handler, IoState.DROP if call.last else IoState.SWITCHED, now)
+        del self._handlers[link.id], self._by_session[session.id]
+        self._unflushed.pop(session.id, None)
+        self._call_home(handler, LeftIo(link.id, handler.home_seq + 1))
+
+    # ---- calls to the home shard
+
+    def emit(self, output: Output) -> None:
+        """Add an output; what is for the application goes home in the order of the stint."""
+        if isinstance(output, Deliver):
+            handler = self._by_session[output.session.id]
+            assert handler.link is not None
+            self._call_home(handler, DeliverIo(handler.link.id, handler.home_seq + 1, output))
+        else:
+            super().emit(output)
+
+    def link_fault(self, link: Link, fault: Fault, now: float) -> None:
+        """A link broke: close it and tell the home shard."""
+        if link.id not in self._links:
+            return
+        handler = self._handlers[link.id]
+        self.trace_fault(link, handler.session, fault.reason, str(fault), now)
+        self.close_link(link, fault, now)
+        self._set_state(handler, IoState.DELAY, now)
+        self._call_home(handler, FaultIo(link.id, handler.home_seq + 1, fault))
+
+    def trace_throttle(self, now: float) -> None:
+        """What the application holds is recorded at home, where the application is."""
+
+    def _call_home(self, handler: IoHandler, call: DeliverIo | FaultIo | LeftIo) -> None:
+        handler.home_seq = call.seq
+        self._outputs.append(CallHome(call))
+
+    def _set_state(self, handler: IoHandler, state: IoState, now: float) -> None:
+        handler.state = state
+        if self.tracing:
+            assert handler.session is not None
+            assert handler.link is not None
+            self.trace(
+                "io", now, session=handler.session.id, link=handler.link.id, shard=self.index, state=state.value
+            )
