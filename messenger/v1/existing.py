@@ -127,7 +127,7 @@ def _judge_attempt(
     theirs, mine = connect.connect_seq, existing.connect_seq
     if theirs == 0 and mine > 0:
         if not existing.confirmed:
-            return Decision(Verdict.REPLACE_FRESH, "connect_seq 0: establishment was interrupted")
+            return Decision(Verdict.REPLACE, "connect_seq 0: establishment was interrupted")
         verdict = Verdict.REPLACE_RESET if policy.resetcheck else Verdict.REPLACE_FRESH
         return Decision(verdict, f"connect_seq 0 against {mine}: the peer lost its session")
     if theirs < mine:

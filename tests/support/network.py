@@ -267,6 +267,7 @@ class Pair(Network):
     ) -> None:
         super().__init__()
         self._incarnation = 0
+        self.a_addr = addr.replace("v2:", f"{protocol}:")
         self.b_addr = B_ADDR.replace("v2:", f"{protocol}:")
 
         def node(number: int, own_addr: str, own_policy: Policy, stops: Interceptor | None) -> Node:
@@ -288,7 +289,7 @@ class Pair(Network):
             return node(2, self.b_addr, peer_policy or policy, peer_interceptor)
 
         self._new_b = new_b
-        self.a = node(1, addr.replace("v2:", f"{protocol}:"), policy, interceptor)
+        self.a = node(1, self.a_addr, policy, interceptor)
         self.b = new_b()
 
     def connect(self) -> Session:
