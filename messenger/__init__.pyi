@@ -22,6 +22,8 @@ from .errors import (
     MsgrError,
     PeerError,
 )
+from .interception import Action, Custom, Interceptor, Point, Way
+from .link import Protocol
 from .messages.config import MConfig
 from .messages.log import MLog, MLogAck
 from .messages.message import Message, Payload
@@ -62,6 +64,7 @@ __all__ = [
     "STATEFUL_SERVER",
     "STATELESS_REGISTERED_SERVER",
     "STATELESS_SERVER",
+    "Action",
     "AddrVec",
     "AddressType",
     "AuthError",
@@ -74,6 +77,7 @@ __all__ = [
     "Config",
     "Connection",
     "CryptoKey",
+    "Custom",
     "DecodeError",
     "Dispatcher",
     "EntityAddr",
@@ -83,6 +87,7 @@ __all__ = [
     "FaultError",
     "FaultReason",
     "Inbox",
+    "Interceptor",
     "Keyring",
     "LocalError",
     "MConfig",
@@ -109,10 +114,13 @@ __all__ = [
     "OSDMap",
     "Payload",
     "PeerError",
+    "Point",
     "Policy",
     "PolicySet",
+    "Protocol",
     "ServerAuth",
     "ServiceKey",
     "SessionState",
     "Subscription",
+    "Way",
 ]

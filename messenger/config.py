@@ -5,9 +5,21 @@ from dataclasses import dataclass, fields
 from messenger.cephx.exchange import ConMode
 from messenger.cephx.v1 import CephxRequirements
 from messenger.denc.entity import EntityType
-from messenger.denc.features import CLIENT_FEATURES
+from messenger.denc.features import CLIENT_FEATURES, MSGR2_SUPPORTED
 from messenger.errors import LocalError
+from messenger.v2.compressor import Algorithm, CompressionMode
 
+_CONNECTION_MODES = (
+    "ms_mon_cluster_mode",
+    "ms_mon_service_mode",
+    "ms_mon_client_mode",
+    "ms_cluster_mode",
+    "ms_service_mode",
+    "ms_client_mode",
+)
+_LIST_SEPARATORS = str.maketrans(";,=\t", "    ")
+_ZLIB_LEVELS = range(10)
+_ZSTD_LEVELS = range(1, 23)
 _MONITORS = (EntityType.MON, EntityType.MGR)
 _DAEMONS = (EntityType.OSD, EntityType.MDS)
 
@@ -54,6 +66,19 @@ class Config:
     require_authorizer: bool = True
     """v1: refuse peers without authorizer, except clients of monitors. Off where heartbeats are answered."""
 
+    ms_osd_compress_mode: str = "none"
+    """Whether links between OSDs are compressed: none, passive, aggressive or force; any but none means yes."""
+    ms_osd_compress_min_size: int = 1024
+    """Frames are compressed from this length on."""
+    ms_osd_compression_algorithm: str = "snappy"
+    """Algorithms to offer or to allow, the preferred one first: snappy, zlib, zstd, lz4, brotli."""
+    ms_compress_secure: bool = False
+    """Compress secure links too, although lengths then tell something of what is encrypted."""
+    compressor_zlib_level: int = 5
+    compressor_zstd_level: int = 1
+
+    msgr2_features: int = MSGR2_SUPPORTED
+    """Mask advertised in the banner (§2.5): 3 as Ceph 20.2, 1 as crimson, 0 as releases without msgr 2.1."""
     features_supported: int = CLIENT_FEATURES
     """Feature mask advertised in CLIENT_IDENT and SERVER_IDENT (§2.4)."""
     max_frame_bytes: int = 512 << 20
@@ -66,9 +91,17 @@ class Config:
     """Frames handed to the transport but not yet written by it; more is built only below this."""
 
     def __post_init__(self) -> None:
-        for option in fields(self):
-            if option.name.endswith("_mode"):
-                parse_modes(option.name, getattr(self, option.name))
+        for option in _CONNECTION_MODES:
+            parse_modes(option, getattr(self, option))
+        self.compression(EntityType.OSD, secure=False)
+        self._check("compressor_zlib_level", _ZLIB_LEVELS)
+        self._check("compressor_zstd_level", _ZSTD_LEVELS)
+        self._check("msgr2_features", range(MSGR2_SUPPORTED + 1))
+
+    def _check(self, option: str, allowed: range) -> None:
+        value = getattr(self, option)
+        if value not in allowed:
+            raise LocalError(f"{option} = {value!r}: give {allowed.start} to {allowed.stop - 1}")
 
     @property
     def cephx_requirements(self) -> CephxRequirements:
@@ -91,11 +124,19 @@ class Config:
             option = "ms_mon_client_mode" if peer in _MONITORS else "ms_client_mode"
         return parse_modes(option, getattr(self, option))
 
+    def compression(self, peer: EntityType, *, secure: bool) -> tuple[CompressionMode, tuple[Algorithm, ...]]:
+        """Whether to compress a link to such a peer, and the algorithms to offer or to allow (§4.10)."""
+        mode = _parse_compression_mode(self.ms_osd_compress_mode)
+        methods = _parse_algorithms(self.ms_osd_compression_algorithm)
+        if peer is not EntityType.OSD:
+            return CompressionMode.NONE, ()
+        return CompressionMode.NONE if secure and not self.ms_compress_secure else mode, methods
+
     @classmethod
     def only_mode(cls, mode: ConMode, **options: object) -> "Config":
         """A configuration that offers and allows one connection mode everywhere."""
-        names = [option.name for option in fields(cls) if option.name.endswith("_mode")]
-        return cls(**dict.fromkeys(names, mode.name.lower()), **options)  # type: ignore[arg-type]
+        modes = dict.fromkeys(_CONNECTION_MODES, mode.name.lower())
+        return cls(**modes, **options)  # type: ignore[arg-type]
 
 
 def parse_modes(option: str, text: str) -> tuple[ConMode, ...]:
@@ -108,4 +149,21 @@ def parse_modes(option: str, text: str) -> tuple[ConMode, ...]:
     words = text.replace(",", " ").split()
     if not words or any(word not in known for word in words):
         raise LocalError(f"{option} = {text!r}: give 'crc', 'secure' or both, the preferred one first")
+    return tuple(known[word] for word in words)
+
+
+def _parse_compression_mode(text: str) -> CompressionMode:
+    try:
+        return CompressionMode[text.upper()]
+    except KeyError:
+        names = ", ".join(mode.name.lower() for mode in CompressionMode)
+        raise LocalError(f"ms_osd_compress_mode = {text!r}: give one of {names}") from None
+
+
+def _parse_algorithms(text: str) -> tuple[Algorithm, ...]:
+    known = {algorithm.name.lower(): algorithm for algorithm in Algorithm if algorithm is not Algorithm.NONE}
+    words = text.translate(_LIST_SEPARATORS).split()
+    if not words or any(word not in known for word in words):
+        names = ", ".join(known)
+        raise LocalError(f"ms_osd_compression_algorithm = {text!r}: give some of {names}, the preferred one first")
     return tuple(known[word] for word in words)

@@ -312,7 +312,7 @@ class Core(LinkHost):
         self._sessions.pop(session.id, None)
         self._unflushed.pop(session.id, None)
         if session.stint is None:
-            session.io_state = IoState.DROP
+            self.shards.set_io_state(session, IoState.DROP, 0, now)
             session.drop_output()
         else:
             self.shards.recall(session.stint, fault, None)

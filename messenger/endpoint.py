@@ -149,6 +149,13 @@ class Endpoint(Core):
         except PeerError as error:
             link.fault(error.reason, error.detail, now)
 
+    def link_written(self, link_id: int, count: int, now: float) -> None:
+        """See :meth:`LinkHost.link_written`."""
+        if link_id in self._links:
+            super().link_written(link_id, count, now)
+        else:
+            self.shards.written(link_id, count)
+
     # ---- inputs from other shards
 
     def shard_call(self, call: ToHome, now: float) -> None:
@@ -190,7 +197,7 @@ class Endpoint(Core):
             "registry": len(self._registry),
             "links": len(self._links) + len(self.shards),
             "dispatch_bytes": self.held_by_application_bytes,
-            "queued": sum(len(session.queue) for session in self._sessions.values()),
+            "queued": sum(len(session.queue) for session in self._sessions.values()) + self.shards.travelling,
             "sent": sum(len(session.queue.sent) for session in self._sessions.values()),
             "unsettled": sum(session.state not in _SETTLED for session in self._sessions.values()),
         }

@@ -35,6 +35,7 @@ class FaultReason(StrEnum):
     ABORTED = "message aborted by its sender"
     OVERSIZE = "frame larger than the limit"
     FRAME = "malformed frame"
+    COMPRESSION = "compressed segment cannot be restored"
     NONCE_EXHAUSTED = "out of nonces"
     # conversation
     UNKNOWN_TAG = "unknown frame tag"

@@ -7,7 +7,7 @@ share is here: buffering, writing, pausing, interception, ending and the history
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from messenger.cephx.exchange import ConMode
 from messenger.denc.address import AddressType, EntityAddr
@@ -28,6 +28,23 @@ _CUSTOM: frozenset[str] = frozenset(Custom)
 
 Step = Callable[[float], None]
 """Something to do at a time."""
+
+
+Handle = TypeVar("Handle")
+State = TypeVar("State", bound=StrEnum)
+
+
+class Row(Generic[Handle, State]):
+    """A row of a handshake table: what is done with a frame in a state, and the states that may follow.
+
+    Any row may end in a fault, which is CLOSED and not listed.
+    """
+
+    __slots__ = ("handle", "leads_to")
+
+    def __init__(self, handle: Handle, *leads_to: State) -> None:
+        self.handle = handle
+        self.leads_to = leads_to
 
 
 class Protocol(StrEnum):

@@ -26,7 +26,9 @@ from messenger.outputs import TraceRecord
 from messenger.randomness import RandomSource
 from messenger.session.policy import Policy, PolicySet
 from messenger.session.session import Session, SessionState
+from messenger.shards.calls import ToShard
 from messenger.transport.tcp import Listener, TcpLink, dial, listening_socket, socket_addr
+from messenger.transport.worker import Stream, ToHomeLoop, Worker
 
 Route = Callable[[EntityAddr], tuple[str, int]]
 
@@ -82,6 +84,8 @@ class Messenger(Driver):
         route: where to dial for an address, when that is not the address itself (a proxy in between).
         trace: receives the history, line by line.
         interceptor: asked at every point a conversation passes.
+        workers: threads with an event loop each, which run the data phases of open connections: frames, crcs,
+            encryption and sockets. Dispatchers are called on the loop where the messenger was made, as ever.
     """
 
     connection_class = Connection
@@ -100,6 +104,7 @@ class Messenger(Driver):
         route: Route | None = None,
         trace: Callable[[TraceRecord], None] | None = None,
         interceptor: Interceptor | None = None,
+        workers: int = 0,
     ) -> None:
         rng = rng or random.SystemRandom()
         self._nonce = rng.getrandbits(32) if nonce is None else nonce
@@ -114,6 +119,7 @@ class Messenger(Driver):
             wall_offset_s=time.time() - time.monotonic(),
             tracing=trace is not None,
             interceptor=interceptor,
+            shards=workers,
         )
         super().__init__(endpoint, Dispatcher() if dispatcher is None else dispatcher)
         self._loop = asyncio.get_running_loop()
@@ -126,6 +132,12 @@ class Messenger(Driver):
         self._can_accept = auth_server is not None
         self._timer: asyncio.TimerHandle | None = None
         self._pump_scheduled = False
+        self._workers = [
+            Worker(self.endpoint.shards.new_shard(index), self._loop.call_soon_threadsafe, self._from_worker)
+            for index in range(1, workers + 1)
+        ]
+        self._for_workers: dict[int, tuple[list[Stream], list[ToShard]]] = {}
+        """What this turn has for each shard."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -173,7 +185,41 @@ class Messenger(Driver):
             listener.close()
         self._listeners.clear()
         self.set_timer(None)
+        for worker in self._workers:
+            worker.stop()
+        if self._workers:
+            await asyncio.sleep(0)  # let their last calls arrive
+            self._workers.clear()
         await asyncio.gather(*self._abandoned_dials, return_exceptions=True)
+
+    # ---- workers
+
+    def pump(self) -> None:
+        """See :meth:`Driver.pump`; what there is for the workers leaves last."""
+        super().pump()
+        if self._for_workers and not self._pumping:
+            for_workers, self._for_workers = self._for_workers, {}
+            for shard, (streams, calls) in for_workers.items():
+                self._workers[shard - 1].call(streams, calls)
+
+    def move_link(self, link_id: int, shard: int) -> None:
+        """See :meth:`Driver.move_link`."""
+        self._for_worker(shard)[0].append((link_id, *self._links.pop(link_id).hand_over()))
+
+    def call_shard(self, shard: int, call: ToShard) -> None:
+        """See :meth:`Driver.call_shard`."""
+        self._for_worker(shard)[1].append(call)
+
+    def _for_worker(self, shard: int) -> tuple[list[Stream], list[ToShard]]:
+        return self._for_workers.setdefault(shard, ([], []))
+
+    def _from_worker(self, outputs: ToHomeLoop) -> None:
+        for output in outputs:
+            if isinstance(output, TraceRecord):
+                self.record(output)
+            else:
+                self.endpoint.shard_call(output.call, self.now())
+        self.pump()
 
     # ---- the Driver's transport
 

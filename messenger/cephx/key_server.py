@@ -75,6 +75,7 @@ class KeyServer:
         service_ttl_s: ``auth_service_ticket_ttl``.
         first_global_id: given to the first who asks.
         global_id_limit: ids from here on are not given out.
+        mon_ticket_caps: whether tickets for monitors carry capabilities, as since Tentacle. Nobody reads them.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class KeyServer:
         service_ttl_s: float = DEFAULT_SERVICE_TTL_S,
         first_global_id: int = _FIRST_GLOBAL_ID,
         global_id_limit: int = _GLOBAL_ID_LIMIT,
+        mon_ticket_caps: bool = True,
     ) -> None:
         self.principals = principals
         self.policy = policy or CipherPolicy()
@@ -96,6 +98,7 @@ class KeyServer:
         self._rotating = {service: RotatingKeys(ttl_s) for service, ttl_s in self._ttl_s.items()}
         self._next_global_id = first_global_id
         self._global_id_limit = global_id_limit
+        self._without_caps = {EntityType.AUTH} if mon_ticket_caps else {EntityType.AUTH, EntityType.MON}
         self.used_pending_keys: dict[AuthName, CryptoKey] = {}
         """Who has authenticated with a pending key, which may now replace the other one (MMonUsedPendingKeys)."""
 
@@ -216,7 +219,7 @@ class KeyServer:
             service,
             name,
             global_id,
-            caps="" if service is EntityType.AUTH else self.caps(name, service),
+            caps="" if service in self._without_caps else self.caps(name, service),
             validity_s=validity_s,
             session_key_type=session_key_type,
             wall_time_s=wall_time_s,

@@ -32,9 +32,9 @@ from messenger.errors import LocalError
 from messenger.randomness import RandomSource
 
 RETRY_S = 10.0
-"""How long to wait for tickets before asking again; a MonClient's tick, ``mon_client_ping_interval``."""
+"""After how long to ask again for tickets that did not come; a MonClient's tick, ``mon_client_ping_interval``."""
 _ROTATING_RETRY_S = 1.0
-_CEPHX = AuthMethod.CEPHX
+_NEVER_S = float("-inf")
 
 
 class _Asked(IntEnum):
@@ -75,12 +75,15 @@ class MonAuthClient:
         self._rotating = rotating
         self._asked: deque[_Asked] = deque()
         self._old_ticket: Ticket | None = None
-        self._tickets_asked_at_s = float("-inf")
-        self._rotating_asked_at_s = float("-inf")
-        self._server_challenge = established.server_challenge if established else 0
-        self._global_id = established.global_id if established else 0
+        self._tickets_asked_at_s = self._rotating_asked_at_s = _NEVER_S
+        self._method = AuthMethod.UNKNOWN
+        self._server_challenge = self._global_id = 0
         self.authenticated = established is not None
         """Whether other messages may be sent on this connection."""
+        if established is not None:
+            self._method = AuthMethod.CEPHX if established.session_key else AuthMethod.NONE
+            self._server_challenge = established.server_challenge
+            self._global_id = established.global_id
 
     def start(self, wall_time_s: float) -> MAuthRequest:
         """The first MAuth of a v1 connection: name, methods, and the global_id if it can be proved."""
@@ -93,10 +96,20 @@ class MonAuthClient:
         introduction = Introduction(frozenset(self._identities), identity.name, claimed)
         return MAuthRequest(AuthMethod.UNKNOWN, encoded(introduction))
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the identity's tickets are those of this connection.
+
+        False when it has authenticated to another monitor since. Its AUTH ticket cannot be renewed here any more,
+        so of several connections made at once keep the one that is current.
+        """
+        identity = self._cephx if self._method is AuthMethod.CEPHX else self._none
+        return identity is not None and identity.global_id == self._global_id
+
     def due(self, wall_time_s: float) -> MAuthRequest | None:
         """The next request for tickets or rotating keys that are to be renewed; call it again until None."""
         cephx = self._cephx
-        if not self.authenticated or cephx is None:
+        if not self.authenticated or cephx is None or self._method is not AuthMethod.CEPHX:
             return None
         return self._due_tickets(cephx, wall_time_s) or self._due_rotating_keys(wall_time_s)
 
@@ -115,7 +128,7 @@ class MonAuthClient:
                 and while it fails the tickets at hand serve until they expire.
         """
         asked = self._answered(payload)
-        if result < 0:
+        if result:
             self._refused(asked, result)
         if asked is _Asked.METHOD:
             return self._handle_method(protocol, global_id, payload)
@@ -141,38 +154,39 @@ class MonAuthClient:
         return identity if isinstance(identity, NoneClient) else None
 
     def _due_tickets(self, cephx: CephxClient, wall_time_s: float) -> MAuthRequest | None:
-        waiting = _Asked.SESSION_KEY in self._asked or _Asked.TICKETS in self._asked
         needed = cephx.services_to_renew(wall_time_s)
-        if not needed or (waiting and wall_time_s < self._tickets_asked_at_s + RETRY_S):
+        if not self.is_current:
+            needed &= ~EntityType.AUTH
+        if not needed or 0 <= wall_time_s - self._tickets_asked_at_s < RETRY_S:  # clocks are set back, too
             return None
         self._tickets_asked_at_s = wall_time_s
         auth_ticket = cephx.tickets.get(EntityType.AUTH)
-        if auth_ticket is None or needed & EntityType.AUTH:
-            self._old_ticket = auth_ticket
-            return self._session_key_request(cephx, needed)
-        return self._tickets_request(cephx, auth_ticket, needed)
+        if auth_ticket is not None and not needed & EntityType.AUTH:
+            return self._tickets_request(cephx, auth_ticket, needed)
+        self._old_ticket = auth_ticket
+        return self._session_key_request(cephx, needed) if self.is_current else None
 
     def _session_key_request(self, cephx: CephxClient, needed: int) -> MAuthRequest:
         self._asked.append(_Asked.SESSION_KEY)
         proof = cephx.prove(self._server_challenge, self._old_ticket, needed, self._rng)
-        return MAuthRequest(_CEPHX, proof)
+        return MAuthRequest(AuthMethod.CEPHX, proof)
 
     def _tickets_request(self, cephx: CephxClient, auth_ticket: Ticket, needed: int) -> MAuthRequest:
         self._asked.append(_Asked.TICKETS)
         nonce = self._rng.getrandbits(64)
         authorizer = build_authorizer(auth_ticket, cephx.global_id, Authorize(nonce), self._rng)
         header = encoded(RequestHeader(RequestType.GET_PRINCIPAL_SESSION_KEY))
-        return MAuthRequest(_CEPHX, header + authorizer + encoded(ServiceTicketRequest(needed)))
+        return MAuthRequest(AuthMethod.CEPHX, header + authorizer + encoded(ServiceTicketRequest(needed)))
 
     def _due_rotating_keys(self, wall_time_s: float) -> MAuthRequest | None:
         rotating = self._rotating
         if rotating is None or not rotating.needs_refresh(wall_time_s):
             return None
-        if wall_time_s < self._rotating_asked_at_s + _ROTATING_RETRY_S:
+        if 0 <= wall_time_s - self._rotating_asked_at_s < _ROTATING_RETRY_S:
             return None
         self._rotating_asked_at_s = wall_time_s
         self._asked.append(_Asked.ROTATING_KEYS)
-        return MAuthRequest(_CEPHX, encoded(RequestHeader(RequestType.GET_ROTATING_KEY)))
+        return MAuthRequest(AuthMethod.CEPHX, encoded(RequestHeader(RequestType.GET_ROTATING_KEY)))
 
     # ---- replies
 
@@ -192,9 +206,10 @@ class MonAuthClient:
     def _refused(self, asked: _Asked, result: int) -> None:
         what = asked.name.lower().replace("_", " ")
         refusal = Refusal.NO_COMMON_METHOD if asked is _Asked.METHOD else Refusal.REFUSED
-        if asked is _Asked.SESSION_KEY and self._cephx is not None and self._old_ticket is not None:
-            self._cephx.ticket_refused(self._old_ticket)  # the monitor may be refusing just that claim
-        raise refusal.error(f"{what} refused with {errno_name(result)}", code=-result)
+        claimed = None if self.authenticated else self._old_ticket
+        if asked is _Asked.SESSION_KEY and self._cephx is not None and claimed is not None:
+            self._cephx.ticket_refused(claimed)  # the monitor may be refusing just that claim
+        raise refusal.error(f"{what} refused with {errno_name(result)}", code=abs(result))
 
     def _handle_method(self, protocol: int, global_id: int, payload: bytes) -> MAuthRequest | None:
         if protocol not in self._identities:
@@ -202,10 +217,11 @@ class MonAuthClient:
         if not global_id:
             raise Refusal.BAD_REPLY.error("the monitor gave global_id 0")
         self._global_id = global_id
-        if protocol == AuthMethod.NONE:
+        self._method = AuthMethod(protocol)
+        if self._method is AuthMethod.NONE:
             assert self._none is not None
             self._none.global_id = global_id
-            self._finish(AuthMethod.NONE)
+            self._finish()
             return None
         assert self._cephx is not None
         self._server_challenge = open_server_challenge(payload)
@@ -219,12 +235,13 @@ class MonAuthClient:
         reply = cephx.open_session_reply(payload, self._old_ticket)
         # The other tickets in the reply stay unused: Ceph's own clients ask for them in another request (§5.6).
         cephx.accept(global_id, [reply.auth], wall_time_s)
-        self._finish(_CEPHX)
+        self._finish()
+        self._tickets_asked_at_s = _NEVER_S
         return self.due(wall_time_s)
 
-    def _finish(self, method: AuthMethod) -> None:
+    def _finish(self) -> None:
         if not self.authenticated and isinstance(self._auth, ClientAuth):
-            self._auth.agree(method)
+            self._auth.agree(self._method)
         self.authenticated = True
 
     def _handle_tickets(self, cephx: CephxClient, payload: bytes, wall_time_s: float) -> None:
@@ -237,6 +254,8 @@ class MonAuthClient:
         except SealError as error:
             raise Refusal.BAD_REPLY.error(f"tickets: {error.detail}") from None
         cephx.accept(cephx.global_id, grants, wall_time_s)
+        if not cephx.services_to_renew(wall_time_s):
+            self._tickets_asked_at_s = _NEVER_S  # one that is refused from now on is asked for at once
 
     def _handle_rotating_keys(self, cephx: CephxClient, payload: bytes) -> None:
         assert self._rotating is not None

@@ -5,6 +5,7 @@ The same requests come in AUTH_REQUEST_MORE frames and in MAuth messages; what c
 """
 
 from dataclasses import dataclass
+from errno import EPERM
 
 from messenger.cephx.authorizer import read_authorizer
 from messenger.cephx.ciphers import KeyType, KeyUsage, SealError
@@ -121,7 +122,7 @@ class CephxMonSession:
                 return MonReply(self._service_tickets(decoder, wall_time_s))
             return MonReply(self._rotating_keys(wall_time_s))
         except DecodeError as error:
-            raise Refusal.MALFORMED.error(error.detail) from None
+            raise Refusal.MALFORMED.error(error.detail, code=EPERM) from None
 
     # ---- GET_AUTH_SESSION_KEY
 
@@ -199,7 +200,10 @@ class CephxMonSession:
 
     def _service_tickets(self, decoder: Decoder, wall_time_s: float) -> bytes:
         """Tickets for whoever presents an AUTH ticket; no challenge guards them (§5.6)."""
-        opened = read_authorizer(decoder, {EntityType.AUTH: self._keys.secrets(EntityType.AUTH)})
+        try:
+            opened = read_authorizer(decoder, {EntityType.AUTH: self._keys.secrets(EntityType.AUTH)})
+        except DecodeError as error:
+            raise Refusal.NOT_AN_AUTHORIZER.error(error.detail) from None
         wanted = ServiceTicketRequest.decode(decoder).keys
         ticket, session_key = opened.info.ticket, opened.info.session_key
         grants = self._keys.grant_all(

@@ -8,7 +8,7 @@ from messenger.cephx.exchange import AuthMethod
 from messenger.errors import AuthError, FaultReason
 
 _LISTED_METHODS = 8
-_DENIALS = (errno.EACCES, errno.EPERM)
+_DENIALS = (errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOENT)
 _ERRNO_NAMES = {**errno.errorcode, errno.EOPNOTSUPP: "EOPNOTSUPP"}
 """Linux has two names for EOPNOTSUPP; this is Ceph's."""
 
@@ -95,10 +95,9 @@ def method_label(method: int) -> str:
 
 
 def refusal(tried: AuthMethod, result: int, allowed_methods: Sequence[int]) -> RefusedError:
-    """The error for a refused attempt after which nothing else is left to try.
+    """The error for a refused attempt after which nothing else is left to try; it lists what the peer allows.
 
-    AUTH_DENIED when the peer said EACCES or EPERM: it knows the method and does not believe us. AUTH_METHOD
-    otherwise; the detail lists what the peer allows.
+    REFUSED when the peer knows the method and does not believe what it was told; NO_COMMON_METHOD otherwise.
     """
     allowed = ", ".join(map(method_label, allowed_methods[:_LISTED_METHODS])) or "nothing"
     if len(allowed_methods) > _LISTED_METHODS:

@@ -106,11 +106,11 @@ class Msgr2Feature(IntFlag):
     """COMPRESSION_REQUEST and COMPRESSION_DONE follow authentication."""
 
 
-MSGR2_SUPPORTED = int(Msgr2Feature.REVISION_1)
-"""What this messenger puts into its banner; without COMPRESSION no peer starts that exchange."""
+MSGR2_SUPPORTED = int(Msgr2Feature.REVISION_1 | Msgr2Feature.COMPRESSION)
+"""What this messenger can do, and puts into its banner unless told otherwise."""
 
-MSGR2_REQUIRED = int(Msgr2Feature.REVISION_1)
-"""Frames of msgr 2.0 are not spoken here."""
+MSGR2_REQUIRED = 0
+"""What a peer must be able to do."""
 
 
 def has_feature(features: int, feature: int) -> bool:

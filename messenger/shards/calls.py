@@ -17,6 +17,21 @@ from messenger.session.session import Session
 
 
 @dataclass(slots=True)
+class Traffic:
+    """How many calls of a stint were made and applied. Each number is written by one of the two shards only."""
+
+    to_shard: int = 0
+    applied_by_shard: int = 0
+    to_home: int = 0
+    applied_at_home: int = 0
+
+    @property
+    def travelling(self) -> int:
+        """Calls on their way."""
+        return self.to_shard - self.applied_by_shard + self.to_home - self.applied_at_home
+
+
+@dataclass(slots=True)
 class StintCall:
     """A call that belongs to a stint."""
 
@@ -30,6 +45,7 @@ class OpenIo(StintCall):
 
     session: Session
     link: Link
+    traffic: Traffic
 
 
 @dataclass(slots=True)

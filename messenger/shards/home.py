@@ -24,6 +24,7 @@ from messenger.shards.calls import (
     SendIo,
     StintCall,
     ToHome,
+    Traffic,
     UnblockIo,
 )
 from messenger.shards.io_shard import IoShard
@@ -35,14 +36,13 @@ if TYPE_CHECKING:
 class Stint:
     """A link's time on another shard, seen from home."""
 
-    __slots__ = ("calls", "keepalive", "late", "leaving", "link", "session", "shard", "shard_seq", "then")
+    __slots__ = ("calls", "keepalive", "late", "leaving", "link", "session", "shard", "then", "traffic")
 
     def __init__(self, session: Session, link: Link, shard: int) -> None:
         self.session = session
         self.link = link
         self.shard = shard
-        self.shard_seq = 0
-        """Number of the last call made to the shard."""
+        self.traffic = Traffic()
         self.calls: InOrder[StintCall] = InOrder()
         self.leaving = False
         self.then: Step | None = None
@@ -63,6 +63,7 @@ class Shards:
     def __init__(self, core: "Core", count: int) -> None:
         self.count = count
         self._core = core
+        self._hosts: dict[int, IoShard] = {}
         self._stints: dict[int, Stint] = {}
         self._owed_bytes = [0] * (count + 1)
         """Bytes delivered from each shard that the application still holds."""
@@ -70,6 +71,11 @@ class Shards:
     def __len__(self) -> int:
         """Links that are away."""
         return len(self._stints)
+
+    @property
+    def travelling(self) -> int:
+        """Calls on their way between shards, and messages that wait for their session to come back."""
+        return sum(stint.traffic.travelling + len(stint.late) for stint in self._stints.values())
 
     @property
     def owed_bytes(self) -> int:
@@ -80,7 +86,7 @@ class Shards:
         """The host that runs shard ``index`` (from 1 on), to be driven by whoever drives the home shard."""
         core = self._core
         throttle_bytes = core.config.ms_dispatch_throttle_bytes
-        return IoShard(
+        host = self._hosts[index] = IoShard(
             index,
             core.config,
             wall_offset_s=core.wall_offset_s,
@@ -89,15 +95,21 @@ class Shards:
             throttle_bytes=-(-throttle_bytes // self.count),
             passes=core.passes,
         )
+        return host
 
     def begin(self, session: Session, link: Link, now: float) -> None:
         """The link is open: send it and the io half of its session to a shard."""
         shard = link.id % self.count + 1
+        link.move_to(self._hosts[shard])
         stint = session.stint = self._stints[link.id] = Stint(session, link, shard)
-        self._set_io_state(session, IoState.OPEN, shard, now)
+        self.set_io_state(session, IoState.OPEN, shard, now)
         self._core.emit(MoveLink(link.id, shard))
-        stint.shard_seq = 1
-        self._core.emit(CallShard(shard, OpenIo(link.id, 1, session, link)))
+        self._call(stint, OpenIo(link.id, 1, session, link, stint.traffic))
+
+    def written(self, link_id: int, count: int) -> None:
+        """The handshake's last bytes left while the link was already on its way."""
+        if (stint := self._stints.get(link_id)) is not None:
+            stint.link.unwritten_bytes -= count
 
     # ---- what the application does meanwhile
 
@@ -106,14 +118,14 @@ class Shards:
         if stint.leaving:
             stint.late.append(message)
         else:
-            self._call(stint, SendIo(stint.link.id, stint.shard_seq + 1, message))
+            self._call(stint, SendIo(stint.link.id, stint.traffic.to_shard + 1, message))
 
     def keepalive(self, stint: Stint) -> None:
         """Ask the peer for a sign of life."""
         if stint.leaving:
             stint.keepalive = True
         else:
-            self._call(stint, KeepAliveIo(stint.link.id, stint.shard_seq + 1))
+            self._call(stint, KeepAliveIo(stint.link.id, stint.traffic.to_shard + 1))
 
     def unblock(self, link_id: int) -> bool:
         """Let a link go on; False if it is not away."""
@@ -121,7 +133,7 @@ class Shards:
         if stint is None:
             return False
         if not stint.leaving:
-            self._call(stint, UnblockIo(link_id, stint.shard_seq + 1))
+            self._call(stint, UnblockIo(link_id, stint.traffic.to_shard + 1))
         return True
 
     def release(self, size_bytes: int, now: float) -> None:
@@ -145,12 +157,13 @@ class Shards:
         if not stint.leaving:
             stint.leaving = True
             last = stint.session.state is SessionState.CLOSED
-            self._call(stint, LeaveIo(stint.link.id, stint.shard_seq + 1, fault, last))
+            self._call(stint, LeaveIo(stint.link.id, stint.traffic.to_shard + 1, fault, last))
 
     def call(self, call: ToHome, now: float) -> None:
         """A call arrived from a shard; it is applied when its turn has come."""
         stint = self._stints[call.link_id]
         for due in stint.calls.arrive(call):
+            stint.traffic.applied_at_home += 1
             if isinstance(due, DeliverIo):
                 self._deliver(stint, due, now)
             elif isinstance(due, FaultIo):
@@ -179,10 +192,10 @@ class Shards:
         del self._stints[stint.link.id]
         session.stint = None
         if session.state is SessionState.CLOSED:
-            self._set_io_state(session, IoState.DROP, 0, now)
+            self.set_io_state(session, IoState.DROP, 0, now)
             session.drop_output()
             return
-        self._set_io_state(session, IoState.DELAY, 0, now)
+        self.set_io_state(session, IoState.DELAY, 0, now)
         for message in stint.late:
             session.queue.push(message)
         session.keepalive_due |= stint.keepalive
@@ -191,11 +204,12 @@ class Shards:
 
     # ----
 
-    def _call(self, stint: Stint, call: SendIo | KeepAliveIo | UnblockIo | LeaveIo) -> None:
-        stint.shard_seq = call.seq
+    def _call(self, stint: Stint, call: OpenIo | SendIo | KeepAliveIo | UnblockIo | LeaveIo) -> None:
+        stint.traffic.to_shard = call.seq
         self._core.emit(CallShard(stint.shard, call))
 
-    def _set_io_state(self, session: Session, state: IoState, shard: int, now: float) -> None:
+    def set_io_state(self, session: Session, state: IoState, shard: int, now: float) -> None:
+        """The io half of a session is on ``shard`` (0: at home) in a new state."""
         session.io_state = state
-        if self._core.tracing and not shard:
+        if self.count and self._core.tracing and not shard:
             self._core.trace("io", now, session=session.id, link=None, shard=0, state=state.value)

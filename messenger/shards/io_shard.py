@@ -19,6 +19,7 @@ from messenger.shards.calls import (
     SendIo,
     StintCall,
     ToShard,
+    Traffic,
     UnblockIo,
 )
 
@@ -26,13 +27,12 @@ from messenger.shards.calls import (
 class IoHandler:
     """The io half of one session during one stint."""
 
-    __slots__ = ("calls", "home_seq", "link", "session", "state")
+    __slots__ = ("calls", "link", "session", "state", "traffic")
 
     def __init__(self) -> None:
         self.state = IoState.NONE
         self.calls: InOrder[StintCall] = InOrder()
-        self.home_seq = 0
-        """Number of the last call made to the home shard."""
+        self.traffic = Traffic()
         self.session: Session | None = None
         self.link: Link | None = None
 
@@ -93,8 +93,11 @@ class IoShard(LinkHost):
 
     def _apply(self, handler: IoHandler, call: StintCall, now: float) -> None:
         if isinstance(call, OpenIo):
+            handler.session, handler.link, handler.traffic = call.session, call.link, call.traffic
+            call.traffic.applied_by_shard += 1
             self._open(handler, call.session, call.link, now)
             return
+        handler.traffic.applied_by_shard += 1
         session, link = handler.session, handler.link
         assert session is not None
         assert link is not None
@@ -112,10 +115,8 @@ class IoShard(LinkHost):
             raise LocalError(f"{call!r} is no call for a shard")
 
     def _open(self, handler: IoHandler, session: Session, link: Link, now: float) -> None:
-        handler.session, handler.link = session, link
         self._by_session[session.id] = handler
         self._links[link.id] = link
-        link.move_to(self)
         self._set_state(handler, IoState.OPEN, now)
         self.watch_idle(link)
         link.receive(0, now)
@@ -126,7 +127,7 @@ class IoShard(LinkHost):
         self._set_state(handler, IoState.DROP if call.last else IoState.SWITCHED, now)
         del self._handlers[link.id], self._by_session[session.id]
         self._unflushed.pop(session.id, None)
-        self._call_home(handler, LeftIo(link.id, handler.home_seq + 1))
+        self._call_home(handler, LeftIo(link.id, handler.traffic.to_home + 1))
 
     # ---- calls to the home shard
 
@@ -135,7 +136,7 @@ class IoShard(LinkHost):
         if isinstance(output, Deliver):
             handler = self._by_session[output.session.id]
             assert handler.link is not None
-            self._call_home(handler, DeliverIo(handler.link.id, handler.home_seq + 1, output))
+            self._call_home(handler, DeliverIo(handler.link.id, handler.traffic.to_home + 1, output))
         else:
             super().emit(output)
 
@@ -147,13 +148,13 @@ class IoShard(LinkHost):
         self.trace_fault(link, handler.session, fault.reason, str(fault), now)
         self.close_link(link, fault, now)
         self._set_state(handler, IoState.DELAY, now)
-        self._call_home(handler, FaultIo(link.id, handler.home_seq + 1, fault))
+        self._call_home(handler, FaultIo(link.id, handler.traffic.to_home + 1, fault))
 
     def trace_throttle(self, now: float) -> None:
         """What the application holds is recorded at home, where the application is."""
 
     def _call_home(self, handler: IoHandler, call: DeliverIo | FaultIo | LeftIo) -> None:
-        handler.home_seq = call.seq
+        handler.traffic.to_home = call.seq
         self._outputs.append(CallHome(call))
 
     def _set_state(self, handler: IoHandler, state: IoState, now: float) -> None:

@@ -13,8 +13,8 @@ from collections.abc import Callable
 
 from messenger.denc.address import AddressType, EntityAddr
 from messenger.denc.codec import Buffer
-from messenger.endpoint import Endpoint
 from messenger.errors import FaultReason
+from messenger.host import LinkHost
 
 _LISTEN_BACKLOG = 512
 _READS_PER_WAKEUP = 8
@@ -31,17 +31,18 @@ class TcpLink:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        endpoint: Endpoint,
+        endpoint: LinkHost,
         link_id: int,
         sock: socket.socket,
         pump: Callable[[], None],
+        pending: deque[Buffer] | None = None,
     ) -> None:
         self.link_id = link_id
         self._loop = loop
         self._endpoint = endpoint
         self._sock = sock
         self._pump = pump
-        self._pending: deque[Buffer] = deque()
+        self._pending: deque[Buffer] = deque() if pending is None else pending
         self._reading = False
         self._writing = False  # the loop tells when the socket takes more
 
@@ -50,6 +51,14 @@ class TcpLink:
         with contextlib.suppress(OSError):
             self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.pause(paused=False)
+        self._await_writable(wanted=bool(self._pending))
+
+    def hand_over(self) -> tuple[socket.socket, deque[Buffer]]:
+        """The socket and what is not written yet, for another loop; this object does nothing any more."""
+        self.pause(paused=True)
+        self._await_writable(wanted=False)
+        pending, self._pending = self._pending, deque()
+        return self._sock, pending
 
     def pause(self, *, paused: bool) -> None:
         """Stop reading, or go on."""

@@ -8,11 +8,14 @@ from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.denc.entity import EntityName
 from messenger.denc.features import MSG_ADDR2
 from messenger.errors import AuthError, Fault, FaultReason, PeerError
+from messenger.link import Row
 from messenger.outputs import EventKind
 from messenger.randomness import nonzero_u64
 from messenger.session.existing import Decision, Verdict, judge_client_ident, judge_reconnect
 from messenger.session.session import Session, SessionState
-from messenger.v2.handshake import check_signature, start_signing, take_hello
+from messenger.v2.compression import answer_request
+from messenger.v2.compressor import Algorithm
+from messenger.v2.handshake import check_signature, compression_wish, start_signing, take_hello
 from messenger.v2.link import Table, V2Link
 from messenger.v2.states import LinkState
 from messenger.v2.wire import (
@@ -23,6 +26,7 @@ from messenger.v2.wire import (
     AuthRequest,
     AuthRequestMore,
     ClientIdent,
+    CompressionRequest,
     ControlFrame,
     IdentMissingFeatures,
     ServerIdent,
@@ -110,7 +114,15 @@ def _after_step(link: V2Link, step: AuthStep, now: float) -> None:
 
 def _on_signature(link: V2Link, frame: ControlFrame, _now: float) -> None:
     check_signature(link, frame)
+    link.state = LinkState.COMPRESSION_ACCEPTING if link.negotiates_compression else LinkState.SESSION_ACCEPTING
+
+
+def _on_compression_request(link: V2Link, frame: ControlFrame, now: float) -> None:
+    assert isinstance(frame, CompressionRequest)
+    done = answer_request(*compression_wish(link), frame)
     link.state = LinkState.SESSION_ACCEPTING
+    # The answer itself is not compressed yet.
+    link.send(done, now, then=lambda _at: link.start_compressing(Algorithm(done.method)))
 
 
 # ---- session
@@ -251,11 +263,27 @@ def _resume(link: V2Link, session: Session, frame: SessionReconnect, now: float)
 
 
 ACCEPTOR: Table = {
-    (LinkState.HELLO_ACCEPTING, Tag.HELLO): _on_hello,
-    (LinkState.AUTH_ACCEPTING, Tag.AUTH_REQUEST): _on_auth_request,
-    (LinkState.AUTH_ACCEPTING_MORE, Tag.AUTH_REQUEST_MORE): _on_auth_request_more,
-    (LinkState.AUTH_ACCEPTING_SIGN, Tag.AUTH_SIGNATURE): _on_signature,
-    (LinkState.SESSION_ACCEPTING, Tag.CLIENT_IDENT): _on_client_ident,
-    (LinkState.SESSION_ACCEPTING, Tag.SESSION_RECONNECT): _on_reconnect,
+    (LinkState.HELLO_ACCEPTING, Tag.HELLO): Row(_on_hello, LinkState.AUTH_ACCEPTING),
+    (LinkState.AUTH_ACCEPTING, Tag.AUTH_REQUEST): Row(
+        _on_auth_request, LinkState.AUTH_ACCEPTING, LinkState.AUTH_ACCEPTING_MORE, LinkState.AUTH_ACCEPTING_SIGN
+    ),
+    (LinkState.AUTH_ACCEPTING_MORE, Tag.AUTH_REQUEST_MORE): Row(
+        _on_auth_request_more,
+        LinkState.AUTH_ACCEPTING,
+        LinkState.AUTH_ACCEPTING_MORE,
+        LinkState.AUTH_ACCEPTING_SIGN,
+    ),
+    (LinkState.AUTH_ACCEPTING_SIGN, Tag.AUTH_SIGNATURE): Row(
+        _on_signature, LinkState.COMPRESSION_ACCEPTING, LinkState.SESSION_ACCEPTING
+    ),
+    (LinkState.COMPRESSION_ACCEPTING, Tag.COMPRESSION_REQUEST): Row(
+        _on_compression_request, LinkState.SESSION_ACCEPTING
+    ),
+    (LinkState.SESSION_ACCEPTING, Tag.CLIENT_IDENT): Row(
+        _on_client_ident, LinkState.SESSION_ACCEPTING, LinkState.READY
+    ),
+    (LinkState.SESSION_ACCEPTING, Tag.SESSION_RECONNECT): Row(
+        _on_reconnect, LinkState.SESSION_ACCEPTING, LinkState.READY
+    ),
 }
-"""The acceptor's handshake: what each frame does in each state."""
+"""The acceptor's handshake: what each frame does in each state, and where that leads."""

@@ -3,10 +3,12 @@
 from messenger.cephx.exchange import AuthOpening, ClientExchange, ConMode
 from messenger.denc.features import MSG_ADDR2
 from messenger.errors import FaultReason, PeerError
+from messenger.link import Row
 from messenger.outputs import EventKind
 from messenger.randomness import nonzero_u64
 from messenger.session.session import Session, SessionState
-from messenger.v2.handshake import check_signature, start_signing, take_hello
+from messenger.v2.compression import agreed_algorithm, compression_request
+from messenger.v2.handshake import check_signature, compression_wish, start_signing, take_hello
 from messenger.v2.link import Table, V2Link
 from messenger.v2.states import LinkState
 from messenger.v2.wire import (
@@ -17,6 +19,7 @@ from messenger.v2.wire import (
     AuthRequest,
     AuthRequestMore,
     ClientIdent,
+    CompressionDone,
     ControlFrame,
     IdentMissingFeatures,
     ServerIdent,
@@ -93,6 +96,22 @@ def _on_auth_done(link: V2Link, frame: ControlFrame, now: float) -> None:
 
 def _on_signature(link: V2Link, frame: ControlFrame, now: float) -> None:
     check_signature(link, frame)
+    if not link.negotiates_compression:
+        _open_session(link, now)
+        return
+    link.state = LinkState.COMPRESSION_CONNECTING
+    link.compression_request = compression_request(*compression_wish(link))
+    link.send(link.compression_request, now)
+
+
+def _on_compression_done(link: V2Link, frame: ControlFrame, now: float) -> None:
+    assert isinstance(frame, CompressionDone)
+    assert link.compression_request is not None
+    link.start_compressing(agreed_algorithm(link.compression_request, frame))
+    _open_session(link, now)
+
+
+def _open_session(link: V2Link, now: float) -> None:
     if _session(link).server_cookie:
         _send_reconnect(link, now)
     else:
@@ -209,18 +228,28 @@ def _on_wait(link: V2Link, _frame: ControlFrame, now: float) -> None:
 
 
 CONNECTOR: Table = {
-    (LinkState.HELLO_CONNECTING, Tag.HELLO): _on_hello,
-    (LinkState.AUTH_CONNECTING, Tag.AUTH_BAD_METHOD): _on_bad_method,
-    (LinkState.AUTH_CONNECTING, Tag.AUTH_REPLY_MORE): _on_reply_more,
-    (LinkState.AUTH_CONNECTING, Tag.AUTH_DONE): _on_auth_done,
-    (LinkState.AUTH_CONNECTING_SIGN, Tag.AUTH_SIGNATURE): _on_signature,
-    (LinkState.SESSION_CONNECTING, Tag.SERVER_IDENT): _on_server_ident,
-    (LinkState.SESSION_CONNECTING, Tag.IDENT_MISSING_FEATURES): _on_missing_features,
-    (LinkState.SESSION_CONNECTING, Tag.WAIT): _on_wait,
-    (LinkState.SESSION_RECONNECTING, Tag.SESSION_RECONNECT_OK): _on_reconnect_ok,
-    (LinkState.SESSION_RECONNECTING, Tag.SESSION_RESET): _on_session_reset,
-    (LinkState.SESSION_RECONNECTING, Tag.SESSION_RETRY): _on_retry,
-    (LinkState.SESSION_RECONNECTING, Tag.SESSION_RETRY_GLOBAL): _on_retry_global,
-    (LinkState.SESSION_RECONNECTING, Tag.WAIT): _on_wait,
+    (LinkState.HELLO_CONNECTING, Tag.HELLO): Row(_on_hello, LinkState.AUTH_CONNECTING),
+    (LinkState.AUTH_CONNECTING, Tag.AUTH_BAD_METHOD): Row(_on_bad_method, LinkState.AUTH_CONNECTING),
+    (LinkState.AUTH_CONNECTING, Tag.AUTH_REPLY_MORE): Row(_on_reply_more, LinkState.AUTH_CONNECTING),
+    (LinkState.AUTH_CONNECTING, Tag.AUTH_DONE): Row(_on_auth_done, LinkState.AUTH_CONNECTING_SIGN),
+    (LinkState.AUTH_CONNECTING_SIGN, Tag.AUTH_SIGNATURE): Row(
+        _on_signature,
+        LinkState.COMPRESSION_CONNECTING,
+        LinkState.SESSION_CONNECTING,
+        LinkState.SESSION_RECONNECTING,
+    ),
+    (LinkState.COMPRESSION_CONNECTING, Tag.COMPRESSION_DONE): Row(
+        _on_compression_done, LinkState.SESSION_CONNECTING, LinkState.SESSION_RECONNECTING
+    ),
+    (LinkState.SESSION_CONNECTING, Tag.SERVER_IDENT): Row(_on_server_ident, LinkState.READY),
+    (LinkState.SESSION_CONNECTING, Tag.IDENT_MISSING_FEATURES): Row(_on_missing_features),
+    (LinkState.SESSION_CONNECTING, Tag.WAIT): Row(_on_wait),
+    (LinkState.SESSION_RECONNECTING, Tag.SESSION_RECONNECT_OK): Row(_on_reconnect_ok, LinkState.READY),
+    (LinkState.SESSION_RECONNECTING, Tag.SESSION_RESET): Row(_on_session_reset, LinkState.SESSION_CONNECTING),
+    (LinkState.SESSION_RECONNECTING, Tag.SESSION_RETRY): Row(_on_retry, LinkState.SESSION_RECONNECTING),
+    (LinkState.SESSION_RECONNECTING, Tag.SESSION_RETRY_GLOBAL): Row(
+        _on_retry_global, LinkState.SESSION_RECONNECTING
+    ),
+    (LinkState.SESSION_RECONNECTING, Tag.WAIT): Row(_on_wait),
 }
-"""The connector's handshake: what each frame does in each state."""
+"""The connector's handshake: what each frame does in each state, and where that leads."""

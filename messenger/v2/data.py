@@ -13,7 +13,8 @@ from messenger.errors import FaultReason, PeerError
 from messenger.messages.message import Message
 from messenger.messages.registry import KNOWN_TYPES
 from messenger.outputs import Deliver
-from messenger.v2.framing import ABORTED, MESSAGE_TAG
+from messenger.v2.framing import ABORTED
+from messenger.v2.preamble import MESSAGE_TAG
 from messenger.v2.wire import (
     MESSAGE_HEADER,
     Ack,

@@ -6,7 +6,6 @@ lengths of repeated preambles are cached per reader and writer, and payloads are
 receive buffer that will be reused.
 """
 
-from collections.abc import Callable
 from struct import Struct
 from typing import Protocol
 
@@ -14,17 +13,26 @@ from messenger.crc import crc32c, standard_crc32c
 from messenger.denc.codec import Buffer
 from messenger.errors import FaultReason, PeerError
 from messenger.v2.onwire import GCM_TAG_SIZE, StreamCipher
+from messenger.v2.preamble import (
+    COMPRESSED,
+    PREAMBLE_SIZE,
+    Layouts,
+    Lengths,
+    MessagePreambles,
+    Segments,
+    build_preamble,
+    padded,
+    segment_lengths,
+    used_segments,
+    zero_padded,
+)
 
-PREAMBLE_SIZE = 32
 INLINE_SIZE = 48
 """Secure mode carries this much of the first segment in the preamble's own operation."""
 SECURE_HEAD_SIZE = PREAMBLE_SIZE + INLINE_SIZE + GCM_TAG_SIZE
-MAX_SEGMENTS = 4
-MESSAGE_TAG = 17
 ABORTED = -1
 """The tag :meth:`FrameReader.next_frame` gives a frame that its sender aborted (§4.5)."""
 
-_PREAMBLE = Struct("<BBIHIHIHIHBB")
 _U32 = Struct("<I")
 _CRC_EPILOGUE = Struct("<BIII")
 _pack_u32, _unpack_u32 = _U32.pack, _U32.unpack_from
@@ -34,66 +42,13 @@ _SECURE_EPILOGUE_SIZE = 16
 _COMPLETE = 0x0E
 _STATUS_ABORTED = 0x01
 _STATUS_MASK = 0x0F
-_FLAG_COMPRESSED = 0x01
-_ALIGN = 8
-_DATA_ALIGN = 4096
 _EMPTY_CRC = 0xFFFFFFFF
-_CACHE_LIMIT = 256
 _IN_PLACE_BYTES = 16 * 1024
 _SECURE_EPILOGUE = bytes([_COMPLETE]) + bytes(15)
 _PADDING = tuple(bytes(-n % 16) for n in range(16))
 
 Frame = tuple[int, int, Buffer, Buffer, Buffer, Buffer]
 """Offset just behind the frame, tag, and the four segments (``b""`` where absent)."""
-
-_Lengths = tuple[int, int, int, int]
-_Layout = tuple[int, int, int, int, int, int, int]
-"""What one preamble says: tag, number of segments, their four lengths, length of the whole frame."""
-
-
-class _Layouts(dict[bytes, _Layout]):
-    """Layouts by preamble. Peers send the same few preambles over and over, so each is parsed once.
-
-    Args:
-        frame_bytes: length of the frame with that many segments of those lengths.
-    """
-
-    def __init__(self, frame_bytes: Callable[[int, _Lengths], int]) -> None:
-        super().__init__()
-        self._frame_bytes = frame_bytes
-
-    def __missing__(self, preamble: bytes) -> _Layout:
-        tag, segments, lengths = _parse_preamble(preamble)
-        if len(self) >= _CACHE_LIMIT:
-            self.clear()
-        layout = self[preamble] = (tag, segments, *lengths, self._frame_bytes(segments, lengths))
-        return layout
-
-
-class _MessagePreambles(dict[_Lengths, bytes]):
-    """Preambles of MESSAGE frames by the lengths of their segments, each built once."""
-
-    def __missing__(self, lengths: _Lengths) -> bytes:
-        if len(self) >= _CACHE_LIMIT:
-            self.clear()
-        preamble = self[lengths] = _build_preamble(MESSAGE_TAG, lengths)
-        return preamble
-
-
-def _parse_preamble(preamble: bytes) -> tuple[int, int, _Lengths]:
-    """Tag, number of segments and their lengths of a preamble whose crc and counts hold."""
-    tag, segments, l0, _, l1, _, l2, _, l3, _, flags, _ = _PREAMBLE.unpack_from(preamble)
-    (crc,) = _unpack_u32(preamble, PREAMBLE_SIZE - 4)
-    if crc != crc32c(preamble[:28], 0):
-        raise PeerError(FaultReason.PREAMBLE_CRC, f"tag {tag}, crc 0x{crc:08x}")
-    if not 1 <= segments <= MAX_SEGMENTS:
-        raise PeerError(FaultReason.FRAME, f"{segments} segments")
-    if flags & _FLAG_COMPRESSED:
-        raise PeerError(FaultReason.FRAME, "compressed, but compression was not negotiated")
-    lengths = (l0, l1, l2, l3)
-    if segments > 1 and not lengths[segments - 1]:
-        raise PeerError(FaultReason.FRAME, f"last of {segments} segments is empty")
-    return tag, segments, lengths
 
 
 def _status(status: int, tag: int) -> int:
@@ -104,31 +59,6 @@ def _status(status: int, tag: int) -> int:
     if low == _STATUS_ABORTED:
         return ABORTED
     raise PeerError(FaultReason.FRAME, f"late status 0x{status:02x}")
-
-
-def _build_preamble(tag: int, lengths: _Lengths) -> bytes:
-    """A preamble; trailing empty segments are dropped, never below one."""
-    l0, l1, l2, l3 = lengths
-    segments = 4 if l3 else 3 if l2 else 2 if l1 else 1
-    head = _PREAMBLE.pack(
-        tag,
-        segments,
-        l0,
-        _ALIGN,
-        l1,
-        _ALIGN if segments > 1 else 0,
-        l2,
-        _ALIGN if segments > 2 else 0,
-        l3,
-        _DATA_ALIGN if segments == MAX_SEGMENTS else 0,
-        0,
-        0,
-    )
-    return head + _pack_u32(crc32c(head, 0))
-
-
-def _padded(length: int) -> int:
-    return (length + 15) & ~15
 
 
 class FrameReader(Protocol):
@@ -149,7 +79,7 @@ class FrameReader(Protocol):
             owned: the buffer will not be reused, so segments may stay slices of it.
 
         Raises:
-            PeerError: PREAMBLE_CRC, SEGMENT_CRC, AUTH_TAG, OVERSIZE or FRAME.
+            PeerError: PREAMBLE_CRC, SEGMENT_CRC, AUTH_TAG, OVERSIZE, FRAME or COMPRESSION.
         """
 
 
@@ -163,6 +93,20 @@ class FrameWriter(Protocol):
         """Append a MESSAGE frame to ``pieces``; returns its length on the wire."""
 
 
+class RawReader(FrameReader, Protocol):
+    """A reader of frames as they are on the wire, on which decompression can be put."""
+
+    def allow_compressed(self) -> None:
+        """From the next frame on take compressed ones too, giving their tag with COMPRESSED added."""
+
+
+class RawWriter(FrameWriter, Protocol):
+    """A writer of frames as they are on the wire, on which compression can be put."""
+
+    def compressed(self, pieces: list[Buffer], tag: int, segments: Segments) -> int:
+        """Append a frame whose segments are compressed already; returns its length on the wire."""
+
+
 class CrcReader:
     """Frames of crc mode: preamble, first segment and its crc, the other segments, their crcs."""
 
@@ -171,7 +115,11 @@ class CrcReader:
     def __init__(self, max_frame_bytes: int) -> None:
         self.max_frame_bytes = max_frame_bytes
         self.needed = 0
-        self._layouts = _Layouts(_crc_frame_bytes)
+        self._layouts = Layouts(_crc_frame_bytes)
+
+    def allow_compressed(self) -> None:
+        """See :meth:`RawReader.allow_compressed`."""
+        self._layouts = Layouts(_crc_frame_bytes, allow_compressed=True)
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
         """See :meth:`FrameReader.next_frame`."""
@@ -189,7 +137,7 @@ class CrcReader:
             s0 = view[body : body + l0].tobytes()
             body += l0
             if (standard_crc32c(s0) ^ 0xFFFFFFFF) != _unpack_u32(view, body)[0]:
-                raise PeerError(FaultReason.SEGMENT_CRC, f"segment 0 of tag {tag}")
+                raise PeerError(FaultReason.SEGMENT_CRC, f"segment 0 of tag {tag & ~COMPRESSED}")
             body += 4
         if segments == 1:
             return stop, tag, s0, b"", b"", b""
@@ -210,7 +158,7 @@ class CrcReader:
             or (l2 and (standard_crc32c(s2) ^ 0xFFFFFFFF) != crc2)
             or (l3 and (standard_crc32c(s3) ^ 0xFFFFFFFF) != crc3)
         ):
-            raise PeerError(FaultReason.SEGMENT_CRC, f"segments 1 to {segments - 1} of tag {tag}")
+            raise PeerError(FaultReason.SEGMENT_CRC, f"segments 1 to {segments - 1} of tag {tag & ~COMPRESSED}")
         return stop, tag if status == _COMPLETE else _status(status, tag), s0, s1, s2, s3
 
     def _incomplete(self, total: int) -> None:
@@ -219,7 +167,7 @@ class CrcReader:
         self.needed = total
 
 
-def _crc_frame_bytes(segments: int, lengths: _Lengths) -> int:
+def _crc_frame_bytes(segments: int, lengths: Lengths) -> int:
     total = PREAMBLE_SIZE + sum(lengths[:segments]) + (4 if lengths[0] else 0)
     return total + _CRC_EPILOGUE_SIZE if segments > 1 else total
 
@@ -230,11 +178,11 @@ class CrcWriter:
     __slots__ = ("_preambles",)
 
     def __init__(self) -> None:
-        self._preambles = _MessagePreambles()
+        self._preambles = MessagePreambles()
 
     def control(self, tag: int, payload: bytes) -> bytes:
         """See :meth:`FrameWriter.control`."""
-        preamble = _build_preamble(tag, (len(payload), 0, 0, 0))
+        preamble = build_preamble(tag, (len(payload), 0, 0, 0))
         if not payload:
             return preamble
         return preamble + payload + _pack_u32(crc32c(payload, 0xFFFFFFFF))
@@ -261,6 +209,19 @@ class CrcWriter:
         pieces.append(_pack_crc_epilogue(_COMPLETE, crc1, crc2, crc3))
         return size + l1 + l2 + l3 + _CRC_EPILOGUE_SIZE
 
+    def compressed(self, pieces: list[Buffer], tag: int, segments: Segments) -> int:
+        """See :meth:`RawWriter.compressed`."""
+        s0, *rest = segments
+        used = used_segments(lengths := segment_lengths(segments))
+        frame: list[Buffer] = [build_preamble(tag, lengths, compressed=True)]
+        if s0:
+            frame += [s0, _pack_u32(crc32c(s0, 0xFFFFFFFF))]
+        if used > 1:
+            crcs = [crc32c(segment, 0xFFFFFFFF) if number < used else 0 for number, segment in enumerate(rest, 1)]
+            frame += [*(segment for segment in rest if segment), _pack_crc_epilogue(_COMPLETE, *crcs)]
+        pieces += frame
+        return sum(map(len, frame))
+
 
 class SecureReader:
     """Frames of secure mode: preamble and inline part in one operation, then up to two more (§4.5)."""
@@ -271,9 +232,13 @@ class SecureReader:
         self.max_frame_bytes = max_frame_bytes
         self.needed = 0
         self._cipher = cipher
-        self._layouts = _Layouts(_secure_frame_bytes)
+        self._layouts = Layouts(_secure_frame_bytes)
         self._head = b""
         self._opened = False  # the head is that of the frame to be read next
+
+    def allow_compressed(self) -> None:
+        """See :meth:`RawReader.allow_compressed`."""
+        self._layouts = Layouts(_secure_frame_bytes, allow_compressed=True)
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
         """See :meth:`FrameReader.next_frame`."""
@@ -294,7 +259,7 @@ class SecureReader:
         if l0 <= INLINE_SIZE:
             s0 = head[PREAMBLE_SIZE : PREAMBLE_SIZE + l0]
         else:
-            rest = body + _padded(l0) - INLINE_SIZE + GCM_TAG_SIZE
+            rest = body + padded(l0) - INLINE_SIZE + GCM_TAG_SIZE
             s0 = head[PREAMBLE_SIZE:] + self._cipher.decrypt(view[body:rest])[: l0 - INLINE_SIZE]
             body = rest
         if segments == 1:
@@ -317,12 +282,12 @@ class SecureReader:
         self.needed = total
 
 
-def _secure_frame_bytes(segments: int, lengths: _Lengths) -> int:
+def _secure_frame_bytes(segments: int, lengths: Lengths) -> int:
     total = SECURE_HEAD_SIZE
     if lengths[0] > INLINE_SIZE:
-        total += _padded(lengths[0]) - INLINE_SIZE + GCM_TAG_SIZE
+        total += padded(lengths[0]) - INLINE_SIZE + GCM_TAG_SIZE
     if segments > 1:
-        total += sum(map(_padded, lengths[1:segments])) + _SECURE_EPILOGUE_SIZE + GCM_TAG_SIZE
+        total += sum(map(padded, lengths[1:segments])) + _SECURE_EPILOGUE_SIZE + GCM_TAG_SIZE
     return total
 
 
@@ -333,15 +298,15 @@ class SecureWriter:
 
     def __init__(self, cipher: StreamCipher) -> None:
         self._cipher = cipher
-        self._preambles = _MessagePreambles()
+        self._preambles = MessagePreambles()
 
     def control(self, tag: int, payload: bytes) -> bytes:
         """See :meth:`FrameWriter.control`."""
         size = len(payload)
         inline = payload[:INLINE_SIZE].ljust(INLINE_SIZE, b"\0")
-        frame = self._cipher.encrypt(_build_preamble(tag, (size, 0, 0, 0)) + inline)
+        frame = self._cipher.encrypt(build_preamble(tag, (size, 0, 0, 0)) + inline)
         if size > INLINE_SIZE:
-            frame += self._cipher.encrypt(payload[INLINE_SIZE:].ljust(_padded(size) - INLINE_SIZE, b"\0"))
+            frame += self._cipher.encrypt(payload[INLINE_SIZE:].ljust(padded(size) - INLINE_SIZE, b"\0"))
         return frame
 
     def message(self, pieces: list[Buffer], header: bytes, front: Buffer, middle: Buffer, data: Buffer) -> int:
@@ -367,3 +332,15 @@ class SecureWriter:
             self._cipher.encrypt_in_place(sealed)
         pieces.append(sealed)
         return SECURE_HEAD_SIZE + len(sealed)
+
+    def compressed(self, pieces: list[Buffer], tag: int, segments: Segments) -> int:
+        """See :meth:`RawWriter.compressed`. Here the first segment may be longer than the inline part."""
+        s0, *rest = segments
+        head = build_preamble(tag, segment_lengths(segments), compressed=True)
+        frame = [self._cipher.encrypt(head + bytes(s0[:INLINE_SIZE]).ljust(INLINE_SIZE, b"\0"))]
+        if len(s0) > INLINE_SIZE:
+            frame.append(self._cipher.encrypt(zero_padded(s0[INLINE_SIZE:])))
+        if any(rest):
+            frame.append(self._cipher.encrypt(b"".join([*map(zero_padded, rest), _SECURE_EPILOGUE])))
+        pieces += frame
+        return sum(map(len, frame))

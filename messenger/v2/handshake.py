@@ -1,10 +1,11 @@
-"""Steps that connector and acceptor share: HELLO and the pre-auth signatures (protocol.md §4.3, §4.7)."""
+"""Steps both sides share: HELLO, the pre-auth signatures, the wish to compress (protocol.md §4.3, §4.7, §4.10)."""
 
 import hmac
 
 from messenger.cephx.exchange import AuthResult, ConMode
 from messenger.cephx.keys import hmac_sha256
 from messenger.errors import FaultReason, PeerError
+from messenger.v2.compressor import Algorithm, CompressionMode
 from messenger.v2.link import V2Link
 from messenger.v2.wire import SIGNATURE_SIZE, AuthSignature, ControlFrame, Hello
 
@@ -44,3 +45,8 @@ def check_signature(link: V2Link, frame: ControlFrame) -> None:
     if not hmac.compare_digest(frame.signature, link.expected_signature):
         raise PeerError(FaultReason.AUTH_SIGNATURE, "the peer did not receive what was sent to it")
     link.lift_limits()
+
+
+def compression_wish(link: V2Link) -> tuple[CompressionMode, tuple[Algorithm, ...]]:
+    """Whether this side wants the link compressed, and its algorithms (§4.10)."""
+    return link.endpoint.config.compression(link.peer_entity, secure=link.con_mode is ConMode.SECURE)

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING
 
 from messenger.cephx.exchange import AuthResult, ClientExchange, ConMode, ServerExchange
 from messenger.denc.codec import Buffer
-from messenger.denc.features import MSGR2_REQUIRED, MSGR2_SUPPORTED
+from messenger.denc.features import MSGR2_REQUIRED, Msgr2Feature
 from messenger.errors import FaultReason, PeerError
 from messenger.interception import Custom, Point
-from messenger.link import Link, Protocol, Step
+from messenger.link import Link, Protocol, Row, Step
 from messenger.v2 import data
-from messenger.v2.framing import CrcReader, CrcWriter, FrameReader, FrameWriter, SecureReader, SecureWriter
+from messenger.v2.compression import CompressingWriter, DecompressingReader
+from messenger.v2.compressor import Algorithm, new_compressor
+from messenger.v2.framing import FrameReader, FrameWriter, RawReader, RawWriter
 from messenger.v2.intercept import InterceptedReader
-from messenger.v2.onwire import stream_ciphers
+from messenger.v2.revision import crc_frames, secure_frames
 from messenger.v2.states import LinkState
 from messenger.v2.wire import (
+    CompressionRequest,
     ControlFrame,
     Hello,
     KeepAlive2Ack,
@@ -33,19 +36,31 @@ if TYPE_CHECKING:
     from messenger.session.session import Session
 
 Handler = Callable[["V2Link", ControlFrame, float], None]
-Table = Mapping[tuple[LinkState, Tag], Handler]
+Table = Mapping[tuple[LinkState, Tag], Row[Handler, LinkState]]
 """What a handshake does with each frame in each state; a pair that is not there is a fault."""
+
+OPENING = (
+    (LinkState.START_CONNECT, "the socket opens", LinkState.BANNER_CONNECTING),
+    (LinkState.BANNER_CONNECTING, "banner", LinkState.HELLO_CONNECTING),
+    (LinkState.BANNER_ACCEPTING, "banner", LinkState.HELLO_ACCEPTING),
+)
+"""The steps before the first frame, which no table has."""
 
 
 class V2Link(Link):
     """A link that speaks msgr v2."""
 
     __slots__ = (
+        "_raw_reader",
+        "_raw_writer",
+        "algorithm",
         "auth_method",
         "auth_result",
+        "compression_request",
         "exchange",
         "expected_signature",
         "keepalive_reply",
+        "msgr2_features",
         "reader",
         "retries",
         "rx_transcript",
@@ -66,8 +81,15 @@ class V2Link(Link):
         self.auth_method = 0
         """Acceptor: the method of the peer's last AUTH_REQUEST."""
         self.auth_result: AuthResult | None = None
-        self.reader = self._watched(CrcReader(endpoint.config.max_preauth_frame_bytes))
-        self.writer: FrameWriter = CrcWriter()
+        self.msgr2_features = endpoint.config.msgr2_features
+        """Those in force: once the peer's banner is here, what it advertises too."""
+        self.compression_request: CompressionRequest | None = None
+        """Connector: what it asked for."""
+        self.algorithm = Algorithm.NONE
+        """What both directions are compressed with."""
+        self.reader: FrameReader
+        self.writer: FrameWriter
+        self._speak(crc_frames(self.msgr2_features, endpoint.config.max_preauth_frame_bytes))
         # Every raw byte of either direction until authentication is complete, for the signatures (§4.7).
         self.rx_transcript: bytearray | None = bytearray()
         self.tx_transcript: bytearray | None = bytearray()
@@ -76,6 +98,11 @@ class V2Link(Link):
         """Connector: how often it was told to retry."""
         self.keepalive_reply: KeepAlive2Ack | None = None
 
+    def _speak(self, frames: tuple[RawReader, RawWriter]) -> None:
+        """From here on the link consists of such frames."""
+        self._raw_reader, self._raw_writer = frames
+        self.reader, self.writer = self._watched(self._raw_reader), self._raw_writer
+
     def _watched(self, reader: FrameReader) -> FrameReader:
         return reader if self.endpoint.interceptor is None else InterceptedReader(self, reader)
 
@@ -83,7 +110,7 @@ class V2Link(Link):
         """Both sides send their banner at once (§4.2)."""
         if self.connector:
             self.state = LinkState.BANNER_CONNECTING
-        banner = encode_banner(MSGR2_SUPPORTED, MSGR2_REQUIRED)
+        banner = encode_banner(self.msgr2_features, MSGR2_REQUIRED)
         self.gate_write([Custom.BANNER_WRITE], now, lambda then: self._write(then, "BANNER", banner, dict))
 
     @property
@@ -118,10 +145,10 @@ class V2Link(Link):
         self._record(view[start:stop])
         control = decode_control(tag, tuple(segments))
         self.trace_frame("rx", tag_name(tag), stop - start, control.printable, now)
-        handler = self.table.get((LinkState(self.state), control.TAG))
-        if handler is None:
+        row = self.table.get((LinkState(self.state), control.TAG))
+        if row is None:
             raise PeerError(FaultReason.UNEXPECTED_FRAME, control.TAG.name)
-        handler(self, control, now)
+        row.handle(self, control, now)
         return stop - start
 
     def _receive_banner(self, view: memoryview, now: float) -> int:
@@ -132,9 +159,11 @@ class V2Link(Link):
         size, supported, required = banner
         self.trace_frame("rx", "BANNER", size, lambda: {"supported": supported, "required": required}, now)
         self._record(view[:size])
-        missing = (MSGR2_REQUIRED & ~supported) | (required & ~MSGR2_SUPPORTED)
+        missing = (MSGR2_REQUIRED & ~supported) | (required & ~self.msgr2_features)
         if missing:
             raise PeerError(FaultReason.BANNER_FEATURES, f"0x{missing:x}")
+        self.msgr2_features &= supported
+        self._speak(crc_frames(self.msgr2_features, self.endpoint.config.max_preauth_frame_bytes))
 
         def payload_read(then: float) -> None:
             self.gate_read(Point(Custom.BANNER_PAYLOAD_READ), then, self._send_hello)
@@ -191,11 +220,30 @@ class V2Link(Link):
         self.con_mode = con_mode
         self.rx_transcript = self.tx_transcript = None
         if con_mode is ConMode.SECURE:
-            receiving, sending = stream_ciphers(result.connection_secret, connector=self.connector)
-            self.reader = self._watched(SecureReader(receiving, self.endpoint.config.max_preauth_frame_bytes))
-            self.writer = SecureWriter(sending)
+            limit = self.endpoint.config.max_preauth_frame_bytes
+            secret = result.connection_secret
+            self._speak(secure_frames(self.msgr2_features, limit, secret, connector=self.connector))
 
     def lift_limits(self) -> None:
         """The peer's signature holds: it is who it says, the large limits apply."""
         self.exchange = None
         self.reader.max_frame_bytes = self.endpoint.config.max_frame_bytes
+
+    # ---- compression (§4.10)
+
+    @property
+    def negotiates_compression(self) -> bool:
+        """Whether authentication is followed by COMPRESSION_REQUEST and COMPRESSION_DONE."""
+        return bool(self.msgr2_features & Msgr2Feature.COMPRESSION)
+
+    def start_compressing(self, algorithm: Algorithm) -> None:
+        """Agreed: from here on frames are compressed, both ways; NONE leaves everything as it is."""
+        self.algorithm = algorithm
+        if algorithm is Algorithm.NONE:
+            return
+        config = self.endpoint.config
+        compressor = new_compressor(
+            algorithm, zlib_level=config.compressor_zlib_level, zstd_level=config.compressor_zstd_level
+        )
+        self.reader = self._watched(DecompressingReader(self._raw_reader, compressor))
+        self.writer = CompressingWriter(self._raw_writer, compressor, config.ms_osd_compress_min_size)

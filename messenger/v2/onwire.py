@@ -1,9 +1,13 @@
 """AES-128-GCM of secure mode: key, direction nonces and their counters (protocol.md §4.6)."""
 
 from struct import Struct
+from typing import TypeVar
 
 from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers import AEADDecryptionContext, Cipher
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.ciphers.algorithms import AES
+from cryptography.hazmat.primitives.ciphers.modes import GCM
 
 from messenger.errors import DecodeError, FaultReason, PeerError
 
@@ -11,6 +15,7 @@ GCM_TAG_SIZE = 16
 _SECRET_USED = 40
 _NONCE = Struct("<IQ")
 _COUNTER_MASK = (1 << 64) - 1
+_FIXED_MASK = (1 << 32) - 1
 
 
 class StreamCipher:
@@ -65,15 +70,57 @@ class StreamCipher:
         return plain
 
 
+class Rev0Cipher(StreamCipher):
+    """One direction of a secure link of msgr 2.0, which steps ``fixed`` instead, and so has 2^32 nonces only."""
+
+    __slots__ = ("_initial_fixed", "_key")
+
+    def __init__(self, key: bytes, nonce: bytes) -> None:
+        super().__init__(key, nonce)
+        self._key = AES(key)
+        self._initial_fixed = self._fixed
+
+    def _next_nonce(self) -> bytes:
+        fixed = self._fixed
+        if self._started and fixed == self._initial_fixed:
+            raise PeerError(FaultReason.NONCE_EXHAUSTED)
+        self._started = True
+        self._fixed = (fixed + 1) & _FIXED_MASK
+        return _NONCE.pack(fixed, self._counter)
+
+    def begin_decrypt(self) -> AEADDecryptionContext:
+        """Decryption piece by piece: nothing it gives may be believed before :func:`finish_decrypt`."""
+        return Cipher(self._key, GCM(self._next_nonce())).decryptor()
+
+
+def finish_decrypt(context: AEADDecryptionContext, tag: memoryview) -> None:
+    """Everything of the operation was decrypted and must match its tag; raises as :meth:`StreamCipher.decrypt`."""
+    try:
+        context.finalize_with_tag(bytes(tag))
+    except InvalidTag:
+        raise PeerError(FaultReason.AUTH_TAG, "frame of msgr 2.0") from None
+
+
+_AnyCipher = TypeVar("_AnyCipher", bound=StreamCipher)
+
+
 def stream_ciphers(connection_secret: bytes, *, connector: bool) -> tuple[StreamCipher, StreamCipher]:
     """The receiving and the sending cipher of one end: server to client uses nonce A, the other way B.
 
     Raises:
         DecodeError: the secret is too short to hold a key and two nonces.
     """
-    if len(connection_secret) < _SECRET_USED:
-        raise DecodeError(f"connection secret has {len(connection_secret)} bytes, {_SECRET_USED} are needed")
-    key = connection_secret[:16]
-    from_server = StreamCipher(key, connection_secret[16:28])
-    from_client = StreamCipher(key, connection_secret[28:40])
+    return _ciphers(StreamCipher, connection_secret, connector=connector)
+
+
+def rev0_ciphers(connection_secret: bytes, *, connector: bool) -> tuple[Rev0Cipher, Rev0Cipher]:
+    """As :func:`stream_ciphers`, for msgr 2.0."""
+    return _ciphers(Rev0Cipher, connection_secret, connector=connector)
+
+
+def _ciphers(kind: type[_AnyCipher], secret: bytes, *, connector: bool) -> tuple[_AnyCipher, _AnyCipher]:
+    if len(secret) < _SECRET_USED:
+        raise DecodeError(f"connection secret has {len(secret)} bytes, {_SECRET_USED} are needed")
+    key = secret[:16]
+    from_server, from_client = kind(key, secret[16:28]), kind(key, secret[28:40])
     return (from_server, from_client) if connector else (from_client, from_server)

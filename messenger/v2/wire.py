@@ -313,6 +313,24 @@ class Ack(ControlFrame):
     seq: U64
 
 
+@dataclass(slots=True)
+class CompressionRequest(ControlFrame):
+    """Whether the connector wants to compress, and its algorithms, the preferred one first (§4.10)."""
+
+    TAG = Tag.COMPRESSION_REQUEST
+    is_compress: Bool
+    methods: U32List
+
+
+@dataclass(slots=True)
+class CompressionDone(ControlFrame):
+    """Whether both sides compress from here on, and how."""
+
+    TAG = Tag.COMPRESSION_DONE
+    is_compress: Bool
+    method: U32
+
+
 CONTROL_FRAMES: dict[int, type[ControlFrame]] = {
     frame.TAG: frame
     for frame in (
@@ -335,6 +353,8 @@ CONTROL_FRAMES: dict[int, type[ControlFrame]] = {
         KeepAlive2,
         KeepAlive2Ack,
         Ack,
+        CompressionRequest,
+        CompressionDone,
     )
 }
 

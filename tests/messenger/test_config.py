@@ -7,6 +7,7 @@ from messenger.config import Config, parse_modes
 from messenger.denc.entity import EntityType
 from messenger.denc.features import CLIENT_FEATURES
 from messenger.errors import LocalError
+from messenger.v2.compressor import Algorithm, CompressionMode
 
 MON, MGR, OSD, MDS, CLIENT, AUTH = (
     EntityType.MON,
@@ -35,6 +36,13 @@ CRC_SECURE = (ConMode.CRC, ConMode.SECURE)
         ("ms_cluster_mode", "crc secure"),
         ("ms_service_mode", "crc secure"),
         ("ms_client_mode", "crc secure"),
+        ("ms_osd_compress_mode", "none"),
+        ("ms_osd_compress_min_size", 1024),
+        ("ms_osd_compression_algorithm", "snappy"),
+        ("ms_compress_secure", False),
+        ("compressor_zlib_level", 5),
+        ("compressor_zstd_level", 1),
+        ("msgr2_features", 3),
         ("features_supported", CLIENT_FEATURES),
     ],
 )
@@ -117,3 +125,52 @@ def test_a_wrong_mode_list_is_told_where_it_is_given(text: str) -> None:
     with pytest.raises(LocalError, match=r"ms_client_mode = .*: give 'crc', 'secure' or both") as caught:
         Config(ms_client_mode=text)
     assert "\n" not in str(caught.value)
+
+
+# ---- compression
+
+
+@pytest.mark.parametrize("peer", [MON, MGR, MDS, CLIENT, AUTH])
+def test_only_links_to_osds_are_compressed(peer: EntityType) -> None:
+    config = Config(ms_osd_compress_mode="force", ms_compress_secure=True)
+    assert config.compression(peer, secure=False) == (CompressionMode.NONE, ())
+    assert config.compression(OSD, secure=False) == (CompressionMode.FORCE, (Algorithm.SNAPPY,))
+
+
+def test_secure_links_are_compressed_only_if_that_is_allowed() -> None:
+    config = Config(ms_osd_compress_mode="passive")
+    assert config.compression(OSD, secure=True) == (CompressionMode.NONE, (Algorithm.SNAPPY,))
+    config.ms_compress_secure = True
+    assert config.compression(OSD, secure=True) == (CompressionMode.PASSIVE, (Algorithm.SNAPPY,))
+
+
+@pytest.mark.parametrize("text", ["zstd lz4", "zstd,lz4", "zstd;lz4", "zstd=lz4", " zstd ;,\tlz4= "])
+def test_algorithm_lists(text: str) -> None:
+    config = Config(ms_osd_compression_algorithm=text)
+    assert config.compression(OSD, secure=False)[1] == (Algorithm.ZSTD, Algorithm.LZ4)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "hint"),
+    [
+        ("ms_osd_compress_mode", "", "none, passive, aggressive, force"),
+        ("ms_osd_compress_mode", "always", "none, passive, aggressive, force"),
+        ("ms_osd_compression_algorithm", "", "snappy, zlib, zstd, lz4, brotli"),
+        ("ms_osd_compression_algorithm", "snappy lzma", "snappy, zlib, zstd, lz4, brotli"),
+        ("ms_osd_compression_algorithm", "none", "snappy, zlib, zstd, lz4, brotli"),
+        ("compressor_zlib_level", 10, "0 to 9"),
+        ("compressor_zlib_level", -1, "0 to 9"),
+        ("compressor_zstd_level", 0, "1 to 22"),
+        ("compressor_zstd_level", 23, "1 to 22"),
+        ("msgr2_features", 4, "0 to 3"),
+        ("msgr2_features", -1, "0 to 3"),
+    ],
+)
+def test_a_wrong_option_is_told_where_it_is_given(option: str, value: object, hint: str) -> None:
+    with pytest.raises(LocalError, match=f"{option} = .*: give .*{hint}"):
+        Config(**{option: value})
+
+
+def test_one_mode_everywhere_leaves_compression_alone() -> None:
+    config = Config.only_mode(ConMode.SECURE, ms_osd_compress_mode="force")
+    assert config.ms_osd_compress_mode == "force"

@@ -90,12 +90,24 @@ def test_a_cut_at_every_byte(policy: Policy, peer_policy: Policy, direction: int
         assert len(pair.wires) <= 4
 
 
+COMPRESSED = {"ms_osd_compress_mode": "force", "ms_compress_secure": True, "ms_osd_compress_min_size": 0}
+LINKS: dict[str, dict[str, object]] = {
+    "secure": {"mode": ConMode.SECURE},
+    "crc of 2.0": {"msgr2_features": 0},
+    "secure of 2.0": {"mode": ConMode.SECURE, "msgr2_features": 0},
+    "crc, compressed": COMPRESSED,
+    "secure, compressed": {"mode": ConMode.SECURE, **COMPRESSED},
+    "secure of 2.0, compressed": {"mode": ConMode.SECURE, "msgr2_features": 2, **COMPRESSED},
+}
+
+
 @by_direction
-def test_a_cut_at_every_few_bytes_of_a_secure_link(direction: int) -> None:
+@pytest.mark.parametrize("link", LINKS)
+def test_a_cut_at_every_few_bytes_of_other_links(link: str, direction: int) -> None:
     policies = (LOSSLESS_PEER, LOSSLESS_PEER)
-    secure = {"auth": "cephx", "mode": ConMode.SECURE}
-    for position in range(0, clean_lengths(*policies, **secure)[direction] + 1, 5):
-        pair = Conversation(*policies, **secure)  # type: ignore[arg-type]
+    options = {"auth": "cephx", **LINKS[link]}
+    for position in range(0, clean_lengths(*policies, **options)[direction] + 1, 5):
+        pair = Conversation(*policies, **options)  # type: ignore[arg-type]
         cut_first_wire(pair, direction, position)
         pair.start()
         pair.check()

@@ -3,17 +3,22 @@
 import asyncio
 import functools
 from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
 from typing import Any, ParamSpec
 
 from messenger.cephx.exchange import ConMode
 from messenger.config import Config
 from messenger.denc.entity import EntityName, EntityType
 from messenger.dispatch import Dispatcher
+from messenger.interception import Interceptor
 from messenger.messenger import Connection, Messenger
 from messenger.session.policy import LOSSLESS_PEER, Policy, PolicySet
 from tests.support.node import auth_pair
 
 TEST_TIMEOUT_S = 30.0
+
+workers: ContextVar[int] = ContextVar("workers", default=0)
+"""How many threads each messenger of a test has for its open connections."""
 
 Parameters = ParamSpec("Parameters")
 
@@ -42,6 +47,7 @@ def messenger(
     mode: ConMode = ConMode.CRC,
     policy: Policy = LOSSLESS_PEER,
     entity_type: EntityType = EntityType.OSD,
+    interceptor: Interceptor | None = None,
     **options: object,
 ) -> Messenger:
     """osd.``number``, with one connection mode and one policy; ``options`` are those of Config."""
@@ -54,6 +60,8 @@ def messenger(
         dispatcher=dispatcher,
         policies=PolicySet(policy),
         config=Config.only_mode(mode, **options),
+        interceptor=interceptor,
+        workers=workers.get(),
     )
 
 

@@ -1,4 +1,4 @@
-"""Building and reading frames of either mode, also wrong ones."""
+"""Building and reading frames of either revision and mode, also wrong ones."""
 
 from collections.abc import Callable
 from struct import Struct
@@ -6,7 +6,6 @@ from struct import Struct
 from messenger.crc import crc32c
 from messenger.denc.codec import Buffer
 from messenger.v2.framing import (
-    MESSAGE_TAG,
     CrcReader,
     CrcWriter,
     Frame,
@@ -15,12 +14,17 @@ from messenger.v2.framing import (
     SecureReader,
     SecureWriter,
 )
-from messenger.v2.onwire import StreamCipher, stream_ciphers
+from messenger.v2.onwire import Rev0Cipher, StreamCipher, rev0_ciphers, stream_ciphers
+from messenger.v2.preamble import MESSAGE_TAG
+from messenger.v2.rev0 import Rev0CrcReader, Rev0CrcWriter, Rev0SecureReader, Rev0SecureWriter
 
 CONNECTION_SECRET = bytes(range(64))
 LIMIT_BYTES = 1 << 20
 HEADER = bytes(range(41))
 MODES = ("crc", "secure")
+"""Of msgr 2.1."""
+REV0_MODES = ("rev0 crc", "rev0 secure")
+ALL_MODES = (*MODES, *REV0_MODES)
 
 Segments = tuple[bytes, bytes, bytes, bytes]
 
@@ -34,14 +38,29 @@ def ciphers() -> tuple[StreamCipher, StreamCipher]:
     return receiving, sending
 
 
+def old_ciphers() -> tuple[Rev0Cipher, Rev0Cipher]:
+    """The same for msgr 2.0."""
+    receiving, _ = rev0_ciphers(CONNECTION_SECRET, connector=True)
+    _, sending = rev0_ciphers(CONNECTION_SECRET, connector=False)
+    return receiving, sending
+
+
 def reader(mode: str, limit_bytes: int = LIMIT_BYTES) -> FrameReader:
     """A new reader of frames of a fresh :func:`writer`."""
-    return CrcReader(limit_bytes) if mode == "crc" else SecureReader(ciphers()[0], limit_bytes)
+    if mode == "crc":
+        return CrcReader(limit_bytes)
+    if mode == "secure":
+        return SecureReader(ciphers()[0], limit_bytes)
+    return Rev0CrcReader(limit_bytes) if mode == "rev0 crc" else Rev0SecureReader(old_ciphers()[0], limit_bytes)
 
 
 def writer(mode: str) -> FrameWriter:
     """A new writer."""
-    return CrcWriter() if mode == "crc" else SecureWriter(ciphers()[1])
+    if mode == "crc":
+        return CrcWriter()
+    if mode == "secure":
+        return SecureWriter(ciphers()[1])
+    return Rev0CrcWriter() if mode == "rev0 crc" else Rev0SecureWriter(old_ciphers()[1])
 
 
 def message(
@@ -114,4 +133,27 @@ def secure_frame(
     return raw
 
 
-BUILDERS: dict[str, Callable[..., bytes]] = {"crc": crc_frame, "secure": secure_frame}
+def old_crc_frame(
+    raw_preamble: bytes, s0: bytes = b"", rest: tuple[bytes, ...] = (), late_flags: int = 0
+) -> bytes:
+    """A crc frame of msgr 2.0 from its parts, with good crcs."""
+    segments = (s0, *rest)
+    crcs = [crc32c(segment, 0xFFFFFFFF) for segment in segments] + [0] * (4 - len(segments))
+    epilogue = bytes([late_flags]) + b"".join(crc.to_bytes(4, "little") for crc in crcs)
+    return raw_preamble + b"".join(segments) + epilogue
+
+
+def old_secure_frame(
+    raw_preamble: bytes, s0: bytes = b"", rest: tuple[bytes, ...] = (), late_flags: int = 0
+) -> bytes:
+    """The first frame of a secure link of msgr 2.0 from its parts, properly sealed."""
+    padded = b"".join(segment + bytes(-len(segment) % 16) for segment in (s0, *rest))
+    return old_ciphers()[1].encrypt(raw_preamble + padded + bytes([late_flags]) + bytes(15))
+
+
+BUILDERS: dict[str, Callable[..., bytes]] = {
+    "crc": crc_frame,
+    "secure": secure_frame,
+    "rev0 crc": old_crc_frame,
+    "rev0 secure": old_secure_frame,
+}

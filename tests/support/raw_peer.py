@@ -11,18 +11,11 @@ from messenger.cephx.exchange import AuthMethod, AuthMore, AuthResult, ConMode
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityName, EntityType
-from messenger.denc.features import CLIENT_FEATURES, MSG_ADDR2
+from messenger.denc.features import CLIENT_FEATURES, MSG_ADDR2, Msgr2Feature
 from messenger.outputs import CloseLink, OpenLink, PauseLink, WriteLink
-from messenger.v2.framing import (
-    MESSAGE_TAG,
-    CrcReader,
-    CrcWriter,
-    FrameReader,
-    FrameWriter,
-    SecureReader,
-    SecureWriter,
-)
-from messenger.v2.onwire import stream_ciphers
+from messenger.v2.framing import FrameReader, FrameWriter
+from messenger.v2.preamble import MESSAGE_TAG
+from messenger.v2.revision import crc_frames, secure_frames
 from messenger.v2.wire import (
     MESSAGE_HEADER,
     AuthDone,
@@ -31,6 +24,8 @@ from messenger.v2.wire import (
     AuthRequestMore,
     AuthSignature,
     ClientIdent,
+    CompressionDone,
+    CompressionRequest,
     ControlFrame,
     Hello,
     ServerIdent,
@@ -70,6 +65,7 @@ class RawPeer:
         mode: connection mode to ask for, or as the acceptor to choose.
         name: who to be.
         addr: own address.
+        features: msgr2 features to advertise.
     """
 
     def __init__(
@@ -80,8 +76,10 @@ class RawPeer:
         mode: ConMode = ConMode.CRC,
         name: EntityName | None = None,
         addr: str = B_ADDR,
+        features: int = Msgr2Feature.REVISION_1,
     ) -> None:
         self.node = node
+        self.features = features
         self.auth = auth
         self.mode = mode
         self.name = name or EntityName(EntityType.OSD, 2)
@@ -91,8 +89,9 @@ class RawPeer:
         self.paused = False
         """The node does not want to read at present."""
         self._closed = False
-        self.reader: FrameReader = CrcReader(MAX_FRAME_BYTES)
-        self.writer: FrameWriter = CrcWriter()
+        self.reader: FrameReader
+        self.writer: FrameWriter
+        self.reader, self.writer = crc_frames(self.agreed_features, MAX_FRAME_BYTES)
         self.own_signature = b""
         self.expected_signature = b""
         """Of the node."""
@@ -102,6 +101,11 @@ class RawPeer:
         self._rx = bytearray()
         self._tx = bytearray()
         self._banner_seen = False
+
+    @property
+    def agreed_features(self) -> int:
+        """The msgr2 features that both sides advertise."""
+        return self.features & self.node.endpoint.config.msgr2_features
 
     # ---- the two roles
 
@@ -216,9 +220,11 @@ class RawPeer:
     @property
     def steps(self) -> list[Callable[[], None]]:
         """What this side does from the first byte up to READY; stop after any of them."""
-        if self.connecting:
-            return [self.banner, self.hello, self.auth_request, self.auth_more, self.signature, self.ident]
-        return [self.banner, self.hello, self.auth_answer, self.auth_done, self.signature, self.ident]
+        authenticate = (
+            [self.auth_request, self.auth_more] if self.connecting else [self.auth_answer, self.auth_done]
+        )
+        compress = [self.compression] if self.agreed_features & Msgr2Feature.COMPRESSION else []
+        return [self.banner, self.hello, *authenticate, self.signature, *compress, self.ident]
 
     def handshake(self, until: Callable[[], None] | None = None) -> "RawPeer":
         """Do all steps, or those before ``until``."""
@@ -229,7 +235,7 @@ class RawPeer:
         return self
 
     def banner(self) -> None:
-        self.write(encode_banner(1, 0))
+        self.write(encode_banner(self.features, 0))
 
     def hello(self) -> None:
         self.send(Hello(self.name.type, self.node.endpoint.addrs.front if self.connecting else CONNECTOR_SOCKET))
@@ -270,14 +276,24 @@ class RawPeer:
         self.own_signature = _sign(result.session_key, bytes(self._rx))
         self.expected_signature = _sign(result.session_key, bytes(self._tx))
         if self.mode is ConMode.SECURE:
-            receiving, sending = stream_ciphers(result.connection_secret, connector=self.connecting)
-            self.reader = SecureReader(receiving, MAX_FRAME_BYTES)
-            self.writer = SecureWriter(sending)
+            secret = result.connection_secret
+            self.reader, self.writer = secure_frames(
+                self.agreed_features, MAX_FRAME_BYTES, secret, connector=self.connecting
+            )
 
     def signature(self) -> None:
         """Exchange signatures; the node must have received what was sent."""
         self.send(AuthSignature(self.own_signature))
         assert self.expect(AuthSignature).signature == self.expected_signature
+
+    def compression(self) -> None:
+        """Agree on not compressing."""
+        if self.connecting:
+            self.send(CompressionRequest(is_compress=False, methods=[]))
+            assert self.expect(CompressionDone) == CompressionDone(is_compress=False, method=0)
+        else:
+            self.expect(CompressionRequest)
+            self.send(CompressionDone(is_compress=False, method=0))
 
     def ident(self) -> None:
         """Open a session."""

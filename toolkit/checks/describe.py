@@ -103,6 +103,8 @@ _WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     ),
     "fault": lambda f: _with(f"{f['link']}: {f['reason']}", f["detail"]),
     "mark_down": lambda f: f"session {f['session']} with {f['peer']} marked down",
+    "io": lambda f: f"session {f['session']} io {f['state']} on shard {f['shard']}",
+    "intercept": lambda f: f"{f['action']} at {f['point']} on {f['link']}",
     "throttle": _throttle,
     "cut": lambda f: f"{f['a']} and {f['b']} cut {cut_point(f['at']) or f['detail']}".rstrip(),
     "step": lambda f: f"{f['verb']} {f['args']}".rstrip(),

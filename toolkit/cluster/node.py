@@ -78,6 +78,7 @@ def _messenger(spec: NodeSpec, app: NodeApp) -> Messenger:
         config=spec.config(),
         rng=Random(f"{spec.seed} {spec.name} {spec.incarnation}"),
         nonce=spec.addrs.front.nonce,
+        workers=spec.workers,
         route=route,
         trace=app.trace,
     )

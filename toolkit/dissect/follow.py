@@ -8,6 +8,8 @@ read out of AUTH_DONE and both directions are decrypted from there on.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import reduce
+from operator import and_
 
 from messenger.cephx.authorizer import open_authorizer, open_reply
 from messenger.cephx.exchange import AuthMethod, ConMode
@@ -17,12 +19,16 @@ from messenger.cephx.structures import AuthMode
 from messenger.denc.codec import Buffer, Decoder
 from messenger.denc.entity import AuthName, EntityType
 from messenger.errors import FaultReason, PeerError
-from messenger.v2.framing import ABORTED, CrcReader, FrameReader, SecureReader
-from messenger.v2.onwire import stream_ciphers
+from messenger.v2.compression import DecompressingReader
+from messenger.v2.compressor import Algorithm, new_compressor
+from messenger.v2.framing import ABORTED, FrameReader, RawReader
+from messenger.v2.revision import crc_frames, secure_frames
 from messenger.v2.wire import (
     AuthDone,
     AuthRequest,
     AuthRequestMore,
+    CompressionDone,
+    CompressionRequest,
     ControlFrame,
     Tag,
     decode_banner,
@@ -75,11 +81,17 @@ class _Stream:
     """One direction's bytes and its frame reader."""
 
     def __init__(self) -> None:
-        self.reader: FrameReader = CrcReader(_MAX_FRAME_BYTES)
+        self.raw_reader: RawReader
+        self.reader: FrameReader
         self.pending = bytearray()
-        self.banner_seen = False
+        self.msgr2_features: int | None = None
+        """What the sender's banner advertises, once it was seen."""
         self.offset = 0
         self.index = 0
+
+    def consists_of(self, frames: RawReader) -> None:
+        """From here on it is read so."""
+        self.raw_reader = self.reader = frames
 
 
 class LinkFollower:
@@ -90,7 +102,9 @@ class LinkFollower:
         self._streams = {direction: _Stream() for direction in Direction}
         self._session_key: CryptoKey | None = None
         self._principal_key: CryptoKey | None = None
+        self._compression_asked = False
         self.con_mode = ConMode.CRC
+        self.algorithm = Algorithm.NONE
         self.blind: PeerError | None = None
         """Why frames can no longer be told apart: bytes that are no frames, or a secure link without its key."""
 
@@ -130,12 +144,14 @@ class LinkFollower:
     def _cut_frame(
         self, direction: Direction, stream: _Stream, view: memoryview
     ) -> tuple[int, str, dict[str, object]] | None:
-        if not stream.banner_seen:
+        if stream.msgr2_features is None:
             banner = decode_banner(view)
             if banner is None:
                 return None
-            stream.banner_seen = True
-            return banner[0], "BANNER", {"supported": banner[1], "required": banner[2]}
+            size, stream.msgr2_features, required = banner
+            stream.consists_of(crc_frames(self._msgr2_features, _MAX_FRAME_BYTES)[0])
+            self._streams[direction.other].consists_of(crc_frames(self._msgr2_features, _MAX_FRAME_BYTES)[0])
+            return size, "BANNER", {"supported": stream.msgr2_features, "required": required}
         with view[:] as whole:
             found = stream.reader.next_frame(whole, 0, len(whole), owned=False)
         if found is None:
@@ -147,6 +163,7 @@ class LinkFollower:
             return size, Tag.MESSAGE.name, printable_message(tuple(segments))
         control = decode_control(tag, tuple(segments))
         self._follow_auth(direction, control)
+        self._follow_compression(control)
         return size, tag_name(tag), control.printable()
 
     def _follow_auth(self, direction: Direction, frame: ControlFrame) -> None:
@@ -155,10 +172,30 @@ class LinkFollower:
             if isinstance(frame, AuthRequest) and frame.method == AuthMethod.CEPHX:
                 self._open_request(frame.auth_payload)
         elif isinstance(frame, AuthDone) and frame.con_mode == ConMode.SECURE:
-            to_client, to_server = stream_ciphers(self._connection_secret(frame.auth_payload), connector=True)
+            secret = self._connection_secret(frame.auth_payload)
             self.con_mode = ConMode.SECURE
-            self._streams[Direction.TO_CLIENT].reader = SecureReader(to_client, _MAX_FRAME_BYTES)
-            self._streams[Direction.TO_SERVER].reader = SecureReader(to_server, _MAX_FRAME_BYTES)
+            for towards, stream in self._streams.items():
+                received_by_client = towards is Direction.TO_CLIENT
+                stream.consists_of(
+                    secure_frames(self._msgr2_features, _MAX_FRAME_BYTES, secret, connector=received_by_client)[0]
+                )
+
+    @property
+    def _msgr2_features(self) -> int:
+        """Those in force, as far as the banners have been seen; no frame precedes the banners."""
+        masks = [stream.msgr2_features for stream in self._streams.values() if stream.msgr2_features is not None]
+        return reduce(and_, masks)
+
+    def _follow_compression(self, frame: ControlFrame) -> None:
+        """Know from which frame on, and how, both directions are compressed."""
+        if isinstance(frame, CompressionRequest):
+            self._compression_asked = frame.is_compress
+        elif isinstance(frame, CompressionDone) and frame.is_compress and self._compression_asked:
+            if frame.method not in list(Algorithm)[1:]:
+                raise PeerError(FaultReason.COMPRESSION, f"algorithm {frame.method} is not known")
+            self.algorithm = Algorithm(frame.method)
+            for stream in self._streams.values():
+                stream.reader = DecompressingReader(stream.raw_reader, new_compressor(self.algorithm))
 
     def _open_request(self, payload: bytes) -> None:
         self._session_key = self._principal_key = None

@@ -15,7 +15,7 @@ from messenger.denc.codec import Decoder, Encoder
 from messenger.denc.entity import AuthName, EntityType
 from messenger.denc.features import MSGR2_SUPPORTED
 from messenger.errors import Fault, FaultError, FaultReason, PeerError
-from messenger.v2.framing import CrcReader, CrcWriter
+from messenger.v2.revision import crc_frames
 from messenger.v2.wire import (
     V1_BANNER,
     AuthBadMethod,
@@ -60,7 +60,7 @@ class _Conversation:
         self._reader = reader
         self._writer = writer
         self._pending = bytearray()
-        self._frames = CrcReader(_MAX_ANSWER_BYTES)
+        self._frames, self._builder = crc_frames(MSGR2_SUPPORTED, _MAX_ANSWER_BYTES)
 
     async def _more(self) -> None:
         chunk = await self._reader.read(_READ_BYTES)
@@ -70,7 +70,7 @@ class _Conversation:
 
     def send(self, frame: ControlFrame) -> None:
         """Write a control frame."""
-        self._writer.write(CrcWriter().control(frame.TAG, frame.encode()))
+        self._writer.write(self._builder.control(frame.TAG, frame.encode()))
 
     async def banner(self) -> tuple[int, int]:
         """Exchange banners; returns what the peer supports and requires."""
@@ -79,6 +79,7 @@ class _Conversation:
             await self._more()
         size, supported, required = found
         del self._pending[:size]
+        self._frames, self._builder = crc_frames(supported & MSGR2_SUPPORTED, _MAX_ANSWER_BYTES)
         return supported, required
 
     async def v1_addrs(self) -> EntityAddr:

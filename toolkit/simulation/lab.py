@@ -7,7 +7,7 @@ from typing import Any
 from messenger.denc.address import AddressType, EntityAddr
 from toolkit.faults.tap import Breakpoint
 from toolkit.scenarios.lab import Lab
-from toolkit.scenarios.nodes import NodeSpec
+from toolkit.scenarios.nodes import NodeApp, NodeSpec
 from toolkit.simulation.clock import Clock
 from toolkit.simulation.network import Network, Wire
 from toolkit.simulation.node import SimNode
@@ -31,6 +31,10 @@ class SimLab(Lab):
     def network(self) -> Network:
         """The virtual network, for those who want to listen in."""
         return self._network
+
+    def app(self, name: str) -> NodeApp:
+        """The application on a node."""
+        return self._nodes[name].app
 
     def _on_struck(self, wire: Wire, breakpoint_: Breakpoint) -> None:
         self._was_cut(wire.connector.name, wire.acceptor.name, breakpoint_)

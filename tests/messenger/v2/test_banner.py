@@ -95,7 +95,7 @@ def test_what_a_longer_payload_adds_is_ignored(role: str, size: int, piece_bytes
 
 
 @pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize(("supported", "required"), [(1, 2), (3, 2), (0, 0), (1, 1 << 63)])
+@pytest.mark.parametrize(("supported", "required"), [(1, 4), (7, 4), (0, 1 << 63), (3, 2**64 - 1)])
 def test_disjoint_msgr2_features_end_the_link(role: str, supported: int, required: int) -> None:
     node = new_node()
     peer = meet(role, node)
@@ -104,10 +104,18 @@ def test_disjoint_msgr2_features_end_the_link(role: str, supported: int, require
     assert peer.closed
 
 
+@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize(("own", "required"), [(0, 1), (1, 2), (2, 1), (0, 3)])
+def test_what_is_not_advertised_cannot_be_required(role: str, own: int, required: int) -> None:
+    node = new_node(msgr2_features=own)
+    meet(role, node).write(encode_banner(3, required))
+    assert node.faults == [FaultReason.BANNER_FEATURES]
+
+
 @pytest.mark.parametrize("policy", [LOSSLESS_CLIENT, LOSSY_CLIENT])
 def test_disjoint_msgr2_features_end_a_dialling_session_for_good(policy: Policy) -> None:
     node = new_node(policy=policy)
-    meet("connector", node).write(encode_banner(1, 2))
+    meet("connector", node).write(encode_banner(1, 4))
     assert node.kinds == [EventKind.RESET]
     assert node.endpoint.sessions == []
     assert node.endpoint.next_deadline() is None
@@ -116,7 +124,7 @@ def test_disjoint_msgr2_features_end_a_dialling_session_for_good(policy: Policy)
 @pytest.mark.parametrize("role", ROLES)
 def test_unknown_supported_features_do_not_matter(role: str) -> None:
     node = new_node()
-    peer = meet(role, node)
-    peer.banner = lambda: peer.write(encode_banner(2**64 - 1, 1))  # type: ignore[method-assign]
+    peer = meet(role, node, features=2**64 - 1)
+    peer.banner = lambda: peer.write(encode_banner(2**64 - 1, 3))  # type: ignore[method-assign]
     peer.handshake()
     assert node.faults == []

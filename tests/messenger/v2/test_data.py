@@ -7,7 +7,7 @@ from messenger.errors import FaultReason
 from messenger.messages.types import MessageType
 from messenger.session.policy import LOSSLESS_CLIENT, LOSSY_CLIENT, STATEFUL_SERVER
 from messenger.session.session import Session, SessionState
-from messenger.v2.framing import MESSAGE_TAG
+from messenger.v2.preamble import MESSAGE_TAG
 from messenger.v2.wire import (
     FLAG_LOSSY,
     MESSAGE_HEADER,

@@ -1,12 +1,21 @@
 """The stream cipher of secure mode: which nonce for which byte (protocol.md §4.6, §10)."""
 
+from collections.abc import Callable
+
 import pytest
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from hypothesis import given
 from hypothesis import strategies as st
 
 from messenger.errors import DecodeError, FaultReason, PeerError
-from messenger.v2.onwire import GCM_TAG_SIZE, StreamCipher, stream_ciphers
+from messenger.v2.onwire import (
+    GCM_TAG_SIZE,
+    Rev0Cipher,
+    StreamCipher,
+    finish_decrypt,
+    rev0_ciphers,
+    stream_ciphers,
+)
 from tests.support.frames import CONNECTION_SECRET
 
 KEY = CONNECTION_SECRET[:16]
@@ -67,3 +76,55 @@ def test_no_nonce_is_used_twice() -> None:
     with pytest.raises(PeerError) as caught:
         cipher.encrypt(b"one too many")
     assert caught.value.reason is FaultReason.NONCE_EXHAUSTED
+
+
+# ---- msgr 2.0
+
+
+def test_rev0_steps_the_first_word() -> None:
+    cipher = Rev0Cipher(KEY, NONCE_A)
+    cipher.encrypt(b"first")
+    after_one = bytes.fromhex("111112131415161718191a1b")
+    assert cipher.encrypt(b"second") == AESGCM(KEY).encrypt(after_one, b"second", None)
+
+
+def test_rev0_wraps_within_its_32_bits() -> None:
+    cipher = Rev0Cipher(KEY, b"\xff" * 4 + b"\1" * 8)
+    cipher.encrypt(b"")
+    assert cipher.encrypt(b"x") == AESGCM(KEY).encrypt(bytes(4) + b"\1" * 8, b"x", None)
+
+
+@pytest.mark.parametrize("operation", [lambda cipher: cipher.encrypt(b""), Rev0Cipher.begin_decrypt])
+def test_rev0_uses_no_nonce_twice(operation: Callable[[Rev0Cipher], object]) -> None:
+    """After 2^32 operations the next one would repeat the first nonce (§4.6)."""
+    cipher = Rev0Cipher(KEY, NONCE_A)
+    operation(cipher)
+    cipher._fixed = cipher._initial_fixed  # 2^32 - 1 operations later
+    with pytest.raises(PeerError) as caught:
+        operation(cipher)
+    assert caught.value.reason is FaultReason.NONCE_EXHAUSTED
+
+
+@pytest.mark.parametrize("connector", [False, True])
+def test_rev0_uses_the_same_nonces_per_direction(*, connector: bool) -> None:
+    receiving, sending = rev0_ciphers(CONNECTION_SECRET, connector=connector)
+    theirs, mine = (NONCE_A, NONCE_B) if connector else (NONCE_B, NONCE_A)
+    assert sending.encrypt(b"out") == AESGCM(KEY).encrypt(mine, b"out", None)
+    assert receiving.decrypt(memoryview(AESGCM(KEY).encrypt(theirs, b"in", None))) == b"in"
+
+
+@given(plain=st.binary(min_size=1, max_size=100), cut=st.integers(0, 100))
+def test_decrypting_piece_by_piece_agrees_with_at_once(plain: bytes, cut: int) -> None:
+    sealed = memoryview(Rev0Cipher(KEY, NONCE_A).encrypt(plain))
+    context = Rev0Cipher(KEY, NONCE_A).begin_decrypt()
+    text, tag = sealed[:-GCM_TAG_SIZE], sealed[-GCM_TAG_SIZE:]
+    assert context.update(text[:cut]) + context.update(text[cut:]) == plain
+    finish_decrypt(context, tag)
+
+
+def test_a_wrong_tag_is_found_at_the_end() -> None:
+    context = Rev0Cipher(KEY, NONCE_A).begin_decrypt()
+    context.update(b"never sealed")
+    with pytest.raises(PeerError) as caught:
+        finish_decrypt(context, memoryview(bytes(GCM_TAG_SIZE)))
+    assert caught.value.reason is FaultReason.AUTH_TAG

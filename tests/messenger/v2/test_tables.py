@@ -5,6 +5,7 @@ import pytest
 from messenger.cephx.exchange import AuthMethod, ConMode
 from messenger.denc.address import EntityAddr
 from messenger.denc.entity import EntityType
+from messenger.denc.features import MSGR2_SUPPORTED
 from messenger.errors import FaultReason
 from messenger.session.policy import LOSSLESS_CLIENT
 from messenger.session.session import SessionState
@@ -18,6 +19,8 @@ from messenger.v2.wire import (
     AuthRequest,
     AuthRequestMore,
     AuthSignature,
+    CompressionDone,
+    CompressionRequest,
     ControlFrame,
     Hello,
     IdentMissingFeatures,
@@ -39,6 +42,7 @@ HANDLED: dict[LinkState, set[Tag]] = {
     LinkState.HELLO_CONNECTING: {Tag.HELLO},
     LinkState.AUTH_CONNECTING: {Tag.AUTH_BAD_METHOD, Tag.AUTH_REPLY_MORE, Tag.AUTH_DONE},
     LinkState.AUTH_CONNECTING_SIGN: {Tag.AUTH_SIGNATURE},
+    LinkState.COMPRESSION_CONNECTING: {Tag.COMPRESSION_DONE},
     LinkState.SESSION_CONNECTING: {Tag.SERVER_IDENT, Tag.IDENT_MISSING_FEATURES, Tag.WAIT},
     LinkState.SESSION_RECONNECTING: {
         Tag.SESSION_RECONNECT_OK,
@@ -51,21 +55,24 @@ HANDLED: dict[LinkState, set[Tag]] = {
     LinkState.AUTH_ACCEPTING: {Tag.AUTH_REQUEST},
     LinkState.AUTH_ACCEPTING_MORE: {Tag.AUTH_REQUEST_MORE},
     LinkState.AUTH_ACCEPTING_SIGN: {Tag.AUTH_SIGNATURE},
+    LinkState.COMPRESSION_ACCEPTING: {Tag.COMPRESSION_REQUEST},
     LinkState.SESSION_ACCEPTING: {Tag.CLIENT_IDENT, Tag.SESSION_RECONNECT},
     LinkState.READY: {Tag.MESSAGE, Tag.KEEPALIVE2, Tag.KEEPALIVE2_ACK, Tag.ACK},
 }
-"""Protocol.md §4.7 to §4.9. A frame that is handled may still be refused for what it says."""
+"""Protocol.md §4.7 to §4.10. A frame that is handled may still be refused for what it says."""
 
 STEPS_DONE = {
     LinkState.HELLO_CONNECTING: 1,
     LinkState.AUTH_CONNECTING: 3,
     LinkState.AUTH_CONNECTING_SIGN: 4,
-    LinkState.SESSION_CONNECTING: 5,
+    LinkState.COMPRESSION_CONNECTING: 5,
+    LinkState.SESSION_CONNECTING: 6,
     LinkState.HELLO_ACCEPTING: 1,
     LinkState.AUTH_ACCEPTING: 2,
     LinkState.AUTH_ACCEPTING_MORE: 3,
     LinkState.AUTH_ACCEPTING_SIGN: 4,
-    LinkState.SESSION_ACCEPTING: 5,
+    LinkState.COMPRESSION_ACCEPTING: 5,
+    LinkState.SESSION_ACCEPTING: 6,
 }
 """How many steps of the handshake the peer has done in each state."""
 
@@ -81,7 +88,7 @@ PLACES = [
 def arrive(state: LinkState, role: str, mode: ConMode) -> tuple[Node, RawPeer]:
     """A node with a link in a state, and the peer on that link."""
     node = new_node(auth="cephx", mode=mode, policy=LOSSLESS_CLIENT)
-    peer = meet(role, node, auth="cephx", mode=mode)
+    peer = meet(role, node, auth="cephx", mode=mode, features=MSGR2_SUPPORTED)
     if state in STEPS_DONE:
         for step in peer.steps[: STEPS_DONE[state]]:
             step()
@@ -89,7 +96,7 @@ def arrive(state: LinkState, role: str, mode: ConMode) -> tuple[Node, RawPeer]:
     peer.handshake()
     if state is LinkState.SESSION_RECONNECTING:
         peer.hang_up()
-        peer = RawPeer(node, auth="cephx", mode=mode).accept()
+        peer = RawPeer(node, auth="cephx", mode=mode, features=MSGR2_SUPPORTED).accept()
         peer.handshake(until=peer.ident)
     return node, peer
 
@@ -116,6 +123,8 @@ def samples(peer: RawPeer) -> dict[Tag, ControlFrame]:
         KeepAlive2(1, 0),
         KeepAlive2Ack(1, 0),
         Ack(0),
+        CompressionRequest(is_compress=False, methods=[]),
+        CompressionDone(is_compress=False, method=0),
     ]
     assert {frame.TAG for frame in frames} == set(CONTROL_FRAMES)
     return {frame.TAG: frame for frame in frames}

@@ -99,10 +99,21 @@ def test_no_changed_payload_with_a_good_crc_leads_to_a_session(mode: ConMode, di
 
 
 @by_mode
-def test_a_stripped_feature_in_the_banner_is_noticed(mode: ConMode) -> None:
+@by_direction
+def test_compression_stripped_from_a_banner_is_noticed(mode: ConMode, direction: int) -> None:
     pair = new_pair(mode)
-    run_with(pair, 0, 10, (3).to_bytes(8, "little"))
-    assert pair.a.faults == [FaultReason.AUTH_SIGNATURE]
+    run_with(pair, direction, 10, (1).to_bytes(8, "little"))
+    victim = pair.b if direction else pair.a
+    assert victim.faults[0] is FaultReason.AUTH_SIGNATURE
+
+
+@by_mode
+@by_direction
+def test_a_revision_stripped_from_a_banner_leads_to_no_session(mode: ConMode, direction: int) -> None:
+    """Then the two sides speak different frames, before any signature."""
+    pair = new_pair(mode)
+    run_with(pair, direction, 10, bytes(8))
+    assert pair.a.faults + pair.b.faults != []
 
 
 def test_a_client_that_prefers_encryption_is_not_talked_out_of_it() -> None:

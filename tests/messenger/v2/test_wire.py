@@ -137,12 +137,11 @@ def test_unknown_tags_are_named(tag: int) -> None:
     assert str(tag) in caught.value.detail
 
 
-@pytest.mark.parametrize("tag", [Tag.MESSAGE, Tag.COMPRESSION_REQUEST, Tag.COMPRESSION_DONE])
-def test_a_known_tag_that_has_no_place_here_is_unexpected(tag: Tag) -> None:
+def test_a_message_is_no_control_frame() -> None:
     with pytest.raises(PeerError) as caught:
-        decode_control(tag, (bytes(8), b"", b"", b""))
+        decode_control(Tag.MESSAGE, (bytes(8), b"", b"", b""))
     assert caught.value.reason is FaultReason.UNEXPECTED_FRAME
-    assert caught.value.detail == tag.name
+    assert caught.value.detail == "MESSAGE"
 
 
 @pytest.mark.parametrize("extra", [1, 2, 3])

@@ -2,30 +2,45 @@
 
 from collections.abc import Iterator
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from messenger.cephx.exchange import ConMode
+from messenger.denc.features import MSGR2_SUPPORTED, Msgr2Feature
 from messenger.errors import FaultReason
+from messenger.v2.compressor import Algorithm
 from toolkit.dissect.follow import Direction, Keys, LinkFollower, SeenFrame
 from toolkit.simulation.lab import SimLab
 
-CONVERSATION = [
-    *("BANNER", "HELLO", "AUTH_REQUEST", "AUTH_REQUEST_MORE", "AUTH_SIGNATURE", "CLIENT_IDENT"),
-    *("MESSAGE", "MESSAGE", "MESSAGE"),
-]
+AUTHENTICATION = ["BANNER", "HELLO", "AUTH_REQUEST", "AUTH_REQUEST_MORE", "AUTH_SIGNATURE"]
+SESSION = ["CLIENT_IDENT", "MESSAGE", "MESSAGE", "MESSAGE"]
+COMPRESSED = {"ms_osd_compress_mode": "force", "ms_compress_secure": True, "ms_osd_compression_algorithm": "lz4"}
+LINKS: dict[str, dict[str, Any]] = {
+    "crc": {},
+    "secure": {},
+    "crc of 2.0": {"msgr2_features": 0},
+    "secure of 2.0": {"msgr2_features": 0},
+    "crc compressed": COMPRESSED,
+    "secure compressed": COMPRESSED,
+    "secure of 2.0 compressed": {"msgr2_features": 2, **COMPRESSED},
+}
+"""Options of both ends of a link."""
 
 
 class Recording:
     """What passed between two nodes of a short simulated session, and the keys to read it."""
 
-    def __init__(self, mode: str) -> None:
+    def __init__(self, link: str) -> None:
+        self.options = LINKS[link]
+        mode = link.split(maxsplit=1)[0]
+        self.con_mode = ConMode[mode.upper()]
         lab = SimLab(mode, 3)
         self.chunks: list[tuple[Direction, bytes]] = []
-        lab.node("a", "osd.1", "lossless_peer")
-        lab.node("b", "osd.2", "lossless_peer")
+        lab.node("a", "osd.1", "lossless_peer", **self.options)
+        lab.node("b", "osd.2", "lossless_peer", **self.options)
         lab.start("a", "b")
         lab.network.on_bytes = lambda _wire, direction, chunk: self.chunks.append((direction, chunk))
         lab.connect("a", "b")
@@ -33,14 +48,21 @@ class Recording:
         lab.settle()
         self.keys = lab.keys
 
+    @property
+    def conversation(self) -> list[str]:
+        """Tags of what the connector said, without acks."""
+        features = self.options.get("msgr2_features", MSGR2_SUPPORTED)
+        asked = ["COMPRESSION_REQUEST"] if features & Msgr2Feature.COMPRESSION else []
+        return AUTHENTICATION + asked + SESSION
+
     def stream(self, direction: Direction) -> bytes:
         """All bytes of one direction."""
         return b"".join(chunk for way, chunk in self.chunks if way is direction)
 
 
-@pytest.fixture(scope="module", params=["crc", "secure"])
+@pytest.fixture(scope="module", params=LINKS)
 def recording(request: pytest.FixtureRequest) -> Recording:
-    """One session in each mode."""
+    """One session on each kind of link."""
     return Recording(request.param)
 
 
@@ -56,7 +78,7 @@ def test_every_frame_is_seen_with_its_bytes(recording: Recording) -> None:
     follower = LinkFollower(recording.keys)
     frames = _follow(follower, recording.chunks)
     assert follower.blind is None
-    assert _tags(frames, Direction.TO_SERVER) == CONVERSATION
+    assert _tags(frames, Direction.TO_SERVER) == recording.conversation
     for direction in Direction:
         mine = [frame for frame in frames if frame.direction is direction]
         assert b"".join(frame.raw for frame in mine) == recording.stream(direction)
@@ -64,13 +86,19 @@ def test_every_frame_is_seen_with_its_bytes(recording: Recording) -> None:
         assert all(frame.offset == sum(len(f.raw) for f in mine[: frame.index]) for frame in mine)
     sizes = [frame.fields["data"] for frame in frames if frame.tag == "MESSAGE"]
     assert sizes == [2000, 2000, 2000]
+    lengths = {len(frame.raw) > 2000 for frame in frames if frame.tag == "MESSAGE"}
+    compressed = "ms_osd_compress_mode" in recording.options
+    assert lengths == {not compressed}
+    assert follower.algorithm is (Algorithm.LZ4 if compressed else Algorithm.NONE)
 
 
 def test_the_mode_is_known(recording: Recording) -> None:
     follower = LinkFollower(recording.keys)
     _follow(follower, recording.chunks)
-    secure = b"a.1 message 1" not in recording.stream(Direction.TO_SERVER)
-    assert follower.con_mode is (ConMode.SECURE if secure else ConMode.CRC)
+    assert follower.con_mode is recording.con_mode
+    if follower.algorithm is Algorithm.NONE:
+        readable = b"a.1 message 1" in recording.stream(Direction.TO_SERVER)
+        assert readable == (recording.con_mode is ConMode.CRC)
 
 
 def _pieces(chunks: list[tuple[Direction, bytes]], rng: Random) -> Iterator[tuple[Direction, bytes]]:
@@ -93,7 +121,7 @@ def test_secure_link_without_keys_is_followed_up_to_auth_done() -> None:
     recording = Recording("secure")
     follower = LinkFollower(Keys())
     frames = _follow(follower, recording.chunks)
-    assert _tags(frames, Direction.TO_SERVER) == CONVERSATION[:4]
+    assert _tags(frames, Direction.TO_SERVER) == AUTHENTICATION[:4]
     assert follower.blind is not None
     assert "the key that would open it is not known" in str(follower.blind)
 

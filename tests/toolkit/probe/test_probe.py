@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from messenger.cephx.client import CephxClient
+from messenger.cephx.exchange import ConMode
 from messenger.cephx.keyring import Keyring
 from messenger.cephx.keys import CryptoKey
+from messenger.config import Config
 from messenger.denc.entity import AuthName, EntityType
 from messenger.denc.features import MSG_ADDR2
 from messenger.errors import FaultReason, LocalError
@@ -50,6 +53,29 @@ def test_real_monitor_with_the_admin_keyring(real_monitor: Monitors, mode: Mode)
     text = dict(found.as_text())
     assert monitor.fsid in text["fsid"]
     assert mode in text["modes with cephx"]
+
+
+@real
+@pytest.mark.parametrize("features", [0, 1, 2, 3])
+@pytest.mark.parametrize("mode", ["crc", "secure"])
+def test_real_monitor_answers_in_the_frames_that_the_banner_asks_for(
+    real_monitor: Monitors, mode: Mode, features: int
+) -> None:
+    """Without REVISION_1 in the client's banner a real peer speaks msgr 2.0, in both modes."""
+    monitor = real_monitor(mode)
+    key = Keyring.load(monitor.keyring).key(AuthName.parse("client.admin"))
+
+    async def ask() -> tuple[str, int]:
+        config = Config.only_mode(ConMode[mode.upper()], msgr2_features=features)
+        client = CephxClient(AuthName.parse("client.admin"), key)
+        async with MonitorSession(parse_target(monitor.addr_v2), client, config) as session:
+            monmap = await session.monmap()
+            report = await session.command(monmap, "report")
+            return str(monmap.fsid), len(json.dumps(report))
+
+    fsid, report_chars = asyncio.run(ask())
+    assert fsid == monitor.fsid
+    assert report_chars > 5000
 
 
 @real
@@ -97,8 +123,6 @@ def test_session_answers_and_survives_an_unknown_command(real_monitor: Monitors,
     name = AuthName(EntityType.CLIENT, "admin")
 
     async def ask() -> None:
-        from messenger.cephx.client import CephxClient
-
         client = CephxClient(name, Keyring.load(monitor.keyring).key(name))
         async with MonitorSession(parse_target(monitor.addr_v2), client) as session:
             monmap = await session.monmap()

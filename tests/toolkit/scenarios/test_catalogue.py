@@ -1,12 +1,16 @@
 """Every scenario, on every backend and in every mode it claims to run."""
 
+from typing import Any
+
 import pytest
 
 import toolkit
 from messenger.errors import LocalError
 from toolkit.checks.invariants import check
+from toolkit.cluster.local import LocalLab
 from toolkit.faults.tap import Breakpoint
 from toolkit.scenarios.catalogue import CATALOGUE
+from toolkit.scenarios.lab import Lab
 from toolkit.scenarios.runner import ScenarioRun
 from toolkit.simulation.lab import SimLab
 
@@ -18,9 +22,9 @@ EVERYWHERE = [
 ]
 RECONNECTION = [
     *("client:BANNER:2", "client:HELLO:2", "client:AUTH_REQUEST:2", "client:AUTH_REQUEST_MORE:2"),
-    *("client:AUTH_SIGNATURE:2", "client:SESSION_RECONNECT:1"),
+    *("client:AUTH_SIGNATURE:2", "client:COMPRESSION_REQUEST:2", "client:SESSION_RECONNECT:1"),
     *("server:BANNER:2", "server:HELLO:2", "server:AUTH_REPLY_MORE:2", "server:AUTH_DONE:2"),
-    *("server:AUTH_SIGNATURE:2", "server:SESSION_RECONNECT_OK:1"),
+    *("server:AUTH_SIGNATURE:2", "server:COMPRESSION_DONE:2", "server:SESSION_RECONNECT_OK:1"),
 ]
 """Every frame of the handshake that resumes a session."""
 
@@ -81,6 +85,38 @@ def test_session_survives_a_cut_at_every_frame_of_its_reconnection(frame: str, b
     lab.expect_delivered("client", "server", 10)
     lab.settle()
     assert not [violation.text for result in check(lab.history) for violation in result.violations]
+
+
+COMPRESSED = {"ms_osd_compress_mode": "force", "ms_compress_secure": True, "ms_osd_compression_algorithm": "zstd"}
+OTHER_LINKS: dict[str, dict[str, Any]] = {
+    "of 2.0": {"msgr2_features": 0},
+    "compressed": COMPRESSED,
+    "of 2.0, compressed": {"msgr2_features": 2, **COMPRESSED},
+}
+"""Options of both ends of a link."""
+
+
+@pytest.mark.parametrize("mode", ["crc", "secure"])
+@pytest.mark.parametrize("options", OTHER_LINKS.values(), ids=OTHER_LINKS)
+@pytest.mark.parametrize("backend", [SimLab, LocalLab])
+def test_reconnect_on_other_links(backend: type[Lab], options: dict[str, Any], mode: str) -> None:
+    lab = backend(mode, 1)
+    try:
+        for name, entity in ("a", "osd.1"), ("b", "osd.2"):
+            lab.node(name, entity, "lossless_peer", **options)
+        cut = Breakpoint.parse("a:MESSAGE:5:20")
+        lab.cut_at("a", "b", cut)
+        lab.start("a", "b")
+        lab.connect("a", "b")
+        lab.send("a", "b", count=10, size_bytes=3000)
+        lab.send("b", "a", count=10, size_bytes=3000)
+        lab.expect_cut(cut)
+        lab.expect_delivered("b", "a", 10)
+        lab.expect_delivered("a", "b", 10)
+        lab.settle()
+        assert not [violation.text for result in check(lab.history) for violation in result.violations]
+    finally:
+        lab.close()
 
 
 @pytest.mark.parametrize("mode", ["crc", "secure"])

@@ -1,0 +1,116 @@
+"""One more event loop in a thread: the live form of a shard (protocol.md §4.12).
+
+Sockets move here when their links open. Calls come in and go out by ``call_soon_threadsafe``, everything that
+one turn of a loop has to say to the other in one call.
+"""
+
+import asyncio
+import socket
+import threading
+from collections import deque
+from collections.abc import Callable
+
+from messenger.denc.codec import Buffer
+from messenger.outputs import CallHome, CloseLink, Output, PauseLink, ShutLink, TraceRecord, WriteLink
+from messenger.shards.calls import ToShard
+from messenger.shards.io_shard import IoShard
+from messenger.transport.tcp import TcpLink
+
+Stream = tuple[int, socket.socket, deque[Buffer]]
+"""Link id, socket, and what is not written to it yet."""
+ToHomeLoop = list[CallHome | TraceRecord]
+
+
+class Worker:
+    """A thread with an event loop that runs the data phases of one shard.
+
+    Args:
+        shard: the core of it.
+        home: calls a function on the home loop, from any thread.
+        deliver: to be called there with what the shard has for home.
+    """
+
+    def __init__(
+        self,
+        shard: IoShard,
+        home: Callable[[Callable[[], None]], object],
+        deliver: Callable[[ToHomeLoop], None],
+    ) -> None:
+        self._shard = shard
+        self._home = home
+        self._deliver = deliver
+        self._loop = asyncio.new_event_loop()
+        self._links: dict[int, TcpLink] = {}
+        self._for_home: ToHomeLoop = []
+        self._timer: asyncio.TimerHandle | None = None
+        self._thread = threading.Thread(target=self._run, name=f"msgr-worker-{shard.index}", daemon=True)
+        self._thread.start()
+
+    # ---- from the home loop's thread
+
+    def call(self, streams: list[Stream], calls: list[ToShard]) -> None:
+        """Hand over byte streams and calls."""
+        self._loop.call_soon_threadsafe(self._called, streams, calls)
+
+    def stop(self) -> None:
+        """End the thread, once everything that was asked of it before is done."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    # ---- in the thread
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+        for link in self._links.values():
+            link.close()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _called(self, streams: list[Stream], calls: list[ToShard]) -> None:
+        now = self._loop.time()
+        for call in calls:
+            self._shard.call(call, now)
+        for link_id, sock, pending in streams:
+            link = self._links[link_id] = TcpLink(self._loop, self._shard, link_id, sock, self._pump, pending)
+            link.start()
+        self._pump()
+
+    def _pump(self) -> None:
+        while outputs := self._shard.drain(self._loop.time()):
+            for output in outputs:
+                self._carry_out(output)
+        if self._for_home:
+            for_home, self._for_home = self._for_home, []
+            self._home(lambda: self._deliver(for_home))
+        self._set_timer(self._shard.next_deadline())
+
+    def _carry_out(self, output: Output) -> None:
+        if isinstance(output, CallHome | TraceRecord):
+            self._for_home.append(output)
+        elif isinstance(output, WriteLink):
+            if (link := self._links.get(output.link_id)) is not None:
+                link.write(output.buffers)
+        elif isinstance(output, CloseLink):
+            if (link := self._links.pop(output.link_id, None)) is not None:
+                link.close()
+        elif isinstance(output, PauseLink):
+            if (link := self._links.get(output.link_id)) is not None:
+                link.pause(paused=output.paused)
+        elif isinstance(output, ShutLink) and (link := self._links.get(output.link_id)) is not None:
+            link.shut()
+
+    def _set_timer(self, deadline_s: float | None) -> None:
+        if self._timer is not None:
+            if self._timer.when() == deadline_s:
+                return
+            self._timer.cancel()
+        self._timer = None if deadline_s is None else self._loop.call_at(deadline_s, self._on_timer)
+
+    def _on_timer(self) -> None:
+        assert self._timer is not None
+        due_s = self._timer.when()
+        self._timer = None
+        self._shard.timer(max(self._loop.time(), due_s))
+        self._pump()

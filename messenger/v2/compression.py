@@ -1,0 +1,144 @@
+"""Compression on the wire: who compresses what, and the reader and writer that do (protocol.md §4.10).
+
+Only connections between OSDs are ever compressed, if both sides wish it. Then frames of a certain size on carry a
+flag and compressed segments; crcs and encryption are over what is on the wire.
+"""
+
+from collections.abc import Sequence
+
+from messenger.denc.codec import Buffer
+from messenger.errors import FaultReason, PeerError
+from messenger.v2.compressor import Algorithm, CompressionMode, Compressor
+from messenger.v2.framing import Frame, RawReader, RawWriter
+from messenger.v2.preamble import COMPRESSED, MESSAGE_TAG, Segments
+from messenger.v2.wire import CompressionDone, CompressionRequest
+
+# ---- negotiation
+
+
+def compression_request(mode: CompressionMode, methods: Sequence[Algorithm]) -> CompressionRequest:
+    """What a connector asks for; it names its algorithms whether it wants to compress or not."""
+    return CompressionRequest(mode is not CompressionMode.NONE, list(methods))
+
+
+def answer_request(
+    mode: CompressionMode, methods: Sequence[Algorithm], request: CompressionRequest
+) -> CompressionDone:
+    """What an acceptor grants: the first of the connector's algorithms that it allows, if both sides wish it."""
+    if mode is CompressionMode.NONE or not request.is_compress:
+        return CompressionDone(is_compress=False, method=Algorithm.NONE)
+    method = next((method for method in request.methods if method and method in methods), Algorithm.NONE)
+    return CompressionDone(method != Algorithm.NONE, method)
+
+
+def agreed_algorithm(request: CompressionRequest, done: CompressionDone) -> Algorithm:
+    """What a connector compresses with, NONE for not at all.
+
+    Raises:
+        PeerError: COMPRESSION, the acceptor chose an algorithm that it was not offered.
+    """
+    if not (request.is_compress and done.is_compress):
+        return Algorithm.NONE
+    if done.method not in request.methods or not done.method:
+        raise PeerError(FaultReason.COMPRESSION, f"the peer chose algorithm {done.method}, not offered")
+    return Algorithm(done.method)
+
+
+# ---- at work
+
+
+class CompressingWriter:
+    """Compresses the frames of another writer, if they are long enough.
+
+    Args:
+        writer: builds the frames.
+        compressor: the algorithm agreed on.
+        min_bytes: shortest sum of a frame's segments that is compressed.
+    """
+
+    __slots__ = ("_compressor", "_min_bytes", "_writer")
+
+    def __init__(self, writer: RawWriter, compressor: Compressor, min_bytes: int) -> None:
+        self._writer = writer
+        self._compressor = compressor
+        self._min_bytes = min_bytes
+
+    def control(self, tag: int, payload: bytes) -> bytes:
+        """See :meth:`FrameWriter.control`."""
+        small = self._smaller((payload, b"", b"", b""))
+        if small is None:
+            return self._writer.control(tag, payload)
+        pieces: list[Buffer] = []
+        self._writer.compressed(pieces, tag, small)
+        return b"".join(pieces)
+
+    def message(self, pieces: list[Buffer], header: bytes, front: Buffer, middle: Buffer, data: Buffer) -> int:
+        """See :meth:`FrameWriter.message`."""
+        small = self._smaller((header, front, middle, data))
+        if small is None:
+            return self._writer.message(pieces, header, front, middle, data)
+        return self._writer.compressed(pieces, MESSAGE_TAG, small)
+
+    def _smaller(self, segments: Segments) -> Segments | None:
+        """The segments compressed, even if that makes them longer; None if the frame is to stay as it is."""
+        if sum(map(len, segments)) < self._min_bytes:
+            return None
+        small: list[Buffer] = []
+        for segment in segments:
+            packed = self._compressor.compress(segment) if segment else b""
+            if packed is None:
+                return None
+            small.append(packed)
+        s0, s1, s2, s3 = small
+        return s0, s1, s2, s3
+
+
+class DecompressingReader:
+    """Restores the compressed ones among the frames of another reader.
+
+    ``max_frame_bytes`` limits a frame on the wire, and also the sum of its restored segments.
+
+    Args:
+        reader: cuts the frames out; from its next frame on, compressed ones may come.
+        compressor: the algorithm agreed on.
+    """
+
+    __slots__ = ("_compressor", "_reader")
+
+    def __init__(self, reader: RawReader, compressor: Compressor) -> None:
+        reader.allow_compressed()
+        self._reader = reader
+        self._compressor = compressor
+
+    @property
+    def max_frame_bytes(self) -> int:
+        """See :attr:`FrameReader.max_frame_bytes`."""
+        return self._reader.max_frame_bytes
+
+    @max_frame_bytes.setter
+    def max_frame_bytes(self, value: int) -> None:
+        self._reader.max_frame_bytes = value
+
+    @property
+    def needed(self) -> int:
+        """See :attr:`FrameReader.needed`."""
+        return self._reader.needed
+
+    @needed.setter
+    def needed(self, value: int) -> None:
+        self._reader.needed = value
+
+    def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
+        """See :meth:`FrameReader.next_frame`."""
+        frame = self._reader.next_frame(view, start, end, owned=owned)
+        if frame is None or frame[1] < COMPRESSED:  # so is the tag of an aborted frame
+            return frame
+        stop, tag, *segments = frame
+        left_bytes = self.max_frame_bytes
+        plain: list[Buffer] = []
+        for segment in segments:
+            restored = self._compressor.decompress(segment, left_bytes) if segment else b""
+            left_bytes -= len(restored)
+            plain.append(restored)
+        s0, s1, s2, s3 = plain
+        return stop, tag & ~COMPRESSED, s0, s1, s2, s3

@@ -1,0 +1,121 @@
+"""The preamble that every frame of msgr v2 begins with: built, parsed, and remembered (protocol.md §4.4).
+
+Peers send the same few preambles over and over, so readers and writers keep those they have met.
+"""
+
+from collections.abc import Callable
+from struct import Struct
+
+from messenger.crc import crc32c
+from messenger.denc.codec import Buffer
+from messenger.errors import FaultReason, PeerError
+
+PREAMBLE_SIZE = 32
+MAX_SEGMENTS = 4
+MESSAGE_TAG = 17
+COMPRESSED = 0x100
+"""Added to the tag of a frame whose segments are compressed; on the wire tags have eight bits."""
+
+_PREAMBLE = Struct("<BBIHIHIHIHBB")
+_U32 = Struct("<I")
+_FLAG_COMPRESSED = 0x01
+_ALIGN = 8
+_DATA_ALIGN = 4096
+_CACHE_LIMIT = 256
+
+Segments = tuple[Buffer, Buffer, Buffer, Buffer]
+Lengths = tuple[int, int, int, int]
+"""Of a frame's segments, as they are on the wire, without padding."""
+Layout = tuple[int, int, int, int, int, int, int]
+"""What one preamble says: tag, number of segments, their four lengths, length of the whole frame."""
+
+
+class Layouts(dict[bytes, Layout]):
+    """Layouts by preamble, each parsed once. A preamble that is wrong raises PeerError instead.
+
+    Args:
+        frame_bytes: length of the frame with that many segments of those lengths.
+        allow_compressed: compression was negotiated; the tag of a compressed frame has :data:`COMPRESSED` added.
+    """
+
+    def __init__(self, frame_bytes: Callable[[int, Lengths], int], *, allow_compressed: bool = False) -> None:
+        super().__init__()
+        self._frame_bytes = frame_bytes
+        self._allow_compressed = allow_compressed
+
+    def __missing__(self, preamble: bytes) -> Layout:
+        tag, segments, lengths = _parse(preamble)
+        if tag & COMPRESSED and not self._allow_compressed:
+            raise PeerError(FaultReason.FRAME, "compressed, but compression was not negotiated")
+        if len(self) >= _CACHE_LIMIT:
+            self.clear()
+        layout = self[preamble] = (tag, segments, *lengths, self._frame_bytes(segments, lengths))
+        return layout
+
+
+class MessagePreambles(dict[Lengths, bytes]):
+    """Preambles of MESSAGE frames by the lengths of their segments, each built once."""
+
+    def __missing__(self, lengths: Lengths) -> bytes:
+        if len(self) >= _CACHE_LIMIT:
+            self.clear()
+        preamble = self[lengths] = build_preamble(MESSAGE_TAG, lengths)
+        return preamble
+
+
+def _parse(preamble: bytes) -> tuple[int, int, Lengths]:
+    """Tag, number of segments and their lengths of a preamble whose crc and counts hold."""
+    tag, segments, l0, _, l1, _, l2, _, l3, _, flags, _ = _PREAMBLE.unpack_from(preamble)
+    (crc,) = _U32.unpack_from(preamble, PREAMBLE_SIZE - 4)
+    if crc != crc32c(preamble[:28], 0):
+        raise PeerError(FaultReason.PREAMBLE_CRC, f"tag {tag}, crc 0x{crc:08x}")
+    if not 1 <= segments <= MAX_SEGMENTS:
+        raise PeerError(FaultReason.FRAME, f"{segments} segments")
+    # What the slots beyond the count say does not matter.
+    lengths = (l0, l1 if segments > 1 else 0, l2 if segments > 2 else 0, l3 if segments > 3 else 0)
+    if segments > 1 and not lengths[segments - 1]:
+        raise PeerError(FaultReason.FRAME, f"last of {segments} segments is empty")
+    return tag | COMPRESSED if flags & _FLAG_COMPRESSED else tag, segments, lengths
+
+
+def segment_lengths(segments: Segments) -> Lengths:
+    """The lengths of a frame's segments."""
+    s0, s1, s2, s3 = segments
+    return len(s0), len(s1), len(s2), len(s3)
+
+
+def used_segments(lengths: Lengths) -> int:
+    """How many segments the preamble counts: trailing empty ones are dropped, never below one."""
+    _, l1, l2, l3 = lengths
+    return 4 if l3 else 3 if l2 else 2 if l1 else 1
+
+
+def build_preamble(tag: int, lengths: Lengths, *, compressed: bool = False) -> bytes:
+    """The preamble of a frame with segments of these lengths."""
+    l0, l1, l2, l3 = lengths
+    segments = used_segments(lengths)
+    head = _PREAMBLE.pack(
+        tag,
+        segments,
+        l0,
+        _ALIGN,
+        l1,
+        _ALIGN if segments > 1 else 0,
+        l2,
+        _ALIGN if segments > 2 else 0,
+        l3,
+        _DATA_ALIGN if segments == MAX_SEGMENTS else 0,
+        _FLAG_COMPRESSED if compressed else 0,
+        0,
+    )
+    return head + _U32.pack(crc32c(head, 0))
+
+
+def padded(length: int) -> int:
+    """Length of a segment in secure mode: whole blocks of 16 bytes."""
+    return (length + 15) & ~15
+
+
+def zero_padded(segment: Buffer) -> bytes:
+    """A segment as secure mode seals it."""
+    return bytes(segment).ljust(padded(len(segment)), b"\0")

@@ -1,0 +1,200 @@
+"""Frames of msgr 2.0, crc and secure, for peers without REVISION_1 (protocol.md §4.5).
+
+Releases up to 15.2.0 speak only these. One epilogue ends every frame, one GCM operation seals it whole. They are
+not the hot path; what they have in common with 2.1 is the preamble and the contract of readers and writers.
+"""
+
+from struct import Struct
+from typing import cast
+
+from cryptography.hazmat.primitives.ciphers import AEADDecryptionContext
+
+from messenger.crc import crc32c
+from messenger.denc.codec import Buffer
+from messenger.errors import FaultReason, PeerError
+from messenger.v2.framing import ABORTED, Frame
+from messenger.v2.onwire import GCM_TAG_SIZE, Rev0Cipher, finish_decrypt
+from messenger.v2.preamble import (
+    COMPRESSED,
+    MESSAGE_TAG,
+    PREAMBLE_SIZE,
+    Layout,
+    Layouts,
+    Lengths,
+    MessagePreambles,
+    Segments,
+    build_preamble,
+    padded,
+    segment_lengths,
+    used_segments,
+    zero_padded,
+)
+
+_CRC_EPILOGUE = Struct("<B4I")
+_SECURE_EPILOGUE = bytes(16)
+_FLAG_ABORTED = 0x01
+_CRC_SEED = 0xFFFFFFFF
+
+
+def _crc_frame_bytes(_segments: int, lengths: Lengths) -> int:
+    return PREAMBLE_SIZE + sum(lengths) + _CRC_EPILOGUE.size
+
+
+def _secure_frame_bytes(_segments: int, lengths: Lengths) -> int:
+    return PREAMBLE_SIZE + sum(map(padded, lengths)) + len(_SECURE_EPILOGUE) + GCM_TAG_SIZE
+
+
+def _check_size(total: int, max_frame_bytes: int) -> None:
+    if total > max_frame_bytes:
+        raise PeerError(FaultReason.OVERSIZE, f"{total} bytes, the limit is {max_frame_bytes}")
+
+
+class Rev0CrcReader:
+    """Frames of crc mode: preamble, the segments, all their crcs."""
+
+    __slots__ = ("_layouts", "max_frame_bytes", "needed")
+
+    def __init__(self, max_frame_bytes: int) -> None:
+        self.max_frame_bytes = max_frame_bytes
+        self.needed = 0
+        self._layouts = Layouts(_crc_frame_bytes)
+
+    def allow_compressed(self) -> None:
+        """See :meth:`messenger.v2.framing.RawReader.allow_compressed`."""
+        self._layouts = Layouts(_crc_frame_bytes, allow_compressed=True)
+
+    def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
+        """See :meth:`messenger.v2.framing.FrameReader.next_frame`."""
+        body = start + PREAMBLE_SIZE
+        if body > end:
+            self.needed = 0
+            return None
+        tag, used, *lengths, total = self._layouts[view[start:body].tobytes()]
+        _check_size(total, self.max_frame_bytes)
+        stop = start + total
+        if stop > end:
+            self.needed = total
+            return None
+        late_flags, *crcs = _CRC_EPILOGUE.unpack_from(view, stop - _CRC_EPILOGUE.size)
+        segments: list[Buffer] = []
+        for number, (length, crc) in enumerate(zip(lengths, crcs, strict=True)):
+            part = view[body : body + length]
+            segment = part if owned and number and length else part.tobytes()
+            if number < used and crc32c(segment, _CRC_SEED) != crc:
+                raise PeerError(FaultReason.SEGMENT_CRC, f"segment {number} of tag {tag & ~COMPRESSED}")
+            segments.append(segment)
+            body += length
+        s0, s1, s2, s3 = segments
+        return stop, ABORTED if late_flags & _FLAG_ABORTED else tag, s0, s1, s2, s3
+
+
+class Rev0CrcWriter:
+    """Frames of crc mode."""
+
+    __slots__ = ("_preambles",)
+
+    def __init__(self) -> None:
+        self._preambles = MessagePreambles()
+
+    def control(self, tag: int, payload: bytes) -> bytes:
+        """See :meth:`messenger.v2.framing.FrameWriter.control`."""
+        pieces: list[Buffer] = []
+        self._append(pieces, build_preamble(tag, (len(payload), 0, 0, 0)), (payload, b"", b"", b""))
+        return b"".join(pieces)
+
+    def message(self, pieces: list[Buffer], header: bytes, front: Buffer, middle: Buffer, data: Buffer) -> int:
+        """See :meth:`messenger.v2.framing.FrameWriter.message`."""
+        segments = (header, front, middle, data)
+        return self._append(pieces, self._preambles[segment_lengths(segments)], segments)
+
+    def compressed(self, pieces: list[Buffer], tag: int, segments: Segments) -> int:
+        """See :meth:`messenger.v2.framing.RawWriter.compressed`."""
+        head = build_preamble(tag, segment_lengths(segments), compressed=True)
+        return self._append(pieces, head, segments)
+
+    @staticmethod
+    def _append(pieces: list[Buffer], preamble: bytes, segments: Segments) -> int:
+        lengths = segment_lengths(segments)
+        used = used_segments(lengths)
+        # An empty segment inside the count has the crc of nothing, slots beyond it hold 0.
+        crcs = [crc32c(segment, _CRC_SEED) if number < used else 0 for number, segment in enumerate(segments)]
+        pieces += [preamble, *(segment for segment in segments if segment), _CRC_EPILOGUE.pack(0, *crcs)]
+        return _crc_frame_bytes(used, lengths)
+
+
+class Rev0SecureReader:
+    """Frames of secure mode: one operation, of which the preamble must be decrypted ahead of the tag.
+
+    The unauthenticated preamble decides nothing but how many bytes to wait for, within the limit.
+    """
+
+    __slots__ = ("_cipher", "_context", "_layout", "_layouts", "max_frame_bytes", "needed")
+
+    def __init__(self, cipher: Rev0Cipher, max_frame_bytes: int) -> None:
+        self.max_frame_bytes = max_frame_bytes
+        self.needed = 0
+        self._cipher = cipher
+        self._layouts = Layouts(_secure_frame_bytes)
+        self._layout: Layout | None = None  # of the frame to be read next, when its preamble is decrypted
+        self._context: AEADDecryptionContext | None = None
+
+    def allow_compressed(self) -> None:
+        """See :meth:`messenger.v2.framing.RawReader.allow_compressed`."""
+        self._layouts = Layouts(_secure_frame_bytes, allow_compressed=True)
+
+    def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:  # noqa: ARG002
+        """See :meth:`messenger.v2.framing.FrameReader.next_frame`."""
+        body = start + PREAMBLE_SIZE
+        if self._layout is None:
+            if body > end:
+                self.needed = 0
+                return None
+            self._context = self._cipher.begin_decrypt()
+            self._layout = self._layouts[self._context.update(view[start:body])]
+        tag, _, l0, l1, l2, l3, total = self._layout
+        _check_size(total, self.max_frame_bytes)
+        stop = start + total
+        if stop > end:
+            self.needed = total
+            return None
+        context = cast("AEADDecryptionContext", self._context)
+        plain = memoryview(context.update(view[body : stop - GCM_TAG_SIZE]))
+        finish_decrypt(context, view[stop - GCM_TAG_SIZE : stop])
+        self._layout = self._context = None
+        at1 = padded(l0)
+        at2 = at1 + padded(l1)
+        at3 = at2 + padded(l2)
+        if plain[-len(_SECURE_EPILOGUE)] & _FLAG_ABORTED:
+            tag = ABORTED
+        s0 = plain[:l0].tobytes()
+        s1 = plain[at1 : at1 + l1] if l1 else b""
+        s2 = plain[at2 : at2 + l2] if l2 else b""
+        s3 = plain[at3 : at3 + l3] if l3 else b""
+        return stop, tag, s0, s1, s2, s3
+
+
+class Rev0SecureWriter:
+    """Frames of secure mode."""
+
+    __slots__ = ("_cipher",)
+
+    def __init__(self, cipher: Rev0Cipher) -> None:
+        self._cipher = cipher
+
+    def control(self, tag: int, payload: bytes) -> bytes:
+        """See :meth:`messenger.v2.framing.FrameWriter.control`."""
+        return self._sealed(tag, (payload, b"", b"", b""))
+
+    def message(self, pieces: list[Buffer], header: bytes, front: Buffer, middle: Buffer, data: Buffer) -> int:
+        """See :meth:`messenger.v2.framing.FrameWriter.message`."""
+        pieces.append(frame := self._sealed(MESSAGE_TAG, (header, front, middle, data)))
+        return len(frame)
+
+    def compressed(self, pieces: list[Buffer], tag: int, segments: Segments) -> int:
+        """See :meth:`messenger.v2.framing.RawWriter.compressed`."""
+        pieces.append(frame := self._sealed(tag, segments, compressed=True))
+        return len(frame)
+
+    def _sealed(self, tag: int, segments: Segments, *, compressed: bool = False) -> bytes:
+        preamble = build_preamble(tag, segment_lengths(segments), compressed=compressed)
+        return self._cipher.encrypt(b"".join([preamble, *map(zero_padded, segments), _SECURE_EPILOGUE]))

@@ -1,0 +1,39 @@
+"""Which frames a link speaks: of msgr 2.1 if both banners have REVISION_1, else of 2.0 (protocol.md §4.2)."""
+
+from messenger.denc.features import Msgr2Feature
+from messenger.v2.framing import CrcReader, CrcWriter, RawReader, RawWriter, SecureReader, SecureWriter
+from messenger.v2.onwire import rev0_ciphers, stream_ciphers
+from messenger.v2.rev0 import Rev0CrcReader, Rev0CrcWriter, Rev0SecureReader, Rev0SecureWriter
+
+
+def crc_frames(msgr2_features: int, max_frame_bytes: int) -> tuple[RawReader, RawWriter]:
+    """Reader and writer of crc mode.
+
+    Args:
+        msgr2_features: what both banners advertise.
+        max_frame_bytes: longest frame to accept.
+    """
+    if msgr2_features & Msgr2Feature.REVISION_1:
+        return CrcReader(max_frame_bytes), CrcWriter()
+    return Rev0CrcReader(max_frame_bytes), Rev0CrcWriter()
+
+
+def secure_frames(
+    msgr2_features: int, max_frame_bytes: int, connection_secret: bytes, *, connector: bool
+) -> tuple[RawReader, RawWriter]:
+    """Reader and writer of secure mode, for one end.
+
+    Args:
+        msgr2_features: what both banners advertise.
+        max_frame_bytes: longest frame to accept.
+        connection_secret: where keys and nonces come from.
+        connector: which end.
+
+    Raises:
+        DecodeError: the secret is too short.
+    """
+    if msgr2_features & Msgr2Feature.REVISION_1:
+        receiving, sending = stream_ciphers(connection_secret, connector=connector)
+        return SecureReader(receiving, max_frame_bytes), SecureWriter(sending)
+    old_receiving, old_sending = rev0_ciphers(connection_secret, connector=connector)
+    return Rev0SecureReader(old_receiving, max_frame_bytes), Rev0SecureWriter(old_sending)

@@ -1,0 +1,72 @@
+"""What is special about shards that are threads."""
+
+import asyncio
+import threading
+
+import pytest
+
+from messenger.cephx.exchange import ConMode
+from messenger.dispatch import Dispatcher
+from messenger.driver import Connection
+from messenger.interception import Action, Point, Way
+from messenger.link import Link
+from messenger.messages.message import Message
+from tests.support.aio import connected, messenger, on_loop, until, workers
+from tests.support.node import numbered
+
+
+class Threads(Dispatcher):
+    """Remembers in which thread it was called."""
+
+    def __init__(self) -> None:
+        self.tids: list[int] = []
+        self.threads: set[int] = set()
+
+    def ms_dispatch(self, connection: Connection, message: Message) -> None:
+        self.tids.append(message.tid)
+        self.threads.add(threading.get_ident())
+
+
+class Block:
+    """Blocks the first MESSAGE that arrives."""
+
+    def __init__(self) -> None:
+        self.links: list[int] = []
+        self.threads: set[int] = set()
+
+    def intercept(self, link: Link, point: Point, passes: int) -> Action:
+        if point != Point("MESSAGE", Way.READ) or passes > 1:
+            return Action.CONTINUE
+        self.links.append(link.id)
+        self.threads.add(threading.get_ident())
+        return Action.BLOCK
+
+
+@pytest.mark.parametrize("mode", [ConMode.CRC, ConMode.SECURE])
+@on_loop
+async def test_dispatchers_are_called_where_the_messenger_lives(mode: ConMode) -> None:
+    workers.set(3)
+    inbox = Threads()
+    async with messenger(1, mode=mode) as client, messenger(2, inbox, mode=mode) as server:
+        connection = await connected(client, server)
+        for number in range(200):
+            connection.send(numbered(number, 100_000 if number % 50 == 0 else 10))
+        await until(lambda: len(inbox.tids) == 200)
+    assert inbox.tids == list(range(200))
+    assert inbox.threads == {threading.get_ident()}
+
+
+@on_loop
+async def test_a_link_on_a_worker_can_be_blocked_and_goes_on() -> None:
+    inbox, block = Threads(), Block()
+    workers.set(1)
+    async with messenger(1) as client, messenger(2, inbox, interceptor=block) as server:
+        connection = await connected(client, server)
+        connection.send(numbered(1))
+        connection.send(numbered(2))
+        await until(lambda: block.links)
+        await asyncio.sleep(0.05)
+        assert not inbox.tids
+        server.unblock(block.links[0])
+        await until(lambda: inbox.tids == [1, 2])
+    assert block.threads != {threading.get_ident()}
