@@ -7,6 +7,7 @@ from messenger.cephx.v1 import judge_connect as judge_authorizer
 from messenger.denc.address import AddressType, AddrVec
 from messenger.denc.features import Feature, has_feature
 from messenger.errors import AuthError, DecodeError, Fault, FaultReason
+from messenger.link import Row
 from messenger.outputs import EventKind
 from messenger.session.policy import Policy
 from messenger.session.session import Session, SessionState
@@ -242,8 +243,13 @@ def _on_seq(link: V1Link, frame: Frame, now: float) -> None:
 
 
 ACCEPTOR: Table = {
-    (LinkState.ACCEPTING, Piece.IDENTIFY): _on_identify,
-    (LinkState.ACCEPTING_WAIT_CONNECT_MSG_AUTH, Piece.CONNECT): _on_connect,
-    (LinkState.ACCEPTING_HANDLED_CONNECT_MSG, Piece.SEQ): _on_seq,
+    (LinkState.ACCEPTING, Piece.IDENTIFY): Row(_on_identify, LinkState.ACCEPTING_WAIT_CONNECT_MSG_AUTH),
+    (LinkState.ACCEPTING_WAIT_CONNECT_MSG_AUTH, Piece.CONNECT): Row(
+        _on_connect,
+        LinkState.ACCEPTING_WAIT_CONNECT_MSG_AUTH,
+        LinkState.ACCEPTING_HANDLED_CONNECT_MSG,
+        LinkState.OPENED,
+    ),
+    (LinkState.ACCEPTING_HANDLED_CONNECT_MSG, Piece.SEQ): Row(_on_seq, LinkState.OPENED),
 }
-"""The acceptor's handshake: what each piece does in each state."""
+"""The acceptor's handshake: what each piece does in each state, and where that leads."""

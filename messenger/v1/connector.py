@@ -5,6 +5,7 @@ from errno import EACCES
 from messenger.cephx.exchange import ClientExchange, ConMode
 from messenger.denc.address import EntityAddr
 from messenger.errors import FaultReason, PeerError
+from messenger.link import Row
 from messenger.outputs import EventKind
 from messenger.session.session import Session, SessionState
 from messenger.v1.existing import protocol_version
@@ -203,22 +204,24 @@ def _open(link: V1Link, reply: ConnectReply, now: float) -> None:
     endpoint.open_session(session, link, EventKind.CONNECT, now)
 
 
-_REPLIES: dict[Tag, Handler] = {
-    Tag.CHALLENGE_AUTHORIZER: _on_challenge,
-    Tag.FEATURES: _on_features,
-    Tag.BADPROTOVER: _on_bad_protocol,
-    Tag.BADAUTHORIZER: _on_bad_authorizer,
-    Tag.RESETSESSION: _verified(_on_resetsession),
-    Tag.RETRY_GLOBAL: _verified(_on_retry_global),
-    Tag.RETRY_SESSION: _verified(_on_retry_session),
-    Tag.WAIT: _verified(_on_wait),
-    Tag.SEQ: _verified(_on_seq_reply),
-    Tag.READY: _verified(_on_ready),
+_AGAIN = LinkState.CONNECTING_SEND_CONNECT_MSG
+
+_REPLIES: dict[Tag, Row[Handler, LinkState]] = {
+    Tag.CHALLENGE_AUTHORIZER: Row(_on_challenge, _AGAIN),
+    Tag.FEATURES: Row(_on_features),
+    Tag.BADPROTOVER: Row(_on_bad_protocol),
+    Tag.BADAUTHORIZER: Row(_on_bad_authorizer),
+    Tag.RESETSESSION: Row(_verified(_on_resetsession), _AGAIN),
+    Tag.RETRY_GLOBAL: Row(_verified(_on_retry_global), _AGAIN),
+    Tag.RETRY_SESSION: Row(_verified(_on_retry_session), _AGAIN),
+    Tag.WAIT: Row(_verified(_on_wait)),
+    Tag.SEQ: Row(_verified(_on_seq_reply), LinkState.CONNECTING_WAIT_ACK_SEQ),
+    Tag.READY: Row(_verified(_on_ready), LinkState.OPENED),
 }
 
 CONNECTOR: Table = {
-    (LinkState.CONNECTING_WAIT_BANNER_AND_IDENTIFY, Piece.IDENTIFY): _on_identify,
-    **{(LinkState.CONNECTING_SEND_CONNECT_MSG, tag): handler for tag, handler in _REPLIES.items()},
-    (LinkState.CONNECTING_WAIT_ACK_SEQ, Piece.SEQ): _on_seq,
+    (LinkState.CONNECTING_WAIT_BANNER_AND_IDENTIFY, Piece.IDENTIFY): Row(_on_identify, _AGAIN),
+    **{(LinkState.CONNECTING_SEND_CONNECT_MSG, tag): row for tag, row in _REPLIES.items()},
+    (LinkState.CONNECTING_WAIT_ACK_SEQ, Piece.SEQ): Row(_on_seq, LinkState.OPENED),
 }
-"""The connector's handshake: what each piece, or the tag of each reply, does in each state."""
+"""The connector's handshake: what each piece, or the tag of each reply, does in each state, and where it leads."""

@@ -11,7 +11,7 @@ from messenger.denc.address import EntityAddr
 from messenger.denc.features import Feature, has_feature
 from messenger.errors import FaultReason, PeerError
 from messenger.interception import Custom, Point, Way
-from messenger.link import Link, Protocol, Step
+from messenger.link import Link, Protocol, Row, Step
 from messenger.v1 import data
 from messenger.v1.framing import FrameReader, MessageWriter, Signer, StreamReader
 from messenger.v1.handshake import my_legacy_addr
@@ -36,8 +36,15 @@ if TYPE_CHECKING:
     from messenger.session.session import Session
 
 Handler = Callable[["V1Link", Frame, float], None]
-Table = Mapping[tuple[LinkState, Piece | Tag], Handler]
+Table = Mapping[tuple[LinkState, Piece | Tag], Row[Handler, LinkState]]
 """What a handshake does with each piece in each state, with replies by their tag; the rest is a fault."""
+
+OPENING = (
+    (LinkState.START_CONNECT, "the socket opens", LinkState.CONNECTING),
+    (LinkState.CONNECTING, "the banner is written", LinkState.CONNECTING_WAIT_BANNER_AND_IDENTIFY),
+    (LinkState.START_ACCEPT, "banner and addresses are written", LinkState.ACCEPTING),
+)
+"""The steps before the first piece that a table has."""
 
 _FIXED: Mapping[LinkState, type[ServerIdentify | ClientIdentify | Seq]] = {
     LinkState.CONNECTING_WAIT_BANNER_AND_IDENTIFY: ServerIdentify,
@@ -138,12 +145,11 @@ class V1Link(Link):
             self.banner_seen = True
             self.gate_read(Point(Custom.BANNER_READ), now, lambda _at: None)
             return size
-        handler = self.table.get(
-            (LinkState(self.state), frame.tag if isinstance(frame, ConnectReply) else frame.PIECE)
-        )
-        if handler is None:
+        key = frame.tag if isinstance(frame, ConnectReply) else frame.PIECE
+        row = self.table.get((LinkState(self.state), key))
+        if row is None:
             raise PeerError(FaultReason.UNEXPECTED_FRAME, frame.PIECE.value)
-        self.gate_read(Point(frame.PIECE.value, Way.READ), now, lambda at: handler(self, frame, at))
+        self.gate_read(Point(frame.PIECE.value, Way.READ), now, lambda at: row.handle(self, frame, at))
         return size
 
     def _cut(self, view: memoryview) -> tuple[int, Frame] | None:

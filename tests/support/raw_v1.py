@@ -199,7 +199,14 @@ class RawV1Peer:
         return [frame for frame in self.rest() if isinstance(frame, RawMessage)]
 
     def message(
-        self, seq: int, *, tid: int = 0, type_: int = 2, front: Buffer = b"", middle: Buffer = b"", data: Buffer = b""
+        self,
+        seq: int,
+        *,
+        tid: int = 0,
+        type_: int = 2,
+        front: Buffer = b"",
+        middle: Buffer = b"",
+        data: Buffer = b"",
     ) -> bytes:
         """A message, of type PING unless given; ``tid`` is the seq unless given."""
         pieces: list[Buffer] = []

@@ -135,9 +135,9 @@ def test_signatures_are_required_of_daemons(option: str, peer: EntityType) -> No
 
 
 def test_signatures_and_versions_are_required_by_the_kind_of_peer_and_only_with_cephx() -> None:
-    lenient = {
-        name: 1 for name in ("cephx_require_version", "cephx_cluster_require_version", "cephx_service_require_version")
-    }
+    lenient = dict.fromkeys(
+        ("cephx_require_version", "cephx_cluster_require_version", "cephx_service_require_version"), 1
+    )
     policy = LOSSLESS_PEER.requiring(1)
     client = connect(host_type=CLIENT, method=AuthMethod.CEPHX)
     daemon = connect(host_type=OSD, method=AuthMethod.CEPHX)

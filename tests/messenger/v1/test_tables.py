@@ -58,8 +58,12 @@ def test_each_state_is_the_one_meant(role: str, state: LinkState) -> None:
 
 @by_place
 @pytest.mark.parametrize("auth", SECURITY)
-@pytest.mark.parametrize("raw", [b"\0", b"\xff", bytes(300), b"\xff" * 300, b"GET / HTTP/1.1\r\n\r\n", b"\x07" * 300])
-def test_noise_in_any_state_is_a_fault_or_waits_for_more(role: str, state: LinkState, auth: str, raw: bytes) -> None:
+@pytest.mark.parametrize(
+    "raw", [b"\0", b"\xff", bytes(300), b"\xff" * 300, b"GET / HTTP/1.1\r\n\r\n", b"\x07" * 300]
+)
+def test_noise_in_any_state_is_a_fault_or_waits_for_more(
+    role: str, state: LinkState, auth: str, raw: bytes
+) -> None:
     node, peer = arrive(role, state, auth)
     peer.write(raw)
     assert len(node.faults) <= 1

@@ -38,10 +38,25 @@ ADDR = EntityAddr.parse("v1:10.1.2.3:6789/287454020")
 U32 = st.integers(0, 2**32 - 1)
 U64 = st.integers(0, 2**64 - 1)
 CONNECTS = st.builds(
-    Connect, U64, st.sampled_from(list(EntityType)), U32, U32, U32, U32, st.integers(0, 255), st.binary(max_size=200)
+    Connect,
+    U64,
+    st.sampled_from(list(EntityType)),
+    U32,
+    U32,
+    U32,
+    U32,
+    st.integers(0, 255),
+    st.binary(max_size=200),
 )
 REPLIES = st.builds(
-    ConnectReply, st.sampled_from(sorted(REPLY_TAGS)), U64, U32, U32, U32, st.integers(0, 255), st.binary(max_size=200)
+    ConnectReply,
+    st.sampled_from(sorted(REPLY_TAGS)),
+    U64,
+    U32,
+    U32,
+    U32,
+    st.integers(0, 255),
+    st.binary(max_size=200),
 )
 SMALL = st.one_of(
     st.builds(Ack, U64),
@@ -233,7 +248,9 @@ def test_seqs_survive_the_wire(seq: int) -> None:
     assert Seq.cut(memoryview(Seq(seq).encode()[:7])) is None
 
 
-@given(st.binary(max_size=600), st.sampled_from([Banner, ServerIdentify, ClientIdentify, Connect, ConnectReply, Seq]))
+@given(
+    st.binary(max_size=600), st.sampled_from([Banner, ServerIdentify, ClientIdentify, Connect, ConnectReply, Seq])
+)
 def test_any_bytes_are_a_piece_or_a_typed_fault(raw: bytes, kind: type[Frame]) -> None:
     limit = (LIMIT,) if kind in (Connect, ConnectReply) else ()
     try:
