@@ -53,6 +53,11 @@ class Protocol(StrEnum):
     V1 = "v1"
     V2 = "v2"
 
+    @property
+    def addr_type(self) -> AddressType:
+        """The type of the addresses where it is spoken."""
+        return AddressType.LEGACY if self is Protocol.V1 else AddressType.MSGR2
+
     @classmethod
     def of(cls, addr: EntityAddr) -> "Protocol":
         """The protocol spoken at an address."""

@@ -169,8 +169,7 @@ class Messenger(Driver):
             raise LocalError(f"cannot listen on {host}:{port}: {error.strerror}") from None
         listener = Listener(self._loop, sock, partial(self._accepted, protocol=protocol))
         self._listeners.append(listener)
-        type_ = AddressType.LEGACY if protocol is Protocol.V1 else AddressType.MSGR2
-        addr = listener.addr.with_nonce(self._nonce).with_type(type_)
+        addr = listener.addr.with_nonce(self._nonce).with_type(protocol.addr_type)
         bound = tuple(addr for addr in self.endpoint.addrs if addr.port)
         self.endpoint.addrs = AddrVec((*bound, addr))
         return addr
