@@ -14,7 +14,13 @@ __all__ = ["run"]
 
 
 def run(
-    scenario: str, backend: str = "sim", mode: str = "crc", *, seed: int = 1, cuts: "Sequence[str]" = ()
+    scenario: str,
+    backend: str = "sim",
+    mode: str = "crc",
+    *,
+    seed: int = 1,
+    cuts: "Sequence[str]" = (),
+    workers: int = 0,
 ) -> "ScenarioRun":
     """Run a scenario and judge what happened.
 
@@ -25,6 +31,7 @@ def run(
         seed: decides everything random.
         cuts: where to cut instead of the scenario's own places, each ``SENDER:TAG[:NTH[:BYTE]]``: at the NTH
             frame TAG from SENDER, after BYTE bytes of it, or behind it.
+        workers: how many threads (in ``sim``: shards) of each node run its open connections.
 
     Raises:
         LocalError: there is no such scenario, or it cannot run that way.
@@ -32,4 +39,4 @@ def run(
     from toolkit.scenarios.catalogue import find  # noqa: PLC0415 - importing toolkit costs nothing
     from toolkit.scenarios.runner import run_scenario  # noqa: PLC0415
 
-    return run_scenario(find(scenario), backend, mode, seed, cuts)
+    return run_scenario(find(scenario), backend, mode, seed, cuts, workers=workers)

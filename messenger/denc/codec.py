@@ -24,6 +24,7 @@ _I8 = Struct("<b")
 _I16 = Struct("<h")
 _I32 = Struct("<i")
 _I64 = Struct("<q")
+_F32 = Struct("<f")
 _F64 = Struct("<d")
 _U64_MASK = (1 << 64) - 1
 
@@ -69,6 +70,9 @@ class Encoder:
 
     def i64(self, value: int) -> None:
         self._out += _I64.pack(value)
+
+    def f32(self, value: float) -> None:
+        self._out += _F32.pack(value)
 
     def f64(self, value: float) -> None:
         self._out += _F64.pack(value)
@@ -160,6 +164,9 @@ class Decoder:
 
     def i64(self) -> int:
         return int(_I64.unpack_from(self._view, self._take(8, "i64"))[0])
+
+    def f32(self) -> float:
+        return float(_F32.unpack_from(self._view, self._take(4, "f32"))[0])
 
     def f64(self) -> float:
         return float(_F64.unpack_from(self._view, self._take(8, "f64"))[0])

@@ -1,27 +1,47 @@
-"""MConfig: the options a monitor holds for this client (protocol.md §6.2)."""
+"""Options and keys that the monitors hold for others (protocol.md §6.2)."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import ClassVar
 
-from messenger.denc.codec import Decoder, Encoder
+from messenger.denc.entity import AuthName
+from messenger.denc.layout import U64
+from messenger.messages.layout import Fields
 from messenger.messages.types import MessageType
 
 
 @dataclass(slots=True)
-class MConfig:
-    """All options at once; one that is missing is back at its default."""
+class MGetConfig(Fields):
+    """Asks which options apply to an entity on a host."""
+
+    TYPE: ClassVar = MessageType.GET_CONFIG
+    COMPAT_VERSION: ClassVar = 1
+
+    name: AuthName
+    host: str = ""
+    device_class: str = ""
+    """Of an OSD: options may be set for ``hdd`` or ``ssd`` alone."""
+
+
+@dataclass(slots=True)
+class MConfig(Fields):
+    """All options of the receiver at once; one that is missing is back at its default."""
 
     TYPE: ClassVar = MessageType.CONFIG
-    VERSION: ClassVar = 1
     COMPAT_VERSION: ClassVar = 1
 
     config: dict[str, str] = field(default_factory=dict)
 
-    def encode(self, encoder: Encoder, _features: int) -> None:
-        """Append the front."""
-        encoder.mapping(dict(sorted(self.config.items())), encoder.string, encoder.string)
 
-    @classmethod
-    def decode(cls, decoder: Decoder, _version: int, _features: int) -> Self:
-        """Read the front."""
-        return cls(decoder.mapping(decoder.string, decoder.string, 8))
+@dataclass(slots=True)
+class MKVData(Fields):
+    """Entries of the monitors' key-value store, for who subscribed to ``kv:PREFIX``."""
+
+    TYPE: ClassVar = MessageType.KV_DATA
+    COMPAT_VERSION: ClassVar = 1
+
+    version: U64
+    prefix: str
+    incremental: bool
+    """Only what changed; otherwise everything with that prefix."""
+    data: dict[str, bytes | None] = field(default_factory=dict)
+    """By key; None: removed."""

@@ -9,15 +9,15 @@ from messenger.denc.address import AddrVec
 from messenger.denc.codec import Decoder, Encoder
 from messenger.denc.entity import AuthName, EntityName
 from messenger.denc.features import Feature, has_feature
+from messenger.denc.layout import U16, U64
 from messenger.denc.utime import UTime
 from messenger.errors import DecodeError
-from messenger.messages.fields import decode_paxos, decode_uuid, encode_paxos, encode_uuid
+from messenger.messages.layout import Fields, Paxos
 from messenger.messages.types import MessageType
 
 _ENTRY_VERSION = 5
 _ENTRY_VERSION_LEGACY = 4
 _ENTRY_COMPAT_LEGACY = 2
-_SHORTEST_ENTRY = 6
 
 
 class LogPriority(IntEnum):
@@ -40,9 +40,9 @@ class LogEntry:
     """Who logs, as messengers name it."""
     addrs: AddrVec
     stamp: UTime
-    seq: int
+    seq: U64
     """Counts the entries of one sender; receipts refer to it."""
-    priority: int
+    priority: U16
     """A :class:`LogPriority`, unless the sender knows more of them."""
     message: str
     channel: str = "cluster"
@@ -88,50 +88,24 @@ class LogEntry:
 
 
 @dataclass(slots=True)
-class MLog:
+class MLog(Fields):
     """Entries for the cluster log."""
 
     TYPE: ClassVar = MessageType.LOG
-    VERSION: ClassVar = 1
     COMPAT_VERSION: ClassVar = 1
 
+    map_version: Paxos = field(default=0, kw_only=True)
     fsid: UUID
     entries: list[LogEntry] = field(default_factory=list)
-    map_version: int = 0
-
-    def encode(self, encoder: Encoder, features: int) -> None:
-        """Append the front."""
-        encode_paxos(encoder, self.map_version)
-        encode_uuid(encoder, self.fsid)
-        encoder.sequence(self.entries, lambda entry: entry.encode(encoder, features))
-
-    @classmethod
-    def decode(cls, decoder: Decoder, _version: int, _features: int) -> Self:
-        """Read the front."""
-        map_version = decode_paxos(decoder)
-        fsid = decode_uuid(decoder)
-        return cls(fsid, decoder.sequence(lambda: LogEntry.decode(decoder), _SHORTEST_ENTRY), map_version)
 
 
 @dataclass(slots=True)
-class MLogAck:
+class MLogAck(Fields):
     """Entries up to ``last`` of one channel are stored."""
 
     TYPE: ClassVar = MessageType.LOGACK
-    VERSION: ClassVar = 1
     COMPAT_VERSION: ClassVar = 1
 
     fsid: UUID
-    last: int
+    last: U64
     channel: str = "cluster"
-
-    def encode(self, encoder: Encoder, _features: int) -> None:
-        """Append the front."""
-        encode_uuid(encoder, self.fsid)
-        encoder.u64(self.last)
-        encoder.string(self.channel)
-
-    @classmethod
-    def decode(cls, decoder: Decoder, _version: int, _features: int) -> Self:
-        """Read the front."""
-        return cls(decode_uuid(decoder), decoder.u64(), decoder.string())

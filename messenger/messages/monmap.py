@@ -1,148 +1,162 @@
 """The monitor map and the message that carries it (protocol.md §6.2, §6.5)."""
 
-from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any, ClassVar, Self
 from uuid import UUID
 
-from messenger.denc.address import AddrVec
+from messenger.denc.address import EntityAddr
 from messenger.denc.codec import Decoder, Encoder
-from messenger.denc.utime import UTime
+from messenger.denc.features import Feature, has_feature
+from messenger.denc.layout import I32, U8, U16, U32, Since
+from messenger.denc.utime import EPOCH, UTime
 from messenger.errors import DecodeError
-from messenger.messages.fields import decode_uuid, encode_uuid
+from messenger.messages.layout import (
+    ANY_VERSION,
+    Addrs,
+    Codec,
+    Enveloped,
+    Fields,
+    before_nautilus,
+    decode_fields,
+    encode_fields,
+)
 from messenger.messages.types import MessageType
 
-_MAP_VERSION = 9
-_MAP_COMPAT = 6
-_NEWEST_MAP_VERSION = 10
-_OLDEST_MAP_VERSION = 7
-_INFO_VERSION = 5
-_NEWEST_INFO_VERSION = 6
-_SHORTEST_INFO = 11
+_LEGACY_VERSION = 5
+_LEGACY_COMPAT = 3
+_LEGACY_INFO_VERSION = 2
+_ADDRVEC_INFO_VERSION = 3
+_RANKS_VERSION = 6
 
 
-@dataclass(slots=True)
-class MonInfo:
+@dataclass(frozen=True, slots=True)
+class MonInfo(Enveloped):
     """One monitor."""
 
+    VERSION: ClassVar = 6
+    WHAT: ClassVar = "monitor"
+
     name: str
-    public_addrs: AddrVec
-    priority: int = 0
+    public_addrs: Addrs
+    priority: Annotated[U16, Since(2)] = 0
     """Clients try monitors of a lower value first."""
-    weight: int = 0
-    crush_loc: dict[str, str] = field(default_factory=dict)
-    time_added: UTime = field(default_factory=UTime)
+    weight: Annotated[U16, Since(4)] = 0
+    crush_loc: Annotated[dict[str, str], Since(5)] = field(default_factory=dict)
+    time_added: Annotated[UTime, Since(6)] = EPOCH
 
-    def encode(self, encoder: Encoder, features: int) -> None:
-        """Append the form of Pacific to Squid, which has no ``time_added``."""
-        with encoder.versioned(_INFO_VERSION, 1):
-            encoder.string(self.name)
-            self.public_addrs.encode(encoder, features)
-            encoder.u16(self.priority)
-            encoder.u16(self.weight)
-            encoder.mapping(dict(sorted(self.crush_loc.items())), encoder.string, encoder.string)
+    def version_for(self, features: int) -> int:
+        """Peers before Nautilus know of one address only."""
+        return ANY_VERSION if has_feature(features, Feature.SERVER_NAUTILUS) else _LEGACY_INFO_VERSION
 
-    @classmethod
-    def decode(cls, decoder: Decoder) -> Self:
-        """Read any version."""
-        body = decoder.versioned(_NEWEST_INFO_VERSION)
-        info = cls(body.string(), AddrVec.decode(body))
-        if body.struct_v >= 2:
-            info.priority = body.u16()
-        if body.struct_v >= 4:
-            info.weight = body.u16()
-        if body.struct_v >= 5:
-            info.crush_loc = body.mapping(body.string, body.string, 8)
-        if body.struct_v >= 6:
-            info.time_added = UTime.decode(body)
-        return info
+    def encode_body(self, encoder: Encoder, version: int, features: int) -> None:
+        """Append the fields of ``version``."""
+        if version < _ADDRVEC_INFO_VERSION:
+            features = before_nautilus(features)
+        encode_fields(self, encoder, version, features)
 
 
-@dataclass(slots=True)
-class MonMap:
+def _encode_mon_feature(encoder: Encoder, value: int, _features: int) -> None:
+    with encoder.versioned(1, 1):
+        encoder.u64(value)
+
+
+MonFeature = Annotated[int, Codec(_encode_mon_feature, lambda d, _: d.versioned(ANY_VERSION).u64(), 14)]
+"""Features of monitors: bits of their own, not those of connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class MonMap(Enveloped):
     """Which monitors there are. A monitor's entity number is its place in ``ranks``."""
 
+    VERSION: ClassVar = 10
+    COMPAT: ClassVar = 6
+    OLDEST: ClassVar = _LEGACY_VERSION
+    WHAT: ClassVar = "monmap"
+
     fsid: UUID
-    epoch: int = 0
-    last_changed: UTime = field(default_factory=UTime)
-    created: UTime = field(default_factory=UTime)
-    persistent_features: int = 0
-    """Monitor features: bits of their own, not those of connections."""
-    optional_features: int = 0
+    epoch: U32 = 0
+    last_changed: UTime = EPOCH
+    created: UTime = EPOCH
+    persistent_features: MonFeature = 0
+    optional_features: MonFeature = 0
     mon_info: dict[str, MonInfo] = field(default_factory=dict)
-    ranks: list[str] = field(default_factory=list)
-    min_mon_release: int = 0
-    removed_ranks: list[int] = field(default_factory=list)
-    strategy: int = 1
+    ranks: Annotated[list[str], Since(_RANKS_VERSION)] = field(default_factory=list)
+    min_mon_release: Annotated[U8, Since(7)] = 0
+    removed_ranks: Annotated[set[I32], Since(8)] = field(default_factory=set)
+    strategy: Annotated[U8, Since(8)] = 1
     """How leaders are elected: 1 classic, 2 disallow, 3 connectivity."""
-    disallowed_leaders: list[str] = field(default_factory=list)
-    stretch_mode_enabled: bool = False
-    tiebreaker_mon: str = ""
-    stretch_marked_down_mons: list[str] = field(default_factory=list)
+    disallowed_leaders: Annotated[set[str], Since(8)] = field(default_factory=set)
+    stretch_mode_enabled: Annotated[bool, Since(9)] = False
+    tiebreaker_mon: Annotated[str, Since(9)] = ""
+    stretch_marked_down_mons: Annotated[set[str], Since(9)] = field(default_factory=set)
+    auth_epoch: Annotated[U32, Since(10)] = 0
+    """Changes when keys are to be renewed with another cipher."""
+    auth_service_cipher: Annotated[I32, Since(10)] = 1
+    """Key types (§5.1): 1 aes, 2 aes256k."""
+    auth_allowed_ciphers: Annotated[list[I32], Since(10)] = field(default_factory=lambda: [1])
+    auth_preferred_cipher: Annotated[I32, Since(10)] = 1
 
     @property
     def ranked(self) -> list[MonInfo]:
         """The monitors in rank order."""
         return [self.mon_info[name] for name in self.ranks]
 
-    def encode(self, encoder: Encoder, features: int) -> None:
-        """Append version 9, which every release from Nautilus on reads."""
-        with encoder.versioned(_MAP_VERSION, _MAP_COMPAT):
-            encode_uuid(encoder, self.fsid)
-            encoder.u32(self.epoch)
-            self.last_changed.encode(encoder)
-            self.created.encode(encoder)
-            for mon_features in (self.persistent_features, self.optional_features):
-                with encoder.versioned(1, 1):
-                    encoder.u64(mon_features)
-            infos = dict(sorted(self.mon_info.items()))
-            encoder.mapping(infos, encoder.string, lambda info: info.encode(encoder, features))
-            encoder.sequence(self.ranks, encoder.string)
-            encoder.u8(self.min_mon_release)
-            encoder.sequence(sorted(self.removed_ranks), encoder.i32)
-            encoder.u8(self.strategy)
-            encoder.sequence(sorted(self.disallowed_leaders), encoder.string)
-            encoder.boolean(self.stretch_mode_enabled)
-            encoder.string(self.tiebreaker_mon)
-            encoder.sequence(sorted(self.stretch_marked_down_mons), encoder.string)
+    def version_for(self, features: int) -> int:
+        """Peers before Nautilus get a form of their own."""
+        return ANY_VERSION if has_feature(features, Feature.SERVER_NAUTILUS) else _LEGACY_VERSION
 
     @classmethod
-    def decode(cls, decoder: Decoder) -> Self:
-        """Read versions 7 to 10; the tail that version 10 adds is skipped.
+    def compat_for(cls, version: int) -> int:
+        """Much older readers understand the legacy form."""
+        return _LEGACY_COMPAT if version == _LEGACY_VERSION else cls.COMPAT
 
-        Raises:
-            DecodeError: cut short, malformed, older than Nautilus, or a rank without a monitor.
-        """
-        body = decoder.versioned(_NEWEST_MAP_VERSION)
-        if body.struct_v < _OLDEST_MAP_VERSION:
-            raise DecodeError(f"monmap of version {body.struct_v}, at least {_OLDEST_MAP_VERSION} is known")
-        monmap = cls(
-            fsid=decode_uuid(body),
-            epoch=body.u32(),
-            last_changed=UTime.decode(body),
-            created=UTime.decode(body),
-            persistent_features=body.versioned(1).u64(),
-            optional_features=body.versioned(1).u64(),
-            mon_info=body.mapping(body.string, lambda: MonInfo.decode(body), _SHORTEST_INFO),
-            ranks=body.sequence(body.string, 4),
-            min_mon_release=body.u8(),
-        )
-        if body.struct_v >= 8:
-            monmap.removed_ranks = body.sequence(body.i32, 4)
-            monmap.strategy = body.u8()
-            monmap.disallowed_leaders = body.sequence(body.string, 4)
-        if body.struct_v >= 9:
-            monmap.stretch_mode_enabled = body.boolean()
-            monmap.tiebreaker_mon = body.string()
-            monmap.stretch_marked_down_mons = body.sequence(body.string, 4)
-        strangers = [name for name in monmap.ranks if name not in monmap.mon_info]
+    def encode_body(self, encoder: Encoder, version: int, features: int) -> None:
+        """Append the fields of ``version``."""
+        if version > _LEGACY_VERSION:
+            encode_fields(self, encoder, version, features)
+            return
+        values = {name: getattr(self, name) for name in _LEGACY_NAMES}
+        addrs = {name: info.public_addrs.legacy_addr() for name, info in self.mon_info.items()}
+        _LegacyMonMap(**values, mon_addr=addrs).encode(encoder, before_nautilus(features))
+
+    @classmethod
+    def decode_body(cls, body: Decoder, features: int) -> dict[str, Any]:
+        """The values of either form; a rank needs a monitor."""
+        if body.struct_v == _LEGACY_VERSION:
+            values = decode_fields(_LegacyMonMap, body, _LEGACY_VERSION, features)
+            return {name: values[name] for name in _LEGACY_NAMES} | {"ranks": _legacy_ranks(values["mon_info"])}
+        values = decode_fields(cls, body, body.struct_v, features)
+        strangers = [name for name in values["ranks"] if name not in values["mon_info"]]
         if strangers:
             raise DecodeError(f"monmap ranks {', '.join(strangers)}, of whom it says nothing else")
-        return monmap
+        return values
+
+
+@dataclass(slots=True)
+class _LegacyMonMap(Fields):
+    """Version 5, for peers before Nautilus: the addresses come once more."""
+
+    fsid: UUID
+    epoch: U32
+    mon_addr: dict[str, EntityAddr]
+    last_changed: UTime
+    created: UTime
+    persistent_features: MonFeature
+    optional_features: MonFeature
+    mon_info: dict[str, MonInfo]
+
+
+_LEGACY_NAMES = tuple(item.name for item in fields(_LegacyMonMap) if item.name != "mon_addr")
+
+
+def _legacy_ranks(mon_info: dict[str, MonInfo]) -> list[str]:
+    """Ranks went by address before maps had them."""
+    return sorted(mon_info, key=lambda name: mon_info[name].public_addrs.legacy_addr().sort_key())
 
 
 @dataclass(slots=True)
 class MMonMap:
-    """The monitor map."""
+    """The monitor map on its way."""
 
     TYPE: ClassVar = MessageType.MON_MAP
     VERSION: ClassVar = 1
@@ -157,6 +171,6 @@ class MMonMap:
         encoder.blob(inner.getvalue())
 
     @classmethod
-    def decode(cls, decoder: Decoder, _version: int, _features: int) -> Self:
+    def decode(cls, decoder: Decoder, _version: int, features: int) -> Self:
         """Read the front."""
-        return cls(MonMap.decode(Decoder(decoder.blob())))
+        return cls(MonMap.decode(Decoder(decoder.blob()), features))

@@ -1,45 +1,46 @@
-"""The OSD map as clients see it: pools, OSDs and their addresses (protocol.md §6.6)."""
+"""The OSD map: pools, OSDs and their addresses, and where placement departs from CRUSH (protocol.md §6.6)."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Self, TypeVar
+from typing import Any, Self
 from uuid import UUID
 
-from messenger.denc.address import AddrVec
-from messenger.denc.codec import Buffer, Decoder
-from messenger.denc.utime import UTime
+from messenger.denc.address import EntityAddr
+from messenger.denc.codec import Buffer
+from messenger.denc.features import ALL_FEATURES, Feature
+from messenger.denc.utime import EPOCH, UTime
 from messenger.errors import DecodeError, LocalError
-from messenger.messages.fields import decode_uuid
-from messenger.messages.osdmap_incremental import (
-    SHORTEST_POOL_ENTRY,
-    SHORTEST_POOL_NAME_ENTRY,
-    Incremental,
+from messenger.messages.layout import ANY_VERSION
+from messenger.messages.osd_info import Osd, OsdState
+from messenger.messages.osdmap_apply import next_values
+from messenger.messages.osdmap_incremental import Incremental
+from messenger.messages.osdmap_wire import (
+    CLIENT_SECTION,
+    OSD_SECTION,
+    SectionForm,
     check_crc,
+    encode_frame,
+    newest_version,
     open_sections,
 )
+from messenger.messages.pg import PgId
 from messenger.messages.pool import Pool
 
-T = TypeVar("T")
+__all__ = ["MapFlag", "OSDMap", "Osd", "OsdState"]
 
-_SHORTEST_ADDRVEC = 5
-
-
-class OsdState(IntEnum):
-    """Bits of :attr:`Osd.state`."""
-
-    EXISTS = 1 << 0
-    UP = 1 << 1
-    AUTOOUT = 1 << 2
-    NEW = 1 << 3
-    FULL = 1 << 4
-    NEARFULL = 1 << 5
-    BACKFILLFULL = 1 << 6
-    DESTROYED = 1 << 7
-    NOUP = 1 << 8
-    NODOWN = 1 << 9
-    NOIN = 1 << 10
-    NOOUT = 1 << 11
-    STOP = 1 << 12
+_CLIENT_VERSION = 10
+_OSD_VERSION = 9
+_CLIENT_LISTS = {"osd_state": "state", "osd_weight": "weight", "client_addrs": "client_addrs"}
+_OSD_LISTS = {
+    "hb_back_addrs": "hb_back_addrs",
+    "osd_info": "info",
+    "cluster_addrs": "cluster_addrs",
+    "osd_uuid": "uuid",
+    "osd_xinfo": "xinfo",
+    "hb_front_addrs": "hb_front_addrs",
+}
+_PER_OSD = _CLIENT_LISTS | _OSD_LISTS
+"""Lists on the wire that have one item for each OSD, and the attribute of :class:`Osd` the items are."""
 
 
 class MapFlag(IntEnum):
@@ -68,32 +69,6 @@ class MapFlag(IntEnum):
     NOAUTOSCALE = 1 << 23
 
 
-@dataclass(frozen=True, slots=True)
-class Osd:
-    """One OSD as clients see it."""
-
-    state: int = 0
-    """:class:`OsdState` bits."""
-    weight: int = 0
-    """16.16 fixed point: 0 is out, 0x10000 fully in."""
-    client_addrs: AddrVec = field(default_factory=AddrVec)
-
-    @property
-    def exists(self) -> bool:
-        """The number is in use."""
-        return bool(self.state & OsdState.EXISTS)
-
-    @property
-    def is_up(self) -> bool:
-        """The daemon answers."""
-        return self.exists and bool(self.state & OsdState.UP)
-
-    @property
-    def is_in(self) -> bool:
-        """Data is placed on it."""
-        return self.exists and self.weight > 0
-
-
 @dataclass(slots=True)
 class OSDMap:
     """One epoch of the map. :meth:`apply` makes the next one and leaves this one alone."""
@@ -111,42 +86,103 @@ class OSDMap:
     osds: list[Osd]
     """By OSD id; its length is Ceph's max_osd."""
 
+    pg_temp: dict[PgId, list[int]] = field(default_factory=dict)
+    """OSDs that serve a placement group for the time being, whatever CRUSH says."""
+    primary_temp: dict[PgId, int] = field(default_factory=dict)
+    osd_primary_affinity: list[int] = field(default_factory=list)
+    """By OSD id, 16.16 fixed point; empty: DEFAULT_PRIMARY_AFFINITY for all."""
+    crush: bytes = b""
+    """The encoded CRUSH map."""
+    erasure_code_profiles: dict[str, dict[str, str]] = field(default_factory=dict)
+    pg_upmap: dict[PgId, list[int]] = field(default_factory=dict)
+    """OSDs that take the place of what CRUSH says."""
+    pg_upmap_items: dict[PgId, list[tuple[int, int]]] = field(default_factory=dict)
+    """OSDs to replace in what CRUSH says: (from, to)."""
+    crush_version: int = 1
+    new_removed_snaps: dict[int, dict[int, int]] = field(default_factory=dict)
+    """Snapshots that this epoch removed, by pool, as ranges; likewise the next one."""
+    new_purged_snaps: dict[int, dict[int, int]] = field(default_factory=dict)
+    last_up_change: UTime = EPOCH
+    last_in_change: UTime = EPOCH
+    pg_upmap_primaries: dict[PgId, int] = field(default_factory=dict)
+
+    blocklist: dict[EntityAddr, UTime] = field(default_factory=dict)
+    """Clients that OSDs refuse, and until when."""
+    cluster_snapshot_epoch: int = 0
+    cluster_snapshot: str = ""
+    nearfull_ratio: float = 0.0
+    full_ratio: float = 0.0
+    backfillfull_ratio: float = 0.0
+    require_min_compat_client: int = 0
+    """A release number, as is the next one."""
+    require_osd_release: int = 0
+    removed_snaps_queue: dict[int, dict[int, int]] = field(default_factory=dict)
+    """Snapshots that are not purged everywhere yet, by pool, as ranges."""
+    crush_node_flags: dict[int, int] = field(default_factory=dict)
+    """:class:`OsdState` bits by CRUSH node."""
+    device_class_flags: dict[int, int] = field(default_factory=dict)
+    stretch_mode_enabled: bool = False
+    stretch_bucket_count: int = 0
+    degraded_stretch_mode: int = 0
+    recovering_stretch_mode: int = 0
+    stretch_mode_bucket: int = 0
+    range_blocklist: dict[EntityAddr, UTime] = field(default_factory=dict)
+    allow_crimson: bool = False
+
+    client_version: int = field(default=_CLIENT_VERSION, compare=False)
+    """Of the client section: the newest that :meth:`encode` writes."""
+    osd_version: int = field(default=_OSD_VERSION, compare=False)
+    """Of the OSD section; what the map holds may need a later one."""
+    client_tail: bytes = b""
+    """What follows the known fields of the client section."""
+    osd_tail: bytes = b""
+
     @classmethod
     def decode(cls, data: Buffer) -> Self:
-        """Read a full map; what is not kept here is skipped, after its crc was checked.
+        """Read a full map, after its crc was checked.
 
         Raises:
             DecodeError: cut short, malformed, crc mismatch, or older than Luminous.
         """
         view = memoryview(data)
-        client, tail, crc_at = open_sections(view, "OSD map")
-        check_crc("OSD map", tail.u32(), view[:crc_at])
-        return cls._decode_client(client)
-
-    @classmethod
-    def _decode_client(cls, body: Decoder) -> Self:
-        osdmap = cls(
-            fsid=decode_uuid(body),
-            epoch=body.u32(),
-            created=UTime.decode(body),
-            modified=UTime.decode(body),
-            pools=body.mapping(body.i64, lambda: Pool.decode(body), SHORTEST_POOL_ENTRY),
-            pool_names=body.mapping(body.i64, body.string, SHORTEST_POOL_NAME_ENTRY),
-            pool_max=body.i32(),
-            flags=body.u32(),
-            osds=[],
+        client, osd, rest, crc_at = open_sections(view, "OSD map")
+        check_crc("OSD map", rest.u32(), view[:crc_at])
+        values = CLIENT_SECTION.decode(client) | OSD_SECTION.decode(osd)
+        return cls(
+            **_gather(values),
+            client_version=client.struct_v,
+            osd_version=osd.struct_v,
+            client_tail=client.rest(),
+            osd_tail=osd.rest(),
         )
-        max_osd = body.i32()
-        states, weights = body.sequence(body.u32, 4), body.sequence(body.u32, 4)
-        addrs = body.sequence(lambda: AddrVec.decode(body), _SHORTEST_ADDRVEC)
-        if not max_osd == len(states) == len(weights) == len(addrs):
-            counts = f"{len(states)} states, {len(weights)} weights, {len(addrs)} addresses"
-            raise DecodeError(f"OSD map with max_osd {max_osd} has {counts}")
-        osdmap.osds = [Osd(*values) for values in zip(states, weights, addrs, strict=True)]
-        return osdmap
+
+    def encode(self, features: int = ALL_FEATURES) -> bytes:
+        """The encoded map, crc included, for a peer with these features.
+
+        The CRUSH map stays as it is: whoever sends to peers that lack the features it needs puts another one in.
+        """
+        forms = (
+            SectionForm(CLIENT_SECTION, self.client_version, self.client_tail, _newest_client(features)),
+            SectionForm(OSD_SECTION, self._needed_osd_version(), self.osd_tail, _newest_osd(features)),
+        )
+        return encode_frame(forms, self._values(), features)
+
+    def _values(self) -> dict[str, Any]:
+        """The fields of both sections by name."""
+        lists = {name: [getattr(osd, attribute) for osd in self.osds] for name, attribute in _PER_OSD.items()}
+        names = [item.name for section in (CLIENT_SECTION, OSD_SECTION) for item in section.fields]
+        alone = {name: getattr(self, name) for name in names if name not in lists and name != "max_osd"}
+        return alone | lists | {"max_osd": len(self.osds)}
+
+    def _needed_osd_version(self) -> int:
+        """Later versions of the OSD section are only written where there is something to put into them."""
+        needed = (
+            12 if self.allow_crimson else 11 if self.range_blocklist else 10 if self.stretch_mode_enabled else 0
+        )
+        return max(self.osd_version, needed)
 
     def apply(self, incremental: Incremental) -> "OSDMap":
-        """The next epoch's map, by the rules of §6.6 for the fields that are kept here.
+        """The next epoch's map, by the rules of §6.6.
 
         Raises:
             LocalError: the incremental is not for this map's next epoch.
@@ -159,60 +195,36 @@ class OSDMap:
             )
         if incremental.fullmap:
             return OSDMap.decode(incremental.fullmap)
-        return OSDMap(
-            fsid=self.fsid,
-            epoch=incremental.epoch,
-            created=self.created,
-            modified=incremental.modified,
-            pools=self._next_pools(incremental),
-            pool_names=_without(self.pool_names | incremental.new_pool_names, incremental.old_pools),
-            pool_max=self.pool_max if incremental.new_pool_max == -1 else incremental.new_pool_max,
-            flags=self.flags if incremental.new_flags < 0 else incremental.new_flags,
-            osds=self._next_osds(incremental),
-        )
-
-    def _next_pools(self, incremental: Incremental) -> dict[int, Pool]:
-        changed = {
-            pool_id: replace(pool, last_change=incremental.epoch)
-            for pool_id, pool in incremental.new_pools.items()
-        }
-        return _without(self.pools | changed, incremental.old_pools)
-
-    def _next_osds(self, incremental: Incremental) -> list[Osd]:
-        """Order matters: an OSD may be reweighted, marked down and up again in one step."""
-        osds = list(self.osds)
-        if incremental.new_max_osd >= 0:
-            osds = osds[: incremental.new_max_osd]
-            osds += [Osd()] * (incremental.new_max_osd - len(osds))
-        touched = (*incremental.new_weight, *incremental.new_state, *incremental.new_up_client)
-        strangers = [osd_id for osd_id in touched if not 0 <= osd_id < len(osds)]
-        if strangers:
-            raise DecodeError(f"incremental OSD map changes osd.{strangers[0]}, max_osd is {len(osds)}")
-        for osd_id, weight in incremental.new_weight.items():
-            osds[osd_id] = _reweighted(osds[osd_id], weight)
-        for osd_id, bits in incremental.new_state.items():
-            osds[osd_id] = _flipped(osds[osd_id], bits or OsdState.UP)
-        for osd_id, addrs in incremental.new_up_client.items():
-            up = (osds[osd_id].state | OsdState.EXISTS | OsdState.UP) & ~OsdState.STOP
-            osds[osd_id] = replace(osds[osd_id], state=up, client_addrs=addrs)
-        return osds
+        return OSDMap(**next_values(self, incremental))
 
 
-def _without(items: dict[int, T], keys: list[int]) -> dict[int, T]:
-    dropped = set(keys)
-    return {key: value for key, value in items.items() if key not in dropped}
+def _newest_client(features: int) -> int:
+    return newest_version(
+        features,
+        (Feature.SERVER_REEF, ANY_VERSION),
+        (Feature.SERVER_NAUTILUS, 9),
+        (Feature.SERVER_MIMIC, 7),
+        (Feature.SERVER_LUMINOUS, 6),
+    )
 
 
-def _reweighted(osd: Osd, weight: int) -> Osd:
-    """An OSD that is in exists and is neither new nor marked out automatically any more."""
-    if not weight:
-        return replace(osd, weight=0)
-    state = (osd.state | OsdState.EXISTS) & ~(OsdState.AUTOOUT | OsdState.NEW)
-    return replace(osd, weight=weight, state=state)
+def _newest_osd(features: int) -> int:
+    return newest_version(
+        features,
+        (Feature.SERVER_NAUTILUS, ANY_VERSION),
+        (Feature.SERVER_MIMIC, 6),
+    )
 
 
-def _flipped(osd: Osd, bits: int) -> Osd:
-    """State bits flip; taking EXISTS away destroys the OSD, which leaves only its weight."""
-    if osd.state & bits & OsdState.EXISTS:
-        return Osd(weight=osd.weight)
-    return replace(osd, state=osd.state ^ bits)
+def _gather(values: dict[str, Any]) -> dict[str, Any]:
+    """Make OSDs of the lists that say one thing each of all of them."""
+    max_osd = values.pop("max_osd")
+    lists = {attribute: values.pop(name) for name, attribute in _PER_OSD.items()}
+    if any(len(items) != max_osd for items in lists.values()):
+        counts = ", ".join(f"{len(lists[attribute])} {name}" for name, attribute in _PER_OSD.items())
+        raise DecodeError(f"OSD map with max_osd {max_osd} has {counts}")
+    affinities = len(values["osd_primary_affinity"])
+    if affinities not in (0, max_osd):
+        raise DecodeError(f"OSD map with max_osd {max_osd} has {affinities} primary affinities")
+    osds = [Osd(**dict(zip(lists, items, strict=True))) for items in zip(*lists.values(), strict=True)]
+    return values | {"osds": osds}

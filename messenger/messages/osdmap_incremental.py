@@ -1,120 +1,162 @@
-"""From one epoch of the OSD map to the next, and the frame both kinds of maps share (protocol.md §6.6)."""
+"""From one epoch of the OSD map to the next (protocol.md §6.6)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 from uuid import UUID
 
-from messenger.crc import crc32c
-from messenger.denc.address import AddrVec
-from messenger.denc.codec import Buffer, Decoder
-from messenger.denc.utime import UTime
+from messenger.denc.address import AddrVec, EntityAddr
+from messenger.denc.codec import Buffer
+from messenger.denc.features import ALL_FEATURES, Feature, has_feature
+from messenger.denc.utime import EPOCH, UTime
 from messenger.errors import DecodeError
-from messenger.messages.fields import decode_uuid
+from messenger.messages.layout import ANY_VERSION
+from messenger.messages.osd_info import OsdXInfo
+from messenger.messages.osdmap_wire import (
+    INCREMENTAL_CLIENT_SECTION,
+    INCREMENTAL_OSD_SECTION,
+    SectionForm,
+    check_crc,
+    encode_frame,
+    newest_version,
+    open_sections,
+)
+from messenger.messages.pg import PgId
 from messenger.messages.pool import Pool
 
 MAX_OSDS = 100_000
 """More OSDs than this are not believed; monitors themselves stop at ``mon_max_osd``, 10,000 by default."""
-SHORTEST_POOL_ENTRY = 14
-SHORTEST_POOL_NAME_ENTRY = 12
-
-_OUTER_VERSION = 8
-_ENVELOPE_HEAD_SIZE = 6
-_CRC_SIZE = 4
-_CRC_SEED = 0xFFFFFFFF
-_ANY_VERSION = 255
-_OLDEST_CLIENT_VERSION = 5
-
-
-def open_sections(data: Buffer, what: str) -> tuple[Decoder, Decoder, int]:
-    """Open the frame of a full or incremental map: client section, OSD section, crc.
-
-    Returns:
-        The client section, the rest of the frame from the crc on, and the offset of the crc in ``data``.
-
-    Raises:
-        DecodeError: cut short, or older than what this package reads.
-    """
-    frame = Decoder(data).versioned(_OUTER_VERSION)
-    if frame.struct_v < _OUTER_VERSION:
-        raise DecodeError(f"{what} of version {frame.struct_v}, at least {_OUTER_VERSION} is known")
-    size = frame.remaining
-    client = frame.versioned(_ANY_VERSION)
-    if client.struct_v < _OLDEST_CLIENT_VERSION:
-        raise DecodeError(f"{what} with client section of version {client.struct_v}, older than Luminous")
-    frame.versioned(_ANY_VERSION)
-    return client, frame, _ENVELOPE_HEAD_SIZE + size - frame.remaining
-
-
-def check_crc(what: str, expected: int, *parts: Buffer) -> None:
-    """Compare a map's crc with that of the parts it covers.
-
-    Raises:
-        DecodeError: they differ.
-    """
-    crc = _CRC_SEED
-    for part in parts:
-        crc = crc32c(part, crc)
-    if crc != expected:
-        raise DecodeError(f"crc of the {what} is 0x{crc:08x}, it claims 0x{expected:08x}")
+UNCHANGED_RELEASE = 0xFF
+_CLIENT_VERSION = 9
+_OSD_VERSION = 9
+_LEGACY_OSD_VERSION = 6
 
 
 @dataclass(slots=True)
 class Incremental:
-    """What changed from ``epoch - 1`` to ``epoch``. -1 and None mean unchanged."""
+    """What changed from ``epoch - 1`` to ``epoch``. -1, None and UNCHANGED_RELEASE mean unchanged."""
 
     fsid: UUID
     epoch: int
-    modified: UTime
-    new_pool_max: int
-    new_flags: int
-    fullmap: bytes
+    modified: UTime = EPOCH
+    new_pool_max: int = -1
+    new_flags: int = -1
+    fullmap: bytes = b""
     """If not empty, a complete encoded map that replaces the old one; the fields below are then unused."""
-    new_max_osd: int
-    new_pools: dict[int, Pool]
-    new_pool_names: dict[int, str]
-    old_pools: list[int]
-    new_up_client: dict[int, AddrVec]
+    new_max_osd: int = -1
+    new_pools: dict[int, Pool] = field(default_factory=dict)
+    new_pool_names: dict[int, str] = field(default_factory=dict)
+    old_pools: list[int] = field(default_factory=list)
+    new_up_client: dict[int, AddrVec] = field(default_factory=dict)
     """OSDs that came up, with their client addresses."""
-    new_state: dict[int, int]
+    new_state: dict[int, int] = field(default_factory=dict)
     """Bits to flip in the states of OSDs; 0 stands for UP."""
-    new_weight: dict[int, int]
+    new_weight: dict[int, int] = field(default_factory=dict)
     """16.16 fixed point."""
+    crush: bytes = b""
+    """If not empty, the new encoded CRUSH map."""
+    new_pg_temp: dict[PgId, list[int]] = field(default_factory=dict)
+    """An empty list removes."""
+    new_primary_temp: dict[PgId, int] = field(default_factory=dict)
+    """-1 removes."""
+    new_primary_affinity: dict[int, int] = field(default_factory=dict)
+    new_erasure_code_profiles: dict[str, dict[str, str]] = field(default_factory=dict)
+    old_erasure_code_profiles: list[str] = field(default_factory=list)
+    new_pg_upmap: dict[PgId, list[int]] = field(default_factory=dict)
+    old_pg_upmap: set[PgId] = field(default_factory=set)
+    new_pg_upmap_items: dict[PgId, list[tuple[int, int]]] = field(default_factory=dict)
+    old_pg_upmap_items: set[PgId] = field(default_factory=set)
+    new_removed_snaps: dict[int, dict[int, int]] = field(default_factory=dict)
+    new_purged_snaps: dict[int, dict[int, int]] = field(default_factory=dict)
+    new_last_up_change: UTime = EPOCH
+    """Zero: unchanged; likewise the next one."""
+    new_last_in_change: UTime = EPOCH
+    new_pg_upmap_primaries: dict[PgId, int] = field(default_factory=dict)
+    old_pg_upmap_primaries: set[PgId] = field(default_factory=set)
+
+    new_hb_back_up: dict[int, AddrVec] = field(default_factory=dict)
+    new_up_thru: dict[int, int] = field(default_factory=dict)
+    new_last_clean_interval: dict[int, tuple[int, int]] = field(default_factory=dict)
+    new_lost: dict[int, int] = field(default_factory=dict)
+    new_blocklist: dict[EntityAddr, UTime] = field(default_factory=dict)
+    old_blocklist: list[EntityAddr] = field(default_factory=list)
+    new_up_cluster: dict[int, AddrVec] = field(default_factory=dict)
+    cluster_snapshot: str = ""
+    new_uuid: dict[int, UUID] = field(default_factory=dict)
+    new_xinfo: dict[int, OsdXInfo] = field(default_factory=dict)
+    new_hb_front_up: dict[int, AddrVec] = field(default_factory=dict)
+    encode_features: int = 0
+    """With these, the next full map was encoded to compute ``full_crc``."""
+    new_nearfull_ratio: float = -1.0
+    new_full_ratio: float = -1.0
+    new_backfillfull_ratio: float = -1.0
+    new_require_min_compat_client: int = UNCHANGED_RELEASE
+    new_require_osd_release: int = UNCHANGED_RELEASE
+    new_crush_node_flags: dict[int, int] = field(default_factory=dict)
+    """0 removes; likewise the next one."""
+    new_device_class_flags: dict[int, int] = field(default_factory=dict)
+    change_stretch_mode: bool = False
+    """The next five replace those of the map."""
+    new_stretch_bucket_count: int = 0
+    new_degraded_stretch_mode: int = 0
+    new_recovering_stretch_mode: int = 0
+    new_stretch_mode_bucket: int = 0
+    stretch_mode_enabled: bool = False
+    new_range_blocklist: dict[EntityAddr, UTime] = field(default_factory=dict)
+    old_range_blocklist: list[EntityAddr] = field(default_factory=list)
+    new_allow_crimson: int = 0
+    """1: allow it; it is never forbidden again."""
+
+    full_crc: int = field(default=0, compare=False)
+    """Of the next full map, as the monitor encodes it; nothing checks it here."""
+    client_version: int = field(default=_CLIENT_VERSION, compare=False)
+    """Of the client section: the newest that :meth:`encode` writes."""
+    osd_version: int = field(default=_OSD_VERSION, compare=False)
+    client_tail: bytes = b""
+    osd_tail: bytes = b""
 
     @classmethod
     def decode(cls, data: Buffer) -> Self:
-        """Read one incremental map; what is not kept here is skipped, after its crc was checked.
+        """Read one incremental map, after its crc was checked.
 
         Raises:
             DecodeError: cut short, malformed, crc mismatch, more than MAX_OSDS, or older than Luminous.
         """
         view = memoryview(data)
-        client, tail, crc_at = open_sections(view, "incremental OSD map")
-        expected = tail.u32()
-        tail.skip(_CRC_SIZE)  # full_crc, that of the resulting map
-        behind = view[crc_at + _CRC_SIZE : crc_at + 2 * _CRC_SIZE]
+        client, osd, rest, crc_at = open_sections(view, "incremental OSD map")
+        expected, full_crc = rest.u32(), rest.u32()
+        behind = view[crc_at + 4 : crc_at + 8]
         check_crc("incremental OSD map", expected, view[:crc_at], behind)
-        return cls._decode_client(client)
-
-    @classmethod
-    def _decode_client(cls, body: Decoder) -> Self:
-        fsid, epoch, modified = decode_uuid(body), body.u32(), UTime.decode(body)
-        new_pool_max, new_flags, fullmap = body.i64(), body.i32(), body.blob()
-        body.skip(body.u32())  # crush
-        new_max_osd = body.i32()
-        if new_max_osd > MAX_OSDS:
-            raise DecodeError(f"{new_max_osd} OSDs in the incremental OSD map, the limit is {MAX_OSDS}")
+        values = INCREMENTAL_CLIENT_SECTION.decode(client) | INCREMENTAL_OSD_SECTION.decode(osd)
+        if values["new_max_osd"] > MAX_OSDS:
+            raise DecodeError(f"{values['new_max_osd']} OSDs in the incremental OSD map, the limit is {MAX_OSDS}")
         return cls(
-            fsid=fsid,
-            epoch=epoch,
-            modified=modified,
-            new_pool_max=new_pool_max,
-            new_flags=new_flags,
-            fullmap=fullmap,
-            new_max_osd=new_max_osd,
-            new_pools=body.mapping(body.i64, lambda: Pool.decode(body), SHORTEST_POOL_ENTRY),
-            new_pool_names=body.mapping(body.i64, body.string, SHORTEST_POOL_NAME_ENTRY),
-            old_pools=body.sequence(body.i64, 8),
-            new_up_client=body.mapping(body.i32, lambda: AddrVec.decode(body), 9),
-            new_state=body.mapping(body.i32, body.u32, 8),
-            new_weight=body.mapping(body.i32, body.u32, 8),
+            **values,
+            full_crc=full_crc,
+            client_version=client.struct_v,
+            osd_version=osd.struct_v,
+            client_tail=client.rest(),
+            osd_tail=osd.rest(),
         )
+
+    def encode(self, features: int = ALL_FEATURES) -> bytes:
+        """The encoded increment, crc included, for a peer with these features."""
+        client = newest_version(
+            features,
+            (Feature.SERVER_REEF, ANY_VERSION),
+            (Feature.SERVER_NAUTILUS, 8),
+            (Feature.SERVER_MIMIC, 6),
+        )
+        osd = ANY_VERSION if has_feature(features, Feature.SERVER_NAUTILUS) else _LEGACY_OSD_VERSION
+        forms = (
+            SectionForm(INCREMENTAL_CLIENT_SECTION, self.client_version, self.client_tail, client),
+            SectionForm(INCREMENTAL_OSD_SECTION, self._needed_osd_version(), self.osd_tail, osd),
+        )
+        names = [item.name for form in forms for item in form.section.fields]
+        values = {name: getattr(self, name) for name in names}
+        return encode_frame(forms, values, features, self.full_crc.to_bytes(4, "little"))
+
+    def _needed_osd_version(self) -> int:
+        """Later versions of the OSD section are only written where there is something to put into them."""
+        ranges = self.new_range_blocklist or self.old_range_blocklist
+        needed = 12 if self.new_allow_crimson else 11 if ranges else 10 if self.change_stretch_mode else 0
+        return max(self.osd_version, needed)

@@ -1,17 +1,39 @@
 """One pool of the OSD map (pg_pool_t, protocol.md §6.6)."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
+from typing import Annotated, Any, ClassVar
 
-from messenger.denc.codec import Decoder
-from messenger.denc.utime import UTime
+from messenger.denc.codec import Decoder, Encoder
+from messenger.denc.features import Feature, has_feature
+from messenger.denc.layout import I32, I64, U8, U32, U64, Since
+from messenger.denc.utime import EPOCH, UTime
 from messenger.errors import DecodeError
+from messenger.messages.layout import (
+    ANY_VERSION,
+    Enveloped,
+    Fields,
+    RawEnvelope,
+    decode_fields,
+    encode_fields,
+    plain,
+)
+from messenger.messages.pg import PgId
 
-_NEWEST_VERSION = 32
+Intervals = dict[U64, U64]
+"""Sets of numbers as ranges: first number to how many (interval_set)."""
+
 _OLDEST_VERSION = 26
-_ANY_VERSION = 255
-_SNAP_SIZE = 14
-_INTERVAL_SIZE = 16
+_MIMIC_VERSION = 27
+_NAUTILUS_VERSION = 29
+_STRETCH_VERSION = 30
+_NEWEST_VERSION = 32
+_NO_HIT_SET = bytes.fromhex("010101000000" + "00")
+_NO_OPTIONS = bytes.fromhex("020104000000" + "00000000")
+_NO_PG = PgId(0, 0)
+_WORD_BITS = 64
+_VARINT_BITS = 7
+_VARINT_MORE = 1 << _VARINT_BITS
 
 
 class PoolType(IntEnum):
@@ -40,98 +62,185 @@ class PoolFlag(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Pool:
+class PoolSnap(Enveloped):
+    """A snapshot of a whole pool."""
+
+    VERSION: ClassVar = 2
+    COMPAT: ClassVar = 2
+    OLDEST: ClassVar = 2
+    WHAT: ClassVar = "pool snapshot"
+
+    snapid: U64
+    stamp: UTime
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class EVersion(Fields):
+    """A place in the history of a placement group (eversion_t)."""
+
+    version: U64 = 0
+    epoch: U32 = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MergeMeta(Enveloped):
+    """The last merge of placement groups (pg_merge_meta_t)."""
+
+    VERSION: ClassVar = 1
+
+    source_pgid: PgId = _NO_PG
+    ready_epoch: U32 = 0
+    last_epoch_started: U32 = 0
+    last_epoch_clean: U32 = 0
+    source_version: EVersion = EVersion()
+    target_version: EVersion = EVersion()
+
+
+@dataclass(frozen=True, slots=True)
+class PeeringCrush(Fields):
+    """Over how many buckets a placement group must spread to become active; for stretched clusters."""
+
+    bucket_count: U32 = 0
+    bucket_target: U32 = 0
+    bucket_barrier: U32 = 0
+    mandatory_member: I32 = 0x7FFFFFFF
+    """A bucket that must be among them; the default is none."""
+
+
+def _encode_shards(encoder: Encoder, shards: set[int]) -> None:
+    """A set of 128 bits as two words, each as a varint: seven bits a byte, the lowest first."""
+    mask = sum(1 << shard for shard in shards)
+    for word in (mask & (1 << _WORD_BITS) - 1, mask >> _WORD_BITS):
+        rest = word
+        while rest >= _VARINT_MORE:
+            encoder.u8(rest & _VARINT_MORE - 1 | _VARINT_MORE)
+            rest >>= _VARINT_BITS
+        encoder.u8(rest)
+
+
+def _decode_shards(decoder: Decoder) -> set[int]:
+    mask = _decode_varint(decoder) | _decode_varint(decoder) << _WORD_BITS
+    return {shard for shard in range(2 * _WORD_BITS) if mask >> shard & 1}
+
+
+def _decode_varint(decoder: Decoder) -> int:
+    value = 0
+    for shift in range(0, _WORD_BITS, _VARINT_BITS):
+        byte = decoder.u8()
+        value |= (byte & _VARINT_MORE - 1) << shift
+        if byte < _VARINT_MORE:
+            break
+    if value >> _WORD_BITS:
+        raise DecodeError(f"varint of more than {_WORD_BITS} bits")
+    return value
+
+
+ShardSet = Annotated[set[int], plain(_encode_shards, _decode_shards, 2)]
+
+
+@dataclass(frozen=True, slots=True)
+class Pool(Enveloped):
     """What ``ceph osd pool ls detail`` shows of a pool. The name is in the map, not here."""
 
-    type: int
+    VERSION: ClassVar = _NEWEST_VERSION
+    COMPAT: ClassVar = 5
+    OLDEST: ClassVar = _OLDEST_VERSION
+    WHAT: ClassVar = "pool"
+
+    type: U8 = PoolType.REPLICATED
     """A :class:`PoolType`."""
-    size: int
-    min_size: int
-    crush_rule: int
-    object_hash: int
-    pg_num: int
-    pgp_num: int
-    last_change: int
+    size: U8 = 3
+    crush_rule: U8 = 0
+    object_hash: U8 = 2
+    """2: rjenkins."""
+    pg_num: U32 = 0
+    pgp_num: U32 = 0
+    lpg_num: U32 = 0
+    """Retired, as is the next one."""
+    lpgp_num: U32 = 0
+    last_change: U32 = 0
     """Epoch."""
-    flags: int
+    snap_seq: U64 = 0
+    snap_epoch: U32 = 0
+    snaps: dict[U64, PoolSnap] = field(default_factory=dict)
+    """By snapid."""
+    removed_snaps: Intervals = field(default_factory=dict)
+    auid: U64 = 0
+    """Retired."""
+    flags: U64 = 0
     """:class:`PoolFlag` bits."""
-    snaps: tuple[str, ...]
-    """Names of pool snapshots, oldest first."""
-    quota_max_bytes: int
-    quota_max_objects: int
-    stripe_width: int
-    erasure_code_profile: str
-    application_metadata: dict[str, dict[str, str]]
-    create_time: UTime
+    crash_replay_interval_s: U32 = 0
+    """Retired."""
+    min_size: U8 = 0
+    quota_max_bytes: U64 = 0
+    quota_max_objects: U64 = 0
+    tiers: set[U64] = field(default_factory=set)
+    tier_of: I64 = -1
+    cache_mode: U8 = 0
+    read_tier: I64 = -1
+    write_tier: I64 = -1
+    properties: dict[str, str] = field(default_factory=dict)
+    hit_set_params: RawEnvelope = _NO_HIT_SET
+    hit_set_period_s: U32 = 0
+    hit_set_count: U32 = 0
+    stripe_width: U32 = 0
+    """In bytes."""
+    target_max_bytes: U64 = 0
+    target_max_objects: U64 = 0
+    cache_target_dirty_ratio_micro: U32 = 0
+    cache_target_full_ratio_micro: U32 = 0
+    cache_min_flush_age_s: U32 = 0
+    cache_min_evict_age_s: U32 = 0
+    erasure_code_profile: str = ""
+    last_force_op_resend_preluminous: U32 = 0
+    min_read_recency_for_promote: U32 = 0
+    expected_num_objects: U64 = 0
+    cache_target_dirty_high_ratio_micro: U32 = 0
+    min_write_recency_for_promote: U32 = 0
+    use_gmt_hitset: bool = True
+    fast_read: bool = False
+    hit_set_grade_decay_rate: U32 = 0
+    hit_set_search_last_n: U32 = 0
+    opts: RawEnvelope = _NO_OPTIONS
+    """Options that only some pools have, uninterpreted."""
+    last_force_op_resend_prenautilus: U32 = 0
+    application_metadata: dict[str, dict[str, str]] = field(default_factory=dict)
+    create_time: Annotated[UTime, Since(27)] = EPOCH
     """Zero where the sender did not know the receiver to be Mimic or newer."""
+    pg_num_target: Annotated[U32, Since(28)] = 0
+    pgp_num_target: Annotated[U32, Since(28)] = 0
+    pg_num_pending: Annotated[U32, Since(28)] = 0
+    pg_num_dec_last_epoch_started: Annotated[U32, Since(28)] = 0
+    """Retired, as is the next one."""
+    pg_num_dec_last_epoch_clean: Annotated[U32, Since(28)] = 0
+    last_force_op_resend: Annotated[U32, Since(28)] = 0
+    pg_autoscale_mode: Annotated[U8, Since(28)] = 0
+    """0 off, 1 warn, 2 on."""
+    last_pg_merge_meta: Annotated[MergeMeta, Since(29)] = MergeMeta()
+    peering_crush: Annotated[PeeringCrush | None, Since(31)] = None
+    """Version 30 is for pools that have it, and has it without the flag of an optional."""
+    nonprimary_shards: Annotated[ShardSet, Since(32)] = field(default_factory=set)
+    """Shards below 128 that cannot lead."""
 
-    @staticmethod
-    def decode(decoder: Decoder) -> "Pool":
-        """Read versions 26 (Luminous) and up; fields that are not kept are stepped over.
+    def version_for(self, features: int) -> int:
+        """Peers between Nautilus and Tentacle get version 30 only of pools of stretched clusters."""
+        if has_feature(features, Feature.SERVER_TENTACLE):
+            return ANY_VERSION
+        if has_feature(features, Feature.SERVER_NAUTILUS):
+            return _STRETCH_VERSION if self.peering_crush else _NAUTILUS_VERSION
+        return _MIMIC_VERSION if has_feature(features, Feature.SERVER_MIMIC) else _OLDEST_VERSION
 
-        Raises:
-            DecodeError: cut short, malformed, or older.
-        """
-        body = decoder.versioned(_NEWEST_VERSION)
-        if body.struct_v < _OLDEST_VERSION:
-            raise DecodeError(f"pool of version {body.struct_v}, at least {_OLDEST_VERSION} is known")
-        pool_type, size, crush_rule, object_hash = body.u8(), body.u8(), body.u8(), body.u8()
-        pg_num, pgp_num = body.u32(), body.u32()
-        body.skip(8)  # lpg_num, lpgp_num
-        last_change = body.u32()
-        body.skip(12)  # snap_seq, snap_epoch
-        snaps = body.mapping(body.u64, lambda: _decode_snap(body), _SNAP_SIZE)
-        body.skip(body.count(_INTERVAL_SIZE) * _INTERVAL_SIZE)  # removed_snaps
-        body.skip(8)  # auid
-        flags = body.u64()
-        body.skip(4)
-        min_size = body.u8()
-        quota_max_bytes, quota_max_objects = body.u64(), body.u64()
-        stripe_width = _skip_to_stripe_width(body)
-        body.skip(32)  # target_max_bytes and the five cache fields behind it
-        erasure_code_profile = body.string()
-        _skip_to_applications(body)
-        applications = body.mapping(body.string, lambda: body.mapping(body.string, body.string, 8), 8)
-        return Pool(
-            type=pool_type,
-            size=size,
-            min_size=min_size,
-            crush_rule=crush_rule,
-            object_hash=object_hash,
-            pg_num=pg_num,
-            pgp_num=pgp_num,
-            last_change=last_change,
-            flags=flags,
-            snaps=tuple(snaps[snap_id] for snap_id in sorted(snaps)),
-            quota_max_bytes=quota_max_bytes,
-            quota_max_objects=quota_max_objects,
-            stripe_width=stripe_width,
-            erasure_code_profile=erasure_code_profile,
-            application_metadata=applications,
-            create_time=UTime.decode(body) if body.struct_v >= 27 else UTime(),
-        )
+    def encode_body(self, encoder: Encoder, version: int, features: int) -> None:
+        """Append the fields of ``version``."""
+        encode_fields(self, encoder, version, features)
+        if version == _STRETCH_VERSION:
+            (self.peering_crush or PeeringCrush()).encode(encoder, features)
 
-
-def _decode_snap(decoder: Decoder) -> str:
-    """The name out of a pool_snap_info_t."""
-    body = decoder.versioned(2)
-    body.skip(16)  # snapid, stamp
-    return body.string()
-
-
-def _skip_to_stripe_width(body: Decoder) -> int:
-    """Cache tiering, properties and hit sets (versions 9 to 11), then the stripe width in bytes."""
-    body.skip(body.count(8) * 8)  # tiers
-    body.skip(25)  # tier_of, cache_mode, read_tier, write_tier
-    body.mapping(body.string, body.string, 8)  # properties
-    body.versioned(_ANY_VERSION)  # hit_set_params
-    body.skip(8)  # hit_set_period, hit_set_count
-    return body.u32()
-
-
-def _skip_to_applications(body: Decoder) -> None:
-    """Versions 15 to 25: cache tuning, resend epochs and the options of the pool."""
-    body.skip(26)  # last_force_op_resend_preluminous up to min_write_recency_for_promote, two bools
-    body.skip(8)  # hit_set_grade_decay_rate, hit_set_search_last_n
-    body.versioned(_ANY_VERSION)  # opts
-    body.skip(4)  # last_force_op_resend_prenautilus
+    @classmethod
+    def decode_body(cls, body: Decoder, features: int) -> dict[str, Any]:
+        """The values of the fields that the envelope's version has."""
+        values = decode_fields(cls, body, body.struct_v, features)
+        if body.struct_v == _STRETCH_VERSION:
+            values["peering_crush"] = PeeringCrush.decode(body, _STRETCH_VERSION, features)
+        return values

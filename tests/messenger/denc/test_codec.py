@@ -43,6 +43,14 @@ def test_double(value):
     assert Decoder(encoder.getvalue()).f64() == value
 
 
+@given(st.floats(width=32, allow_nan=False))
+def test_float(value):
+    encoder = Encoder()
+    encoder.f32(value)
+    assert len(encoder) == 4
+    assert Decoder(encoder.getvalue()).f32() == value
+
+
 def test_any_non_zero_byte_is_true():
     assert [Decoder(bytes([byte])).boolean() for byte in (0, 1, 2, 255)] == [False, True, True, True]
 

@@ -1,4 +1,5 @@
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,19 +8,19 @@ from hypothesis import strategies as st
 
 from messenger.denc.address import AddrVec
 from messenger.denc.codec import Decoder, Encoder
-from messenger.denc.features import CLIENT_FEATURES
+from messenger.denc.features import CLIENT_FEATURES, Feature
 from messenger.denc.utime import UTime
 from messenger.errors import DecodeError
-from messenger.messages.monmap import MonMap
+from messenger.messages.monmap import MonInfo, MonMap
 
 DATA = Path(__file__).parent / "data"
 IMAGE = (DATA / "monmap.bin").read_bytes()
 PRINTED = (DATA / "monmap.txt").read_text()
 
 
-def encoded(monmap: MonMap) -> bytes:
+def encoded(monmap: MonMap, features: int = CLIENT_FEATURES) -> bytes:
     encoder = Encoder()
-    monmap.encode(encoder, CLIENT_FEATURES)
+    monmap.encode(encoder, features)
     return encoder.getvalue()
 
 
@@ -50,14 +51,81 @@ def test_writes_what_monmaptool_made():
 
 def test_version_7_of_nautilus_ends_earlier():
     tail = 4 + 1 + 4 + 1 + 4 + 4
-    monmap = MonMap.decode(Decoder(reenveloped(IMAGE, 7, IMAGE[6:-tail])))
-    assert (monmap.min_mon_release, monmap.strategy, monmap.removed_ranks) == (16, 1, [])
+    image = reenveloped(IMAGE, 7, IMAGE[6:-tail])
+    monmap = MonMap.decode(Decoder(image))
+    assert (monmap.min_mon_release, monmap.strategy, monmap.removed_ranks) == (16, 1, set())
+    assert encoded(monmap) == image
 
 
-def test_version_10_of_tentacle_adds_what_is_skipped():
-    auth = bytes.fromhex("01000000" + "02000000" + "0100000002000000" + "02000000")
-    monmap = MonMap.decode(Decoder(reenveloped(IMAGE, 10, IMAGE[6:] + auth)))
-    assert monmap == MonMap.decode(Decoder(IMAGE))
+def test_version_10_of_tentacle_says_how_keys_are_made():
+    auth = bytes.fromhex("01000000" + "02000000" + "02000000" + "0100000002000000" + "02000000")
+    image = reenveloped(IMAGE, 10, IMAGE[6:] + auth)
+    monmap = MonMap.decode(Decoder(image))
+    assert monmap == replace(
+        MonMap.decode(Decoder(IMAGE)),
+        auth_epoch=1,
+        auth_service_cipher=2,
+        auth_allowed_ciphers=[1, 2],
+        auth_preferred_cipher=2,
+    )
+    assert encoded(monmap) == image
+
+
+def test_what_a_newer_monitor_appends_survives():
+    auth = bytes.fromhex("01000000" + "02000000" + "00000000" + "02000000")
+    image = reenveloped(IMAGE, 11, IMAGE[6:] + auth + b"news")
+    monmap = MonMap.decode(Decoder(image))
+    assert monmap.tail == b"news"
+    assert encoded(monmap) == image
+
+
+@pytest.mark.parametrize("features", [Feature.MSG_ADDR2, 0])
+def test_peers_before_nautilus_get_one_address_of_each_monitor(features):
+    """Version 5 of §6.5: the addresses by name come before the times, monitors are of version 2."""
+    monmap = MonMap.decode(Decoder(IMAGE))
+    encoder = Encoder()
+    encoder.raw(monmap.fsid.bytes)
+    encoder.u32(monmap.epoch)
+    legacy = {name: info.public_addrs.legacy_addr() for name, info in monmap.mon_info.items()}
+    encoder.mapping(legacy, encoder.string, lambda addr: addr.encode(encoder, features))
+    monmap.last_changed.encode(encoder)
+    monmap.created.encode(encoder)
+    for mon_features in (monmap.persistent_features, monmap.optional_features):
+        with encoder.versioned(1, 1):
+            encoder.u64(mon_features)
+    encoder.u32(3)
+    for name, addr in legacy.items():
+        encoder.string(name)
+        with encoder.versioned(2, 1):
+            encoder.string(name)
+            addr.encode(encoder, features)
+            encoder.u16(0)
+    image = reenveloped(b"\x05\x03", 5, encoder.getvalue())
+    assert encoded(monmap, features) == image
+    again = MonMap.decode(Decoder(image))
+    assert [str(info.public_addrs) for info in again.ranked] == [
+        "v1:10.1.2.3:6789/0",
+        "v1:10.1.2.5:6789/0",
+        "v1:[fd00::1]:6789/0",
+    ]
+    assert encoded(again, features) == image
+    assert encoded(again) == encoded(monmap, Feature.MSG_ADDR2)
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_every_version_of_a_monitor(version):
+    info = MonInfo(
+        "a", AddrVec.parse("v1:10.0.0.1:6789/0"), 1, 2, {"root": "default"}, UTime(5, 6), struct_v=version
+    )
+    encoder = Encoder()
+    info.encode(encoder, CLIENT_FEATURES)
+    image = encoder.getvalue()
+    again = MonInfo.decode(Decoder(image))
+    marker = image[6 + 5]  # behind the envelope's head and the name
+    assert (image[0], marker) == (version, 2 if version >= 3 else 1)  # a vector of addresses, or a single one
+    assert again.public_addrs == info.public_addrs
+    assert (again.priority == 1, again.weight == 2) == (version >= 2, version >= 4)
+    assert (bool(again.crush_loc), again.time_added == UTime(5, 6)) == (version >= 5, version >= 6)
 
 
 def test_monitor_of_tentacle_has_a_time():
@@ -91,13 +159,13 @@ def test_monitor_of_mimic_has_one_address_only():
 
 
 def test_older_maps_are_refused():
-    with pytest.raises(DecodeError, match="version 6"):
-        MonMap.decode(Decoder(reenveloped(IMAGE, 6, IMAGE[6:])))
+    with pytest.raises(DecodeError, match="monmap of version 4, at least 5 is known"):
+        MonMap.decode(Decoder(reenveloped(IMAGE[:1] + b"\x03", 4, IMAGE[6:])))
 
 
 def test_a_rank_needs_a_monitor():
     monmap = MonMap.decode(Decoder(IMAGE))
-    monmap.ranks.append("stranger")
+    monmap = replace(monmap, ranks=[*monmap.ranks, "stranger"])
     with pytest.raises(DecodeError, match="ranks stranger"):
         MonMap.decode(Decoder(encoded(monmap)))
 

@@ -16,6 +16,24 @@ from messenger.messages.types import MessageType, message_name
         (43, "osd_op_reply"),
         (51, "mon_command_ack"),
         (62, "config"),
+        (66, "paxos"),
+        (80, "pg_notify"),
+        (83, "PGlog"),
+        (87, "pg_stats"),
+        (100, "mdsbeacon"),
+        (103, "fsmap.user"),
+        (105, "MOSDPGPush"),
+        (113, "osd_repop_reply"),
+        (114, "pg_update_log_missing"),
+        (116, "osd_pg_created"),
+        (131, "pg_query2"),
+        (133, "pg_lease"),
+        (140, "mon_ping"),
+        (0x310, "client_caps"),
+        (0x502, "mdsping"),
+        (0x609, "time_check"),
+        (0x703, "mgrbeacon"),
+        (0x706, "monmgrreport"),
         (0x704, "mgrmap"),
         (900, "unknown(900)"),
     ],
@@ -34,3 +52,8 @@ def test_names_tell_types_apart():
 )
 def test_table(number, name):
     assert MessageType(number).name == name
+
+
+def test_the_table_is_that_of_ceph_20_2():
+    """By §6.1: how many types there are, and their sum."""
+    assert (len(MessageType), sum(MessageType)) == (178, 81_012)

@@ -29,9 +29,11 @@ RECONNECTION = [
 """Every frame of the handshake that resumes a session."""
 
 
+@pytest.mark.parametrize("workers", [0, 2])
 @pytest.mark.parametrize(("scenario", "backend", "mode"), EVERYWHERE)
-def test_scenario_passes(scenario: str, backend: str, mode: str) -> None:
-    run = toolkit.run(scenario, backend, mode)
+def test_scenario_passes(scenario: str, backend: str, mode: str, workers: int) -> None:
+    run = toolkit.run(scenario, backend, mode, workers=workers)
+    assert ("--workers 2" in run.replay_command) == (workers == 2)
     assert run.passed, run.complaints
     assert [result.id for result in run.checks] == [f"INV-{number}" for number in range(1, 10)]
     assert not any(result.note for result in run.checks), "an invariant could not be judged"

@@ -1,0 +1,187 @@
+"""The manager map and the service map (protocol.md §6.7)."""
+
+from dataclasses import dataclass, field, fields
+from typing import Annotated, Any, ClassVar
+
+from messenger.denc.address import AddrVec
+from messenger.denc.codec import Decoder, Encoder
+from messenger.denc.features import Feature, has_feature
+from messenger.denc.layout import U8, U32, U64, Since
+from messenger.denc.utime import EPOCH, UTime
+from messenger.messages.layout import (
+    ANY_VERSION,
+    Addrs,
+    Enveloped,
+    Fields,
+    Rest,
+    before_nautilus,
+    decode_fields,
+    encode_fields,
+)
+from messenger.messages.types import MessageType
+
+_LEGACY_VERSION = 5
+_LEGACY_COMPAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleOption(Enveloped):
+    """One option that a module of the manager has."""
+
+    VERSION: ClassVar = 1
+
+    name: str
+    type: U8 = 0
+    level: U8 = 0
+    flags: U32 = 0
+    default_value: str = ""
+    min: str = ""
+    max: str = ""
+    enum_allowed: set[str] = field(default_factory=set)
+    desc: str = ""
+    long_desc: str = ""
+    tags: set[str] = field(default_factory=set)
+    see_also: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleInfo(Enveloped):
+    """One module that a manager has."""
+
+    VERSION: ClassVar = 2
+
+    name: str
+    can_run: bool = True
+    error_string: str = ""
+    """Why it cannot."""
+    module_options: Annotated[dict[str, ModuleOption], Since(2)] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StandbyInfo(Enveloped):
+    """One manager that waits."""
+
+    VERSION: ClassVar = 4
+
+    gid: U64
+    name: str
+    module_names: Annotated[set[str], Since(2)] = field(default_factory=set)
+    """The names of ``available_modules``, for older readers."""
+    available_modules: Annotated[list[ModuleInfo], Since(3)] = field(default_factory=list)
+    mgr_features: Annotated[U64, Since(4)] = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MgrMap(Enveloped):
+    """Which manager works, and which ones wait."""
+
+    VERSION: ClassVar = 14
+    COMPAT: ClassVar = 6
+    OLDEST: ClassVar = _LEGACY_VERSION
+    WHAT: ClassVar = "manager map"
+
+    epoch: U32 = 0
+    active_addrs: Addrs = field(default_factory=AddrVec)
+    """Where to connect to, if it is available."""
+    active_gid: U64 = 0
+    """0: there is none."""
+    available: bool = False
+    """The active manager has loaded its modules and takes commands."""
+    active_name: str = ""
+    standbys: dict[U64, StandbyInfo] = field(default_factory=dict)
+    """By global id."""
+    modules: set[str] = field(default_factory=set)
+    """Those that are enabled."""
+    services: dict[str, str] = field(default_factory=dict)
+    """URLs by module, as ``ceph mgr services`` shows them."""
+    available_modules: list[ModuleInfo] = field(default_factory=list)
+    active_change: Annotated[UTime, Since(7)] = EPOCH
+    always_on_modules: Annotated[dict[U32, set[str]], Since(8)] = field(default_factory=dict)
+    """By release number."""
+    active_mgr_features: Annotated[U64, Since(9)] = 0
+    """With SERVER_OCTOPUS it takes MMgrCommand, otherwise MCommand (§6.3)."""
+    last_failure_osd_epoch: Annotated[U32, Since(10)] = 0
+    clients_addrs: Annotated[list[AddrVec], Since(11)] = field(default_factory=list)
+    """RADOS clients of the active manager, to be blocklisted when it is replaced."""
+    clients_names: Annotated[list[str], Since(12)] = field(default_factory=list)
+    """Who they are, in the order of ``clients_addrs``."""
+    flags: Annotated[U64, Since(13)] = 0
+    force_disabled_modules: Annotated[set[str], Since(14)] = field(default_factory=set)
+
+    def version_for(self, features: int) -> int:
+        """Peers before Nautilus get a form of their own."""
+        return ANY_VERSION if has_feature(features, Feature.SERVER_NAUTILUS) else _LEGACY_VERSION
+
+    @classmethod
+    def compat_for(cls, version: int) -> int:
+        """Any reader understands the legacy form."""
+        return _LEGACY_COMPAT if version == _LEGACY_VERSION else cls.COMPAT
+
+    def encode_body(self, encoder: Encoder, version: int, features: int) -> None:
+        """Append the fields of ``version``."""
+        if version != _LEGACY_VERSION:
+            encode_fields(self, encoder, version, features)
+            return
+        values = {name: getattr(self, name) for name in _LEGACY_NAMES}
+        legacy = _LegacyMgrMap(**values, module_names={module.name for module in self.available_modules})
+        legacy.encode(encoder, before_nautilus(features))
+
+    @classmethod
+    def decode_body(cls, body: Decoder, features: int) -> dict[str, Any]:
+        """The values of either form."""
+        if body.struct_v != _LEGACY_VERSION:
+            return decode_fields(cls, body, body.struct_v, features)
+        values = decode_fields(_LegacyMgrMap, body, _LEGACY_VERSION, features)
+        return {name: values[name] for name in _LEGACY_NAMES}
+
+
+@dataclass(slots=True)
+class _LegacyMgrMap(Fields):
+    """Version 5, for peers before Nautilus."""
+
+    epoch: U32
+    active_addrs: Addrs
+    active_gid: U64
+    available: bool
+    active_name: str
+    standbys: dict[U64, StandbyInfo]
+    modules: set[str]
+    module_names: set[str]
+    services: dict[str, str]
+    available_modules: list[ModuleInfo]
+
+
+_LEGACY_NAMES = tuple(item.name for item in fields(_LegacyMgrMap) if item.name != "module_names")
+
+
+@dataclass(slots=True)
+class MMgrMap(Fields):
+    """The manager map on its way."""
+
+    TYPE: ClassVar = MessageType.MGR_MAP
+    COMPAT_VERSION: ClassVar = 1
+
+    mgrmap: MgrMap
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceMap(Enveloped):
+    """Which daemons that are in no other map have registered with the manager."""
+
+    VERSION: ClassVar = 2
+    WHAT: ClassVar = "service map"
+
+    epoch: U32 = 0
+    modified: UTime = EPOCH
+    services: Rest = bytes(4)
+    """A map of services by name, uninterpreted."""
+
+
+@dataclass(slots=True)
+class MServiceMap(Fields):
+    """The service map on its way."""
+
+    TYPE: ClassVar = MessageType.SERVICE_MAP
+    COMPAT_VERSION: ClassVar = 1
+
+    service_map: ServiceMap

@@ -1,0 +1,162 @@
+"""Values of payloads and their parts, made up from the types of their fields.
+
+Whoever adds a payload thereby adds its tests; only what fields mean to each other has to be told, in ``EXPLICIT``.
+"""
+
+from dataclasses import fields, is_dataclass, replace
+from enum import Enum
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from uuid import UUID
+
+from hypothesis import strategies as st
+
+from messenger.cephx.keys import CryptoKey
+from messenger.denc.address import AddrVec, EntityAddr
+from messenger.denc.codec import Encoder
+from messenger.denc.layout import Kind
+from messenger.denc.utime import UTime
+from messenger.messages.layout import Addrs, Codec, Enveloped, Paxos, RawEnvelope, Rest
+from messenger.messages.mds_client import MClientRequest, RequestHead
+from messenger.messages.mdsmap import MdsState, MMDSBeacon
+from messenger.messages.monmap import MonFeature, MonInfo, MonMap
+from messenger.messages.osd_ping import MOSDPing
+from messenger.messages.pool import ShardSet
+
+Strategy = st.SearchStrategy[Any]
+
+FEW = 3
+SMALL = st.integers(0, 127)
+"""Fits every integer there is on the wire."""
+
+
+def signed(bits: int) -> Strategy:
+    return st.integers(-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def unsigned(bits: int) -> Strategy:
+    return st.integers(0, 2**bits - 1)
+
+
+utimes = st.builds(UTime, unsigned(32), unsigned(32))
+addrs = st.sampled_from(["v2:10.0.0.1:1/2", "v1:[fd00::1]:3", "any:1.2.3.4:0/9", "-"]).map(EntityAddr.parse)
+addrvecs = st.lists(addrs, max_size=FEW).map(lambda chosen: AddrVec(tuple(chosen)))
+texts = st.text(max_size=8)
+blobs = st.binary(max_size=12)
+raw_envelopes = st.tuples(SMALL, blobs).map(
+    lambda parts: bytes([parts[0], 1]) + len(parts[1]).to_bytes(4, "little") + parts[1]
+)
+
+BY_ENCODER: dict[Any, Strategy] = {
+    Encoder.u8: unsigned(8),
+    Encoder.u16: unsigned(16),
+    Encoder.u32: unsigned(32),
+    Encoder.u64: unsigned(64),
+    Encoder.i8: signed(8),
+    Encoder.i16: signed(16),
+    Encoder.i32: signed(32),
+    Encoder.i64: signed(64),
+    Encoder.f32: st.floats(width=32, allow_nan=False),
+    Encoder.f64: st.floats(allow_nan=False),
+    Encoder.boolean: st.booleans(),
+    Encoder.blob: blobs,
+}
+BY_CODEC = {
+    id(hint.__metadata__[0]): strategy
+    for hint, strategy in (
+        (Paxos, unsigned(64)),
+        (Addrs, addrvecs),
+        (Rest, blobs),
+        (RawEnvelope, raw_envelopes),
+        (MonFeature, unsigned(64)),
+        (ShardSet, st.sets(SMALL, max_size=FEW)),
+    )
+}
+BY_TYPE: dict[Any, Strategy] = {
+    int: SMALL,
+    bool: st.booleans(),
+    str: texts,
+    bytes: blobs,
+    UUID: st.uuids(),
+    UTime: utimes,
+    EntityAddr: addrs,
+    AddrVec: addrvecs,
+    CryptoKey: st.builds(CryptoKey, st.just(1), st.binary(min_size=16, max_size=16), utimes),
+}
+
+
+def values_of(hint: Any) -> Strategy:
+    """Values of a type, as the layouts of payloads use them."""
+    if get_origin(hint) is Annotated:
+        return _annotated(hint)
+    if hint in EXPLICIT:
+        return EXPLICIT[hint]
+    if hint in BY_TYPE:
+        return BY_TYPE[hint]
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return st.one_of(*(st.none() if part is NoneType else values_of(part) for part in arguments))
+    if origin is list:
+        return st.lists(values_of(arguments[0]), max_size=FEW)
+    if origin is set:
+        return st.sets(values_of(arguments[0]), max_size=FEW)
+    if origin is dict:
+        return st.dictionaries(*map(values_of, arguments), max_size=FEW)
+    if origin is tuple:
+        return st.tuples(*map(values_of, (part for part in arguments if part is not ...)))
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return st.sampled_from(hint)
+    if is_dataclass(hint):
+        return structures_of(hint)
+    raise TypeError(f"no values of {hint} are known: give some in EXPLICIT")
+
+
+def structures_of(structure: Any, **chosen: Strategy) -> Strategy:
+    """Values of a dataclass, some fields' chosen by the caller; structures are written as the newest version."""
+    hints = get_type_hints(structure, include_extras=True)
+    skipped = {item.name for item in fields(Enveloped)} if issubclass(structure, Enveloped) else set()
+    names = [item.name for item in fields(structure) if item.init and item.name not in skipped]
+    return st.builds(
+        structure, **{name: chosen[name] if name in chosen else values_of(hints[name]) for name in names}
+    )
+
+
+def _annotated(hint: Any) -> Strategy:
+    for note in hint.__metadata__:
+        if isinstance(note, Codec):
+            # a codec that has no name here is one for a fixed number of bytes
+            fixed = st.binary(min_size=note.size_bytes, max_size=note.size_bytes)
+            return BY_CODEC.get(id(note), fixed)
+        if isinstance(note, Kind) and note.encode in BY_ENCODER:
+            return BY_ENCODER[note.encode]
+    return values_of(hint.__origin__)
+
+
+def _monmaps() -> Strategy:
+    """Every rank needs a monitor."""
+    names = ("a", "b", "c")
+    infos = st.fixed_dictionaries({name: structures_of(MonInfo, name=st.just(name)) for name in names})
+    return structures_of(MonMap, mon_info=infos, ranks=st.permutations(names))
+
+
+def _requests() -> Strategy:
+    """The head counts the releases."""
+    head = structures_of(RequestHead, version=st.just(3))
+    return structures_of(MClientRequest, head=head).map(
+        lambda request: replace(request, head=replace(request.head, num_releases=len(request.releases)))
+    )
+
+
+def _beacons() -> Strategy:
+    """System information goes with state BOOT."""
+    return structures_of(MMDSBeacon).map(
+        lambda beacon: replace(beacon, state=MdsState.BOOT if beacon.sys_info else beacon.state & 15)
+    )
+
+
+EXPLICIT: dict[Any, Strategy] = {}
+"""Values of types whose fields depend on each other."""
+EXPLICIT[MonMap] = _monmaps()
+EXPLICIT[MClientRequest] = _requests()
+EXPLICIT[MMDSBeacon] = _beacons()
+EXPLICIT[MOSDPing] = structures_of(MOSDPing, pad_bytes=st.integers(0, 40))
