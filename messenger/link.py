@@ -54,6 +54,11 @@ class Protocol(StrEnum):
     V1 = "v1"
     V2 = "v2"
 
+    @property
+    def addr_type(self) -> AddressType:
+        """The type of the addresses where it is spoken."""
+        return AddressType.LEGACY if self is Protocol.V1 else AddressType.MSGR2
+
     @classmethod
     def of(cls, addr: EntityAddr) -> "Protocol":
         """The protocol spoken at an address."""
@@ -141,6 +146,11 @@ class Link(ABC):
         """The peer's type, once it is known."""
         assert self.peer_type is not None
         return self.peer_type
+
+    @property
+    def dialling(self) -> bool:
+        """A fault ends no lossy session yet: with v2, a connector's whole handshake is tried again (§3.9, 2)."""
+        return not self.open
 
     # ---- what a protocol fills in
 

@@ -224,8 +224,7 @@ class Messenger(Driver):
     def _listen(self, sock: socket.socket, protocol: Protocol) -> EntityAddr:
         listener = Listener(self._loop, sock, partial(self._accepted, protocol=protocol))
         self._listeners.append(listener)
-        type_ = AddressType.LEGACY if protocol is Protocol.V1 else AddressType.MSGR2
-        addr = listener.addr.with_nonce(self._nonce).with_type(type_)
+        addr = listener.addr.with_nonce(self._nonce).with_type(protocol.addr_type)
         bound = tuple(addr for addr in self.endpoint.addrs if addr.port)
         self.endpoint.addrs = in_order((*bound, addr))
         return addr

@@ -7,10 +7,11 @@ into one write; nothing per message but the message object itself.
 from functools import partial
 from typing import TYPE_CHECKING
 
+from messenger.batch import BATCH_BYTES, MOST_ACKS_DUE, decode_message, joined
 from messenger.denc.codec import Buffer
-from messenger.errors import DecodeError, FaultReason, PeerError
+from messenger.errors import FaultReason, PeerError
 from messenger.messages.message import Message
-from messenger.messages.registry import KNOWN_TYPES, decode_payload
+from messenger.messages.registry import KNOWN_TYPES
 from messenger.v2.framing import ABORTED
 from messenger.v2.preamble import MESSAGE_TAG
 from messenger.v2.wire import (
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
 
 FLAGS = 3
 """Message flags COMPLETE and NOCRC, as every real sender sets them (§4.8)."""
-_BATCH_BYTES = 512 * 1024
-_MOST_ACKS_DUE = 16
-_JOIN_BELOW_BYTES = 16 * 1024
-"""Pieces shorter than this are cheaper to copy into one buffer than to hand over one by one."""
 
 _unpack_header = MESSAGE_HEADER.unpack_from
 _HEADER_SIZE = MESSAGE_HEADER.size
@@ -109,7 +106,7 @@ def _take_frames(
                     link.host.message_skipped(session, seq)
                 message = Message(type_, s1, s2, s3, tid, priority, version, compat, seq, flags, data_off)
                 if type_ in KNOWN_TYPES:
-                    _decode(message, session.features)
+                    decode_message(message, session.features)
                 session.in_seq = seq
                 throttle.take(len(s1) + len(s2) + len(s3))
                 deliver(message)
@@ -121,16 +118,6 @@ def _take_frames(
                 link.trace_frame("rx", control.TAG.name, stop - position, control.printable, now, position - start)
             _on_control(link, session, control)
         position = stop
-
-
-def _decode(message: Message, features: int) -> None:
-    """A message that does not decode ends the link, as in Ceph (§6.1)."""
-    try:
-        message.payload = decode_payload(message, features)
-    except DecodeError as error:
-        raise PeerError(
-            FaultReason.BAD_MESSAGE, f"type {message.type} seq {message.seq}: {error.detail}"
-        ) from None
 
 
 def _on_control(link: "V2Link", session: "Session", frame: ControlFrame) -> None:
@@ -168,7 +155,7 @@ def flush(link: "V2Link", session: "Session", now: float) -> None:
         link.keepalive_reply = None
     while session.queue and link.unwritten_bytes < limit:
         size = _build_messages(link, session, pieces, now)
-        link.write(_joined(pieces), size)
+        link.write(joined(pieces), size)
         pieces = []
     if session.out_seq != sent_seq:
         host.count_sent(session, session.out_seq - sent_seq, now)
@@ -182,7 +169,7 @@ def flush(link: "V2Link", session: "Session", now: float) -> None:
 def _ack_is_due(link: "V2Link", session: "Session") -> bool:
     # With a part of the next frame here, the rest is on its way and wants an ack as well.
     more_is_coming = link.receive_buffer.held_bytes and not link.paused
-    return session.ack_due >= (_MOST_ACKS_DUE if more_is_coming else 1)
+    return session.ack_due >= (MOST_ACKS_DUE if more_is_coming else 1)
 
 
 def due_tags(link: "V2Link", session: "Session") -> list[str]:
@@ -210,7 +197,7 @@ def _build_messages(link: "V2Link", session: "Session", pieces: list[Buffer], no
     tracing = link.host.tracing
     size = sum(map(len, pieces))
     out_seq = session.out_seq
-    while queue and size < _BATCH_BYTES:
+    while queue and size < BATCH_BYTES:
         message = queue.pop()
         out_seq += 1
         if message.payload is not None:
@@ -244,22 +231,3 @@ def _build_messages(link: "V2Link", session: "Session", pieces: list[Buffer], no
     session.out_seq = out_seq
     session.ack_due = 0  # every header just built tells in_seq
     return size
-
-
-def _joined(pieces: list[Buffer]) -> list[Buffer]:
-    """The pieces with runs of small ones joined; large payloads stay the buffers they are."""
-    if max(map(len, pieces)) < _JOIN_BELOW_BYTES:
-        return [b"".join(pieces)]
-    joined: list[Buffer] = []
-    run: list[Buffer] = []
-    for piece in pieces:
-        if len(piece) < _JOIN_BELOW_BYTES:
-            run.append(piece)
-            continue
-        if run:
-            joined.append(b"".join(run))
-            run = []
-        joined.append(piece)
-    if run:
-        joined.append(b"".join(run))
-    return joined

@@ -111,7 +111,7 @@ def test_inputs_ask_for_a_pump_and_a_pump_sets_the_timer() -> None:
     assert driver.deadline_s is None
 
 
-@pytest.mark.parametrize("addr", ["", "10.0.0.2", "nonsense", "v2:10.0.0.2:99999/0", "v1:10.0.0.2:6789/0"])
+@pytest.mark.parametrize("addr", ["", "10.0.0.2", "nonsense", "v2:10.0.0.2:99999/0", "v1:10.0.0.2:0/0"])
 def test_an_address_that_means_nothing_is_the_callers_mistake(addr: str) -> None:
     driver = NodeDriver(new_node(), Recorder())
     with pytest.raises(LocalError):

@@ -13,6 +13,8 @@ from messenger.session.session import IoState, SessionState
 
 TIME_DIGITS = 9
 """Times are kept to the nanosecond: sums on a virtual clock print without the noise of binary fractions."""
+MESSAGE_TAGS = frozenset({"MESSAGE", "MSG"})
+"""What the frames of messages are called, on v2 and on v1."""
 _LONGEST_S = 1e9
 
 

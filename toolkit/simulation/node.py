@@ -10,6 +10,7 @@ from messenger.driver import Driver
 from messenger.endpoint import Endpoint
 from messenger.errors import FaultReason
 from messenger.host import LinkHost
+from messenger.link import Protocol
 from messenger.outputs import CallHome, Output, TraceRecord
 from messenger.shards.calls import ToHome, ToShard
 from toolkit.scenarios.nodes import NodeApp, NodeSpec, Writer
@@ -212,7 +213,7 @@ class SimNode(Driver):
 
     def accepted(self, wire: Wire, remote: EntityAddr) -> None:
         """See :meth:`Host.accepted`."""
-        link_id = self.endpoint.link_accepted(remote, self.now())
+        link_id = self.endpoint.link_accepted(remote, self.now(), Protocol.of(self.addrs.front))
         wire.link_ids[wire.direction_from(self)] = link_id
         self._wires[link_id] = wire
         self.pump()
