@@ -61,6 +61,7 @@ class V1Link(Link):
     __slots__ = (
         "auth_method",
         "auth_result",
+        "authorizer",
         "banner_seen",
         "exchange",
         "keepalive_reply",
@@ -86,6 +87,8 @@ class V1Link(Link):
         self.exchange: ClientExchange | ServerExchange | None = None
         self.auth_method = AuthMethod.UNKNOWN
         """Connector: the method of the last authorizer."""
+        self.authorizer: bytes | None = None
+        """Connector: the last authorizer; empty towards monitors."""
         self.auth_result: AuthResult | None = None
         self.rounds = 0
         """Connector: how many CONNECTs were sent."""
