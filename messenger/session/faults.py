@@ -37,6 +37,10 @@ def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float, 
     state = session.state
     if state is SessionState.CLOSED:
         return
+    endpoint.settle_delayed(session, deliver=True)
+    if fault.reason is FaultReason.SHUTDOWN:
+        endpoint.end_session(session, fault, now)  # the shard that carries it says that all is said
+        return
     if state is SessionState.ESTABLISHING and not session.queue:
         endpoint.end_session(session, fault, now)  # the application has not heard of it yet
         return

@@ -52,7 +52,11 @@ def _on_identify(link: V1Link, frame: Frame, now: float) -> None:
     if endpoint.config.ms_learn_addr_from_peer:
         endpoint.learned_addr(frame.client_addr)
     identify = ClientIdentify(my_legacy_addr(endpoint.addrs))
-    link.send(identify, now, then=lambda at: _send_connect(link, at))
+
+    def introduce(at: float) -> None:
+        link.send(identify, at, then=lambda then: _send_connect(link, then))
+
+    endpoint.internal_delay(link, introduce, now, learning=True)
 
 
 def _check_server_addr(dialled: EntityAddr, server: EntityAddr) -> None:

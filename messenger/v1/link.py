@@ -17,6 +17,7 @@ from messenger.v1.framing import FrameReader, MessageWriter, Signer, StreamReade
 from messenger.v1.handshake import my_legacy_addr
 from messenger.v1.intercept import InterceptedReader
 from messenger.v1.states import LinkState
+from messenger.v1.throttled import ThrottledReader
 from messenger.v1.wire import (
     Banner,
     ClientIdentify,
@@ -33,6 +34,7 @@ from messenger.v1.wire import (
 
 if TYPE_CHECKING:
     from messenger.core import Core
+    from messenger.gate import Gate
     from messenger.session.session import Session
 
 Handler = Callable[["V1Link", Frame, float], None]
@@ -127,6 +129,11 @@ class V1Link(Link):
         """See :meth:`Link.pause`."""
         self.reader.needed = 0  # of an earlier message; the one that comes next has not been looked at
         super().pause()
+
+    def install(self, gate: "Gate") -> None:
+        """See :meth:`Link.install`."""
+        super().install(gate)
+        self.reader = ThrottledReader(self, gate, self.reader)
 
     # ---- receiving
 

@@ -39,7 +39,6 @@ NAME = EntityName(EntityType.OSD, 1)
         ("v1:10.0.0.2:0/0", "no address to dial in v1:10.0.0.2:0/0"),
         ("[]", "no address to dial"),
         ("v2:10.0.0.2", "give one as v2:HOST:PORT/NONCE"),
-        (A_ADDR, "is this messenger's own address"),
     ],
 )
 def test_an_address_that_cannot_be_dialled_is_the_callers_mistake(addrs: str, words: str) -> None:
