@@ -58,6 +58,11 @@ def _on_connect(link: V1Link, frame: Frame, now: float) -> None:
     if isinstance(step, AuthMore):
         _reply(link, frame, Tag.CHALLENGE_AUTHORIZER, now, authorizer=step.payload)
         return
+    endpoint.internal_delay(link, lambda at: _decide(link, frame, policy, step, at), now)
+
+
+def _decide(link: V1Link, frame: Connect, policy: Policy, step: AuthDone, now: float) -> None:
+    endpoint = link.endpoint
     existing = _find_existing(link, now)
     decision = judge_connect(
         existing,
@@ -177,6 +182,9 @@ def _replace(
             session_reset(endpoint, session, decision.why, at)
         session.is_reset_from_peer = decision.verdict is not Verdict.REPLACE
         link.exchange = None  # the session's own begins with a challenge of its own
+        endpoint.internal_delay(link, retry, at)
+
+    def retry(at: float) -> None:
         _reply(link, connect, Tag.RETRY_GLOBAL, at, global_seq=session.peer_global_seq, authorizer=step.payload)
 
     endpoint.take_over(session, link, taken_over, now)
@@ -208,10 +216,14 @@ def _open(link: V1Link, connect: Connect, step: AuthDone, now: float) -> None:
         FLAG_LOSSY if session.lossy else 0,
         step.payload,
     )
-    if exchange_seqs:
-        link.send(reply, now, then=lambda at: _exchange_seqs(link, session, at))
-    else:
-        link.send(reply, now, then=lambda at: endpoint.open_session(session, link, EventKind.ACCEPT, at))
+
+    def replied(at: float) -> None:
+        if exchange_seqs:
+            _exchange_seqs(link, session, at)
+        else:
+            endpoint.open_session(session, link, EventKind.ACCEPT, at)
+
+    endpoint.internal_delay(link, lambda at: link.send(reply, at, then=replied), now)
 
 
 def _new_session(link: V1Link, policy: Policy) -> Session:

@@ -52,7 +52,11 @@ def _on_identify(link: V1Link, frame: Frame, now: float) -> None:
     if endpoint.config.ms_learn_addr_from_peer:
         endpoint.learned_addr(frame.client_addr)
     identify = ClientIdentify(my_legacy_addr(endpoint.addrs))
-    link.send(identify, now, then=lambda at: _send_connect(link, at))
+
+    def introduce(at: float) -> None:
+        link.send(identify, at, then=lambda then: _send_connect(link, then))
+
+    endpoint.internal_delay(link, introduce, now, learning=True)
 
 
 def _check_server_addr(dialled: EntityAddr, server: EntityAddr) -> None:
@@ -66,10 +70,17 @@ def _check_server_addr(dialled: EntityAddr, server: EntityAddr) -> None:
 
 
 def _send_connect(link: V1Link, now: float) -> None:
-    """CONNECT with a first authorizer, where the peer wants one."""
-    opening = _exchange(link, now).start()
-    link.auth_method = opening.method
-    _write_connect(link, opening.payload, now)
+    """CONNECT with an authorizer, where the peer wants one: always the same, if it has answered a challenge.
+
+    Real peers keep a challenge until they replace a session, and take nothing but the answer to it.
+    """
+    exchange = _exchange(link, now)
+    if link.authorizer is None:
+        opening = exchange.start()
+        link.auth_method, link.authorizer = opening.method, opening.payload
+    else:
+        exchange.repeated()
+    _write_connect(link, link.authorizer, now)
 
 
 def _write_connect(link: V1Link, authorizer: bytes, now: float) -> None:
@@ -108,7 +119,8 @@ def _verified(handler: Handler) -> Handler:
 
 def _on_challenge(link: V1Link, frame: Frame, now: float) -> None:
     assert isinstance(frame, ConnectReply)
-    _write_connect(link, _exchange(link, now).more(frame.authorizer), now)
+    link.authorizer = _exchange(link, now).more(frame.authorizer)
+    _write_connect(link, link.authorizer, now)
 
 
 def _on_features(link: V1Link, frame: Frame, _now: float) -> None:
@@ -124,7 +136,7 @@ def _on_bad_protocol(link: V1Link, frame: Frame, _now: float) -> None:
 
 
 def _on_bad_authorizer(link: V1Link, _frame: Frame, now: float) -> None:
-    _exchange(link, now).bad_method(-EACCES, [])
+    _exchange(link, now).bad_method(-EACCES, [link.auth_method])
 
 
 def _on_resetsession(link: V1Link, _frame: Frame, now: float) -> None:

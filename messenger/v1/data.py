@@ -14,7 +14,6 @@ from messenger.denc.features import Feature, has_feature
 from messenger.errors import FaultReason, PeerError
 from messenger.messages.message import Message
 from messenger.messages.registry import KNOWN_TYPES
-from messenger.outputs import Deliver
 from messenger.v1.framing import HeaderFields, printable_message
 from messenger.v1.wire import Ack, Close, Frame, KeepAlive, KeepAlive2, KeepAlive2Ack, Piece
 
@@ -44,11 +43,11 @@ def receive(link: "V1Link", view: memoryview, start: int, end: int, owned: bool,
         position = _take_frames(link, session, messages, view, start, end, owned, now)
     finally:
         if messages:
-            if host.tracing:
-                host.trace_throttle(now)
-            host.emit(Deliver(session, messages, host.dispatch_throttle.value - held_bytes))
+            host.deliver(link, session, messages, host.dispatch_throttle.value - held_bytes, now)
             if not session.lossy:
                 session.ack_due += len(messages)
+        elif link.gate is not None:
+            link.gate.settle(0, 0, now)
         if session.ack_due:
             host.want_flush(session)
     link.rx_offset += position - start
@@ -95,7 +94,7 @@ def _take_frames(
             link.trace_frame("rx", Piece.MSG.value, stop - position, printable, now, position - start)
         if seq > session.in_seq:
             if seq != session.in_seq + 1:
-                session.skipped_messages += 1
+                link.host.message_skipped(session, seq)
             message = Message(type_, front, middle, data, tid, priority, version, compat, seq, flags, data_off)
             if type_ in KNOWN_TYPES:
                 decode_message(message, session.features)
@@ -107,21 +106,23 @@ def _take_frames(
             throttle.take(len(front) + len(middle) + len(data))
             deliver(message)
         else:
-            # Seen already on an earlier link. Unlike Ceph's own reader, go on reading (SQ-02).
-            session.old_messages += 1
+            link.host.message_old(session, seq)
         position = stop
 
 
 def _on_small(link: "V1Link", session: "Session", frame: Frame) -> None:
-    """The small frames; a KEEPALIVE is a sign of life and nothing else."""
+    """The small frames; a KEEPALIVE wants no answer."""
     if isinstance(frame, Ack):
         session.acknowledge(frame.seq)
     elif isinstance(frame, KeepAlive2):
         link.keepalive_reply = KeepAlive2Ack(frame.seconds, frame.nanoseconds)
+        session.keepalive_seen_s = link.host.wall_time_s(link.last_activity_s)
         link.host.want_flush(session)
     elif isinstance(frame, KeepAlive2Ack):
         stamp = frame.seconds + frame.nanoseconds / 1e9
         session.keepalive_acked_s = max(session.keepalive_acked_s, stamp)
+    elif isinstance(frame, KeepAlive):
+        session.keepalive_seen_s = link.host.wall_time_s(link.last_activity_s)
     elif isinstance(frame, Close):
         raise PeerError(FaultReason.PEER_CLOSED)
 
@@ -136,6 +137,7 @@ def flush(link: "V1Link", session: "Session", now: float) -> None:
     if link.unwritten_bytes >= limit:
         return
     pieces: list[Buffer] = []
+    sent_seq = session.out_seq
     if session.keepalive_due:
         session.keepalive_due = False
         _small(link, pieces, _keepalive(session, host.wall_time_s(now)), now)
@@ -148,6 +150,8 @@ def flush(link: "V1Link", session: "Session", now: float) -> None:
         size = _build_messages(link, session, pieces, now)
         link.write(joined(pieces), size)
         pieces = []
+    if session.out_seq != sent_seq:
+        host.count_sent(session, session.out_seq - sent_seq, now)
     if pieces:
         link.write([b"".join(pieces)], sum(map(len, pieces)))
 

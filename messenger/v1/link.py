@@ -17,6 +17,7 @@ from messenger.v1.framing import FrameReader, MessageWriter, Signer, StreamReade
 from messenger.v1.handshake import my_legacy_addr
 from messenger.v1.intercept import InterceptedReader
 from messenger.v1.states import LinkState
+from messenger.v1.throttled import ThrottledReader
 from messenger.v1.wire import (
     Banner,
     ClientIdentify,
@@ -33,6 +34,7 @@ from messenger.v1.wire import (
 
 if TYPE_CHECKING:
     from messenger.core import Core
+    from messenger.gate import Gate
     from messenger.session.session import Session
 
 Handler = Callable[["V1Link", Frame, float], None]
@@ -61,6 +63,7 @@ class V1Link(Link):
     __slots__ = (
         "auth_method",
         "auth_result",
+        "authorizer",
         "banner_seen",
         "exchange",
         "keepalive_reply",
@@ -86,6 +89,8 @@ class V1Link(Link):
         self.exchange: ClientExchange | ServerExchange | None = None
         self.auth_method = AuthMethod.UNKNOWN
         """Connector: the method of the last authorizer."""
+        self.authorizer: bytes | None = None
+        """Connector: the last authorizer; empty towards monitors."""
         self.auth_result: AuthResult | None = None
         self.rounds = 0
         """Connector: how many CONNECTs were sent."""
@@ -124,6 +129,11 @@ class V1Link(Link):
         """See :meth:`Link.pause`."""
         self.reader.needed = 0  # of an earlier message; the one that comes next has not been looked at
         super().pause()
+
+    def install(self, gate: "Gate") -> None:
+        """See :meth:`Link.install`."""
+        super().install(gate)
+        self.reader = ThrottledReader(self, gate, self.reader)
 
     # ---- receiving
 

@@ -20,6 +20,7 @@ from tests.support.node import WALL_OFFSET_S, Node
 from tests.support.raw_v1 import RawMessage, RawV1Peer, meet, new_v1_node
 
 U64_MAX = 2**64 - 1
+UNKNOWN_TYPE = 0x7F01
 
 
 def ready(**options: object) -> tuple[Node, RawV1Peer, Session]:
@@ -241,13 +242,20 @@ def test_all_parts_and_numbers_of_a_message_arrive() -> None:
     pair = Pair(protocol=Protocol.V1)
     mine, _ = pair.established()
     message = Message(
-        MessageType.OSD_OP, b"front", b"mid", b"data", tid=7, priority=63, version=9, compat_version=8, data_off=4
+        UNKNOWN_TYPE, b"front", b"mid", b"data", tid=7, priority=63, version=9, compat_version=8, data_off=4
     )
     pair.a.endpoint.send(mine, message, 0.0)
     pair.drive()
     ((_, got),) = pair.b.delivered
     assert (bytes(got.front), bytes(got.middle), bytes(got.data)) == (b"front", b"mid", b"data")
-    assert (got.type, got.tid, got.priority, got.version, got.compat_version, got.data_off) == (42, 7, 63, 9, 8, 4)
+    assert (got.type, got.tid, got.priority, got.version, got.compat_version, got.data_off) == (
+        UNKNOWN_TYPE,
+        7,
+        63,
+        9,
+        8,
+        4,
+    )
     assert (got.seq, got.flags) == (1, COMPLETE)
 
 

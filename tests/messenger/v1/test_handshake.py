@@ -407,6 +407,31 @@ def test_the_authorizer_is_sent_again_on_the_same_link_and_still_good() -> None:
     assert peer.expect(ConnectReply).tag is Tag.SEQ
 
 
+def test_a_connector_repeats_the_authorizer_that_answered_the_challenge() -> None:
+    """Real daemons take no other one on the same link; but after a replacement they challenge it again."""
+    node = new_v1_node(auth="cephx")
+    node.connect(B_V1_ADDR)
+    peer = RawV1Peer(node, auth="cephx").accept()
+    peer.banner()
+    peer.identify()
+    first = peer.expect(Connect)
+    step = peer.judge(first)
+    peer.send(peer.reply_to(first, Tag.CHALLENGE_AUTHORIZER, authorizer=step.payload))
+    answered = peer.expect(Connect)
+    assert answered.authorizer != first.authorizer
+    proof = peer.judge(answered)
+    for tag in Tag.RETRY_SESSION, Tag.RETRY_GLOBAL:
+        peer.send(peer.reply_to(answered, tag, connect_seq=4, global_seq=9, authorizer=proof.payload))
+        again = peer.expect(Connect)
+        assert again.authorizer == answered.authorizer
+    del peer.judging  # the session that was replaced has an exchange of its own
+    challenge = peer.judge(again)
+    peer.send(peer.reply_to(again, Tag.CHALLENGE_AUTHORIZER, authorizer=challenge.payload))
+    last, _ = peer.authenticated()
+    assert last.authorizer != answered.authorizer
+    assert node.faults == []
+
+
 def test_heartbeat_messengers_take_peers_without_authorizer() -> None:
     node = new_v1_node(auth="cephx", require_authorizer=False)
     peer = meet("acceptor", node)
