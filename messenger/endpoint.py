@@ -277,11 +277,12 @@ class Endpoint(Core):
 
     def snapshot(self) -> dict[str, object]:
         """Counters that must be at rest when nothing happens, for the history's ``end`` record."""
+        travelling = self.shards.travelling + (0 if self.injector is None else self.injector.held_back)
         return {
             "registry": len(self._registry),
             "links": len(self._links) + len(self.shards),
             "dispatch_bytes": self.held_by_application_bytes,
-            "queued": sum(len(session.queue) for session in self._sessions.values()) + self.shards.travelling,
+            "queued": sum(len(session.queue) for session in self._sessions.values()) + travelling,
             "sent": sum(len(session.queue.sent) for session in self._sessions.values()),
             "unsettled": sum(session.state not in _SETTLED for session in self._sessions.values()),
         }
