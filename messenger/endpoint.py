@@ -104,8 +104,6 @@ class Endpoint(Core):
         if session.stint is not None:
             self.shards.send(session.stint, message)
             return True
-        if session.queued_s is None:
-            session.queued_s = now
         session.queue.push(message)
         self.want_flush(session)
         wake(self, session, now)
