@@ -104,8 +104,6 @@ class Endpoint(Core):
         if session.stint is not None:
             self.shards.send(session.stint, message)
             return True
-        if session.queued_s is None:
-            session.queued_s = now
         session.queue.push(message)
         self.want_flush(session)
         wake(self, session, now)
@@ -277,11 +275,12 @@ class Endpoint(Core):
 
     def snapshot(self) -> dict[str, object]:
         """Counters that must be at rest when nothing happens, for the history's ``end`` record."""
+        travelling = self.shards.travelling + (0 if self.injector is None else self.injector.held_back)
         return {
             "registry": len(self._registry),
             "links": len(self._links) + len(self.shards),
             "dispatch_bytes": self.held_by_application_bytes,
-            "queued": sum(len(session.queue) for session in self._sessions.values()) + self.shards.travelling,
+            "queued": sum(len(session.queue) for session in self._sessions.values()) + travelling,
             "sent": sum(len(session.queue.sent) for session in self._sessions.values()),
             "unsettled": sum(session.state not in _SETTLED for session in self._sessions.values()),
         }

@@ -84,6 +84,7 @@ class Link(ABC):
         "idle_timer",
         "last_activity_s",
         "open",
+        "opened_at",
         "paused",
         "peer_type",
         "ready_timer",
@@ -131,9 +132,11 @@ class Link(ABC):
         self._waiting = False
         self._hold_timer: Timer | None = None
         self._failure: tuple[FaultReason, str] | None = None
-        # Position in the two byte streams, for the history.
+        # Position in the two byte streams, for the history and the counters.
         self.rx_offset = 0
         self.tx_offset = 0
+        self.opened_at = (0, 0)
+        """Positions in them where the data phase begins."""
         self.rx_frames = 0
         self.tx_frames = 0
 
@@ -197,10 +200,6 @@ class Link(ABC):
     def receive(self, count: int, now: float) -> None:
         """Process ``count`` bytes the transport has put into the receive buffer."""
         self.last_activity_s = now
-        counters = self.host.counters
-        counters.recv_bytes += count
-        if self.open and self.con_mode is ConMode.SECURE:
-            counters.recv_encrypted_bytes += count
         view, end, owned = self.receive_buffer.received(count)
         position, host = 0, self.host
         try:
@@ -247,10 +246,6 @@ class Link(ABC):
     def write(self, buffers: list[Buffer], size_bytes: int) -> None:
         """Hand frames to the transport."""
         self.unwritten_bytes += size_bytes
-        counters = self.host.counters
-        counters.send_bytes += size_bytes
-        if self.open and self.con_mode is ConMode.SECURE:
-            counters.send_encrypted_bytes += size_bytes
         self.host.emit(WriteLink(self.id, buffers, size_bytes))
 
     # ---- interception
