@@ -89,7 +89,8 @@ class Driver(ABC):
         self.dispatcher = dispatcher
         self.connections: dict[int, Connection] = {}
         """Open connections by session id."""
-        self._pumping = False
+        # When the present pump began, None between pumps. Whatever happens within one has one time.
+        self._turn_s: float | None = None
 
     @property
     def addrs(self) -> AddrVec:
@@ -104,7 +105,7 @@ class Driver(ABC):
 
     @abstractmethod
     def soon(self) -> None:
-        """Arrange for :meth:`pump` to run when the present caller is done."""
+        """Arrange for :meth:`pump` to run when the present caller, which is not a pump, is done."""
 
     @abstractmethod
     def set_timer(self, deadline_s: float | None) -> None:
@@ -152,56 +153,56 @@ class Driver(ABC):
             addrs = AddrVec.parse(addrs)
         elif isinstance(addrs, EntityAddr):
             addrs = AddrVec((addrs,))
-        session = self.endpoint.connect(addrs, peer_type, self.now(), policy)
-        self.soon()
+        session = self.endpoint.connect(addrs, peer_type, self._input(), policy)
         return self._connection(session)
 
     def send(self, connection: Connection, message: Message) -> bool:
         """See :meth:`Connection.send`."""
-        accepted = self.endpoint.send(connection.session, message, self.now())
-        self.soon()
-        return accepted
+        return self.endpoint.send(connection.session, message, self._input())
 
     def keepalive(self, connection: Connection) -> None:
         """See :meth:`Connection.keepalive`."""
-        self.endpoint.send_keepalive(connection.session, self.now())
-        self.soon()
+        self.endpoint.send_keepalive(connection.session, self._input())
 
     def release(self, size_bytes: int) -> None:
         """See :meth:`Connection.release`."""
-        self.endpoint.release(size_bytes, self.now())
-        self.soon()
+        self.endpoint.release(size_bytes, self._input())
 
     def unblock(self, link_id: int) -> None:
         """Let a link go on that the interceptor blocked or stalled."""
-        self.endpoint.unblock(link_id, self.now())
-        self.soon()
+        self.endpoint.unblock(link_id, self._input())
 
     def mark_down(self, connection: Connection) -> None:
         """See :meth:`Connection.mark_down`."""
         connection.marked_down = True
-        self.endpoint.mark_down(connection.session, self.now())
+        self.endpoint.mark_down(connection.session, self._input())
         self._forget(connection, Fault(FaultReason.MARKED_DOWN))
+
+    def _input(self) -> float:
+        """The time of an input from the application; what comes of it is carried out in this turn, or soon."""
+        if self._turn_s is not None:
+            return self._turn_s
         self.soon()
+        return self.now()
 
     # ---- carrying out
 
     def pump(self) -> None:
         """Carry out everything the core asks for."""
-        if self._pumping:
+        if self._turn_s is not None:
             return
-        self._pumping = True
+        now = self._turn_s = self.now()
         try:
-            while outputs := self.endpoint.drain(self.now()):
+            while outputs := self.endpoint.drain(now):
                 for output in outputs:
-                    self._carry_out(output)
+                    self._carry_out(output, now)
         finally:
-            self._pumping = False
-        self.set_timer(self.endpoint.next_deadline())
+            self._turn_s = None
+        self.set_timer(self.endpoint.timers.next_deadline())
 
-    def _carry_out(self, output: Output) -> None:
+    def _carry_out(self, output: Output, now: float) -> None:
         if isinstance(output, Deliver):
-            self._deliver(output)
+            self._deliver(output, now)
         elif isinstance(output, WriteLink):
             self.write_link(output.link_id, output.buffers)
         elif isinstance(output, TraceRecord):
@@ -217,7 +218,7 @@ class Driver(ABC):
         elif isinstance(output, ShutLink):
             self.shut_link(output.link_id)
 
-    def _deliver(self, output: Deliver) -> None:
+    def _deliver(self, output: Deliver, now: float) -> None:
         connection = self._connection(output.session)
         dispatch = self.dispatcher.ms_dispatch
         kept_bytes = 0
@@ -227,7 +228,7 @@ class Driver(ABC):
                     kept_bytes += message.size_bytes
             except Exception as error:  # noqa: BLE001 - the application's; its message counts as done
                 self.failed(error)
-        self.endpoint.release(output.size_bytes - kept_bytes, self.now())
+        self.endpoint.release(output.size_bytes - kept_bytes, now)
 
     def _event(self, output: SessionEvent) -> None:
         connection = self._connection(output.session)

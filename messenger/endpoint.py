@@ -66,7 +66,8 @@ class Endpoint(Core):
         Raises:
             LocalError: a number or a part of the message is too large for a frame (§4.4, §4.8).
         """
-        if session.state is SessionState.CLOSED:
+        state = session.state
+        if state is SessionState.CLOSED:
             return False
         if message.payload is not None:
             message.encode_front(session.features)  # a payload that cannot be encoded is the caller's to know
@@ -78,8 +79,9 @@ class Endpoint(Core):
         ):
             raise LocalError(f"{message!r}: a number or a part of it is too large for a frame")
         session.queue.push(message)
-        self.want_flush(session)
-        wake(self, session, now)
+        self._unflushed[session.id] = session
+        if state is SessionState.STANDBY:
+            wake(self, session, now)
         return True
 
     def mark_down(self, session: Session, now: float) -> None:
@@ -102,7 +104,7 @@ class Endpoint(Core):
         throttle = self.dispatch_throttle
         was_full = throttle.full
         throttle.put(size_bytes)
-        if size_bytes:
+        if self.tracing and size_bytes:
             self.trace_throttle(now)
         if was_full and not throttle.full:
             for link in [link for link in self._links.values() if link.paused]:
@@ -175,8 +177,9 @@ class Endpoint(Core):
         if link is None:
             return
         link.last_activity_s = now
+        was_behind = link.unwritten_bytes >= self.config.write_ahead_bytes
         link.unwritten_bytes -= count
-        if link.session is not None:
+        if was_behind and link.session is not None:
             self.want_flush(link.session)
 
     def link_eof(self, link_id: int, now: float) -> None:
@@ -214,20 +217,19 @@ class Endpoint(Core):
         together.
         """
         if not self._outputs:
+            if not self._unflushed:
+                return []
             unflushed, self._unflushed = self._unflushed, {}
             for session in unflushed.values():
-                self._flush(session, now)
+                link = session.link
+                if link is None or not link.open or link.held:
+                    continue
+                try:
+                    link.flush(session, now)
+                except PeerError as error:
+                    link.fault(error.reason, error.detail, now)
         outputs, self._outputs = self._outputs, []
         return outputs
-
-    def _flush(self, session: Session, now: float) -> None:
-        link = session.link
-        if link is None or not link.open or link.held:
-            return
-        try:
-            link.flush(session, now)
-        except PeerError as error:
-            link.fault(error.reason, error.detail, now)
 
     # ---- for the driver's eyes
 

@@ -39,7 +39,7 @@ _unpack_header = MESSAGE_HEADER.unpack_from
 _HEADER_SIZE = MESSAGE_HEADER.size
 
 
-def receive(link: "V2Link", view: memoryview, start: int, end: int, owned: bool, now: float) -> int:  # noqa: FBT001 - hot path
+def receive(link: "V2Link", view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:
     """Take every complete frame of ``view[start:end]``; returns where the first incomplete one begins.
 
     What was complete before a faulty frame is delivered before the fault is raised.
@@ -111,7 +111,7 @@ def _take_frames(
                 if type_ in KNOWN_TYPES:
                     _decode(message, session.features)
                 session.in_seq = seq
-                throttle.take(len(s1) + len(s2) + len(s3))
+                throttle.value += len(s1) + len(s2) + len(s3)
                 deliver(message)
             else:
                 # Seen already on an earlier link. Unlike Ceph's own reader, go on reading (SQ-02).
@@ -166,14 +166,13 @@ def flush(link: "V2Link", session: "Session", now: float) -> None:
         _control(link, pieces, link.keepalive_reply, now)
         link.keepalive_reply = None
     while session.queue and link.unwritten_bytes < limit:
-        size = _build_messages(link, session, pieces, now)
-        link.write(_joined(pieces), size)
+        _write_messages(link, session, pieces, now)
         pieces = []
-    if _ack_is_due(link, session):
+    if session.ack_due and _ack_is_due(link, session):
         session.ack_due = 0
         _control(link, pieces, Ack(session.in_seq), now)
     if pieces:
-        link.write([b"".join(pieces)], sum(map(len, pieces)))
+        link.write(pieces, sum(map(len, pieces)))
 
 
 def _ack_is_due(link: "V2Link", session: "Session") -> bool:
@@ -188,27 +187,28 @@ def due_tags(link: "V2Link", session: "Session") -> list[str]:
         return []
     tags = [Tag.KEEPALIVE2] * session.keepalive_due + [Tag.KEEPALIVE2_ACK] * (link.keepalive_reply is not None)
     messages = [Tag.MESSAGE] * len(session.queue)
-    acks = [] if messages or not _ack_is_due(link, session) else [Tag.ACK]
+    acks = [] if messages or not session.ack_due or not _ack_is_due(link, session) else [Tag.ACK]
     return [tag.name for tag in (*tags, *messages, *acks)]
 
 
 def _control(link: "V2Link", pieces: list[Buffer], frame: ControlFrame, now: float) -> None:
     raw = link.writer.control(frame.TAG, frame.encode())
-    link.trace_frame("tx", frame.TAG.name, len(raw), frame.printable, now)
+    if link.endpoint.tracing:
+        link.trace_frame("tx", frame.TAG.name, len(raw), frame.printable, now)
     link.tx_offset += len(raw)
     pieces.append(raw)
 
 
-def _build_messages(link: "V2Link", session: "Session", pieces: list[Buffer], now: float) -> int:
-    """Frames of queued messages up to a batch's size, appended to ``pieces``; returns the size of all pieces."""
+def _write_messages(link: "V2Link", session: "Session", pieces: list[Buffer], now: float) -> None:
+    """Write ``pieces`` and behind them frames of queued messages, up to a batch's size."""
     queue, in_seq, lossy = session.queue, session.in_seq, session.lossy
     build = link.writer.message
     pack = MESSAGE_HEADER.pack
     tracing = link.endpoint.tracing
-    size = sum(map(len, pieces))
+    size = before = sum(map(len, pieces))
+    large = False
     out_seq = session.out_seq
-    while queue and size < _BATCH_BYTES:
-        message = queue.pop()
+    for message in queue.popped():
         out_seq += 1
         if message.payload is not None:
             message.encode_front(session.features)
@@ -235,18 +235,19 @@ def _build_messages(link: "V2Link", session: "Session", pieces: list[Buffer], no
             queue.sent.append((out_seq, message))
         if tracing:
             segments = (header, message.front, message.middle, message.data)
-            link.trace_frame("tx", "MESSAGE", length, partial(printable_message, segments), now)
-        link.tx_offset += length
+            link.trace_frame("tx", "MESSAGE", length, partial(printable_message, segments), now, size - before)
         size += length
+        large = large or length >= _JOIN_BELOW_BYTES
+        if size >= _BATCH_BYTES:
+            break
     session.out_seq = out_seq
     session.ack_due = 0  # every header just built tells in_seq
-    return size
+    link.tx_offset += size - before
+    link.write(_joined(pieces) if large else [b"".join(pieces)], size)
 
 
 def _joined(pieces: list[Buffer]) -> list[Buffer]:
     """The pieces with runs of small ones joined; large payloads stay the buffers they are."""
-    if max(map(len, pieces)) < _JOIN_BELOW_BYTES:
-        return [b"".join(pieces)]
     joined: list[Buffer] = []
     run: list[Buffer] = []
     for piece in pieces:

@@ -59,7 +59,7 @@ class SimNode(Driver):
 
     def soon(self) -> None:
         """See :meth:`Driver.soon`."""
-        if not self._pump_due and not self._pumping:
+        if not self._pump_due:
             self._pump_due = True
             self._clock.after(0.0, self._pump_soon)
 
