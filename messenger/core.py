@@ -13,6 +13,7 @@ from messenger.errors import AuthError, Fault, FaultReason, LocalError, PeerErro
 from messenger.interception import ONLY_CONTINUE, Action, Custom, Interceptor, Point
 from messenger.link import Link, Protocol
 from messenger.outputs import CloseLink, EventKind, OpenLink, Output, SessionEvent, TraceRecord
+from messenger.pool import BufferPool
 from messenger.randomness import RandomSource
 from messenger.receive import SCRATCH_BYTES
 from messenger.session.existing import Decision
@@ -21,6 +22,7 @@ from messenger.session.policy import Policy, PolicySet
 from messenger.session.session import Session, SessionState
 from messenger.session.throttle import Throttle
 from messenger.session.timers import Timers
+from messenger.v2.framing import FrameCaches
 from messenger.v2.protocol import v2_link
 
 _LINKS: Mapping[Protocol, Callable[..., Link]] = {Protocol.V2: v2_link}
@@ -54,6 +56,8 @@ class Core:
         self.dispatch_throttle = Throttle(self.config.ms_dispatch_throttle_bytes)
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         """The buffer all links read through."""
+        self.pool = BufferPool()
+        self.frame_caches = FrameCaches()
         self._auth_client = auth_client
         self._auth_server = auth_server
         self._wall_offset_s = wall_offset_s

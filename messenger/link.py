@@ -88,7 +88,7 @@ class Link(ABC):
         self.remote_addr = EntityAddr()
         self.peer_type: EntityType | None = None
         self.con_mode = ConMode.CRC
-        self.receive_buffer = ReceiveBuffer(endpoint.scratch)
+        self.receive_buffer = ReceiveBuffer(endpoint.scratch, endpoint.pool)
         self.unwritten_bytes = 0
         self.paused = False
         """Nothing is read: the dispatch throttle is full, or an interceptor blocks."""
@@ -160,8 +160,7 @@ class Link(ABC):
     def receive(self, count: int, now: float) -> None:
         """Process ``count`` bytes the transport has put into the receive buffer."""
         self.last_activity_s = now
-        view, end, owned = self.receive_buffer.received(count)
-        position = 0
+        view, position, end, owned = self.receive_buffer.received(count)
         try:
             while not self.closed and not self.paused:
                 if self.open:
@@ -174,10 +173,9 @@ class Link(ABC):
                 self.rx_offset += step
         except PeerError as error:
             self.fault(error.reason, error.detail, now)
-        if self.closed:
-            self.receive_buffer.drop()
-        else:
-            self.receive_buffer.keep(view, position, end, self.needed_bytes)
+        if position != end and not self.closed:
+            ahead = self.open  # the peer has authenticated
+            self.receive_buffer.keep(view, position, end, self.needed_bytes, owned=owned, ahead=ahead)
 
     def pause(self) -> None:
         """Leave what is here, stop reading."""

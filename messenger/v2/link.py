@@ -66,8 +66,8 @@ class V2Link(Link):
         self.auth_method = 0
         """Acceptor: the method of the peer's last AUTH_REQUEST."""
         self.auth_result: AuthResult | None = None
-        self.reader = self._watched(CrcReader(endpoint.config.max_preauth_frame_bytes))
-        self.writer: FrameWriter = CrcWriter()
+        self.reader = self._watched(CrcReader(endpoint.config.max_preauth_frame_bytes, endpoint.frame_caches))
+        self.writer: FrameWriter = CrcWriter(endpoint.frame_caches)
         # Every raw byte of either direction until authentication is complete, for the signatures (§4.7).
         self.rx_transcript: bytearray | None = bytearray()
         self.tx_transcript: bytearray | None = bytearray()
@@ -103,9 +103,7 @@ class V2Link(Link):
 
     # ---- receiving
 
-    def data_step(self, view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:
-        """See :meth:`Link.data_step`."""
-        return data.receive(self, view, start, end, owned, now)
+    data_step = data.receive
 
     def handshake_step(self, view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:
         """Handle the banner or one frame."""
@@ -192,8 +190,10 @@ class V2Link(Link):
         self.rx_transcript = self.tx_transcript = None
         if con_mode is ConMode.SECURE:
             receiving, sending = stream_ciphers(result.connection_secret, connector=self.connector)
-            self.reader = self._watched(SecureReader(receiving, self.endpoint.config.max_preauth_frame_bytes))
-            self.writer = SecureWriter(sending)
+            endpoint, caches = self.endpoint, self.endpoint.frame_caches
+            reader = SecureReader(receiving, endpoint.config.max_preauth_frame_bytes, caches)
+            self.reader = self._watched(reader)
+            self.writer = SecureWriter(sending, endpoint.pool, caches)
 
     def lift_limits(self) -> None:
         """The peer's signature holds: it is who it says, the large limits apply."""
