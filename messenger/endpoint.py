@@ -92,6 +92,7 @@ class Endpoint(Core):
         """
         if session.guarded and (answer := self._guarded_send(session)) is not None:
             return answer
+        state = session.state
         if message.payload is not None:
             message.encode_front(session.features)  # a payload that cannot be encoded is the caller's to know
         if (
@@ -105,8 +106,9 @@ class Endpoint(Core):
             self.shards.send(session.stint, message)
             return True
         session.queue.push(message)
-        self.want_flush(session)
-        wake(self, session, now)
+        self._unflushed[session.id] = session
+        if state is SessionState.STANDBY:
+            wake(self, session, now)
         return True
 
     def _guarded_send(self, session: Session) -> bool | None:

@@ -16,10 +16,12 @@ from messenger.link import Link
 from messenger.messages.message import Message
 from messenger.outputs import CloseLink, Deliver, Output, TraceRecord
 from messenger.perf import Counters, add_link
+from messenger.pool import BufferPool
 from messenger.receive import SCRATCH_BYTES
 from messenger.session.session import Session
 from messenger.session.throttle import Throttle, Throttles
 from messenger.session.timers import Timers
+from messenger.v2.framing import FrameCaches
 
 
 class LinkHost(ABC):
@@ -57,6 +59,8 @@ class LinkHost(ABC):
         self._given_back = False
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         """The buffer all links read through."""
+        self.pool = BufferPool()
+        self.frame_caches = FrameCaches()
         self.wall_offset_s = wall_offset_s
         self._links: dict[int, Link] = {}
         self._outputs: list[Output] = []
@@ -107,8 +111,9 @@ class LinkHost(ABC):
         if link is None:
             return
         link.last_activity_s = now
+        was_behind = link.unwritten_bytes >= self.config.write_ahead_bytes
         link.unwritten_bytes -= count
-        if link.session is not None:
+        if was_behind and link.session is not None:
             self.want_flush(link.session)
 
     def link_eof(self, link_id: int, now: float) -> None:

@@ -118,7 +118,7 @@ class Link(ABC):
         self.remote_addr = EntityAddr()
         self.peer_type: EntityType | None = None
         self.con_mode = ConMode.CRC
-        self.receive_buffer = ReceiveBuffer(endpoint.scratch)
+        self.receive_buffer = ReceiveBuffer(endpoint.scratch, endpoint.pool)
         self.unwritten_bytes = 0
         self.paused = False
         """Nothing is read: the dispatch throttle is full, or an interceptor blocks."""
@@ -200,8 +200,8 @@ class Link(ABC):
     def receive(self, count: int, now: float) -> None:
         """Process ``count`` bytes the transport has put into the receive buffer."""
         self.last_activity_s = now
-        view, end, owned = self.receive_buffer.received(count)
-        position, host = 0, self.host
+        view, position, end, owned = self.receive_buffer.received(count)
+        host = self.host
         try:
             while not self.closed and not self.paused and self.host is host:
                 if self.open:
@@ -214,15 +214,14 @@ class Link(ABC):
                 self.rx_offset += step
         except PeerError as error:
             self.fault(error.reason, error.detail, now)
-        if self.closed:
-            self.receive_buffer.drop()
-        else:
-            self.receive_buffer.keep(view, position, end, self.needed_bytes)
+        if position != end and not self.closed:
+            ahead = self.open  # the peer has authenticated
+            self.receive_buffer.keep(view, position, end, self.needed_bytes, owned=owned, ahead=ahead)
 
     def move_to(self, host: "LinkHost") -> None:
         """Be carried by another host from now on."""
         self.host = host
-        self.receive_buffer.move_to(host.scratch)
+        self.receive_buffer.move_to(host.scratch, host.pool)
 
     def install(self, gate: "Gate") -> None:
         """Ask the gate before a message is handed on, from here on."""
