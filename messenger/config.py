@@ -6,6 +6,7 @@ from messenger.cephx.exchange import ConMode
 from messenger.denc.entity import EntityType
 from messenger.denc.features import CLIENT_FEATURES, MSGR2_SUPPORTED
 from messenger.errors import LocalError
+from messenger.options import ServiceOptions
 from messenger.v2.compressor import Algorithm, CompressionMode
 
 _CONNECTION_MODES = (
@@ -24,7 +25,7 @@ _DAEMONS = (EntityType.OSD, EntityType.MDS)
 
 
 @dataclass(slots=True, kw_only=True)
-class Config:
+class Config(ServiceOptions):
     """One messenger's options. Times are seconds, sizes bytes."""
 
     ms_initial_backoff: float = 0.2
@@ -46,6 +47,7 @@ class Config:
     ms_cluster_mode: str = "crc secure"
     ms_service_mode: str = "crc secure"
     ms_client_mode: str = "crc secure"
+    """Connection modes to offer and to allow, the preferred one first; which option counts, says §4.7."""
 
     ms_osd_compress_mode: str = "none"
     """Whether links between OSDs are compressed: none, passive, aggressive or force; any but none means yes."""
@@ -57,6 +59,7 @@ class Config:
     """Compress secure links too, although lengths then tell something of what is encrypted."""
     compressor_zlib_level: int = 5
     compressor_zstd_level: int = 1
+    """How hard to compress: 0 to 9 with zlib, 1 to 22 with zstd."""
 
     msgr2_features: int = MSGR2_SUPPORTED
     """Mask advertised in the banner (§2.5): 3 as Ceph 20.2, 1 as crimson, 0 as releases without msgr 2.1."""
@@ -72,6 +75,7 @@ class Config:
     """Frames handed to the transport but not yet written by it; more is built only below this."""
 
     def __post_init__(self) -> None:
+        self.check_injection()
         for option in _CONNECTION_MODES:
             parse_modes(option, getattr(self, option))
         self.compression(EntityType.OSD, secure=False)

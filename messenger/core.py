@@ -4,16 +4,22 @@
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from messenger.cephx.exchange import AuthClient, AuthServer, ClientExchange, ConMode, ServerExchange
+from messenger.closing import HomeClosing
 from messenger.config import Config
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import EntityName, EntityType
 from messenger.errors import AuthError, Fault, FaultReason, PeerError
 from messenger.host import LinkHost
+from messenger.inject import Injector
 from messenger.interception import Custom, Interceptor
+from messenger.keepalive import Keepalive
 from messenger.link import Link, Protocol, Step
-from messenger.outputs import EventKind, OpenLink, SessionEvent
+from messenger.loopback import loopback_session
+from messenger.messages.message import Message
+from messenger.outputs import Deliver, EventKind, OpenLink, SessionEvent, SettleDelayed
 from messenger.randomness import RandomSource
 from messenger.session.existing import Decision
 from messenger.session.faults import session_fault, wake
@@ -43,7 +49,7 @@ class Core(LinkHost):
         interceptor: Interceptor | None = None,
         shards: int = 0,
     ) -> None:
-        config = config or Config()
+        config = replace(config or Config())  # options may change while the messenger runs
         super().__init__(
             config,
             wall_offset_s=wall_offset_s,
@@ -59,10 +65,37 @@ class Core(LinkHost):
         self._auth_server = auth_server
         self._registry: dict[AddrVec, Session] = {}
         self._sessions: dict[int, Session] = {}
+        self._loopback: Session | None = None
+        self.keepalives: dict[int, Keepalive] = {}
+        """By session id."""
         self._global_seq = 0
         self._last_link_id = 0
         self._last_session_id = 0
         self.shards = Shards(self, shards)
+        self.update_injection()
+
+    def update_injection(self) -> None:
+        """Have an injector on every shard, if an option asks for one."""
+        for host in (self, *self.shards.hosts):
+            if host.injector is not None:
+                host.injector.reconfigured()
+            elif Injector.wanted(self.config):
+                host.injector = Injector(host, self.config, self.rng)
+        for session in self._sessions.values():
+            session.guarded |= self.injector is not None
+
+    def internal_delay(self, link: Link, go_on: Step, now: float, *, learning: bool = False) -> None:
+        """Go on with a handshake at a point where Ceph would provoke a race, if need be after a pause (§7.2)."""
+        delay_s = 0.0 if self.injector is None else self.injector.internal_delay_s(learning=learning)
+        if delay_s:
+            link.delay(delay_s, go_on, now)
+        else:
+            go_on(now)
+
+    def settle_delayed(self, session: Session, *, deliver: bool) -> None:
+        """What an injector still delays of a session is due now, or dropped."""
+        if self.injector is not None:
+            self.emit(SettleDelayed(session, deliver))
 
     # ---- identity and chance
 
@@ -149,6 +182,7 @@ class Core(LinkHost):
         session = link.session if link.session is not None and link.session.link is link else None
         if not link.closed:
             self.trace_fault(link, session, fault.reason, str(fault), now)
+            self.count_fault(link, fault)
         self.close_link(link, fault, now)
         if session is not None:
             self.with_io(session, fault, lambda then: session_fault(self, session, fault, then), now)
@@ -196,8 +230,29 @@ class Core(LinkHost):
         """A fresh session; its registration is the caller's business."""
         self._last_session_id += 1
         session = Session(self._last_session_id, peer_type, addrs, target, policy)
+        session.guarded = self.injector is not None
         self._sessions[session.id] = session
         return session
+
+    @property
+    def protocols(self) -> frozenset[Protocol]:
+        """Those that are spoken here."""
+        return frozenset(_LINKS)
+
+    @property
+    def loopback(self) -> Session:
+        """The session with oneself."""
+        if self._loopback is None:
+            self._loopback = loopback_session(self)
+        return self._loopback
+
+    def deliver_local(self, session: Session, message: Message) -> None:
+        """Deliver what was sent to oneself."""
+        size_bytes = message.size_bytes
+        self.dispatch_throttle.take(size_bytes)
+        self.dispatch_throttle.count_get(size_bytes)
+        self.shards.owe_home(size_bytes)
+        self.emit(Deliver(session, [message], size_bytes))
 
     def open_session(self, session: Session, link: Link, kind: EventKind, now: float) -> None:
         """A link is READY for its session: traffic may flow."""
@@ -216,12 +271,13 @@ class Core(LinkHost):
             self.shards.begin(session, link, now)
         else:
             session.io_state = IoState.OPEN
-            self.watch_idle(link)
+            self.begin_data(link, session)
             self.want_flush(session)
 
     def take_over(self, session: Session, link: Link, then: Step, now: float) -> None:
         """An incoming link takes the place of whatever link or dial the session had (§4.9, reuse)."""
         session.cancel_backoff()
+        self.settle_delayed(session, deliver=True)
         fault = Fault(FaultReason.REPLACED, f"by link {link.id}")
         old, session.link = session.link, link
         link.session = session
@@ -241,19 +297,27 @@ class Core(LinkHost):
 
     def reset_session(self, session: Session, why: str, now: float) -> None:
         """The peer lost its state: drop everything of the old session and tell the application (§4.9)."""
+        self.settle_delayed(session, deliver=False)
         dropped = session.reset()
         fault = Fault(FaultReason.REPLACED, f"{why}; {dropped} messages dropped")
         self.session_event(session, EventKind.REMOTE_RESET, fault, now)
 
     def send_keepalive(self, session: Session, now: float) -> None:
         """Ask the peer for a sign of life; ``session.keepalive_acked_s`` shows its answer."""
-        if session.state is not SessionState.CLOSED:
+        if session.state is not SessionState.CLOSED and not session.local:
             if session.stint is not None:
                 self.shards.keepalive(session.stint)
                 return
             session.keepalive_due = True
             self.want_flush(session)
             wake(self, session, now)
+
+    def break_link(self, session: Session, fault: Fault, now: float) -> None:
+        """Give up the link that carries a session; the session does what its policy says."""
+        if session.stint is not None:
+            self.shards.fault(session.stint, fault)
+        elif session.link is not None:
+            self.link_fault(session.link, fault, now)
 
     def stop_session(self, session: Session, fault: Fault, now: float) -> None:
         """End a session and tell the application."""
@@ -263,7 +327,14 @@ class Core(LinkHost):
     def end_session(self, session: Session, fault: Fault, now: float) -> None:
         """End a session without a word to the application."""
         session.cancel_backoff()
+        self.settle_delayed(session, deliver=False)
         self.set_state(session, SessionState.CLOSED, str(fault), now)
+        session.guarded = True
+        if (keepalive := self.keepalives.pop(session.id, None)) is not None:
+            keepalive.stop()
+        closing = self.closing.pop(session.id, None)
+        if isinstance(closing, HomeClosing):
+            closing.cancel()
         self._unregister(session)
         self._sessions.pop(session.id, None)
         self._unflushed.pop(session.id, None)
@@ -297,6 +368,13 @@ class Core(LinkHost):
         self.emit(SessionEvent(session, kind, fault))
 
     # ---- history
+
+    def trace_held(self, session: Session | None, now: float) -> None:
+        """See :meth:`LinkHost.trace_held`; other shards' parts together."""
+        if self.shards.count:
+            self.shards.trace_held(session, now)
+        else:
+            super().trace_held(session, now)
 
     def trace_decision(self, link: Link, existing: Session | None, decision: Decision, now: float) -> None:
         """Record who won against an existing session, and why."""

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from messenger.messages.message import Message
+from messenger.outputs import EventKind
 
 if TYPE_CHECKING:
-    from messenger.driver import Connection
+    from collections.abc import Callable, Iterator
+
+    from messenger.connection import Connection
     from messenger.errors import Fault
 
 
@@ -17,24 +20,115 @@ class Dispatcher:
     They run inside the event loop: return quickly. Sending from inside one is the quickest way to reply.
     """
 
-    def ms_dispatch(self, connection: Connection, message: Message) -> bool | None:
+    def ms_dispatch(self, connection: Connection, message: Message) -> bool | None:  # noqa: ARG002 - for others
         """A message has arrived.
 
-        Return True to keep it: its bytes count against ``ms_dispatch_throttle_bytes`` until
-        ``connection.release(message)``. Otherwise it counts as done on return.
+        Return True to keep it: its bytes count against ``ms_dispatch_throttle_bytes`` (and it against the
+        throttles of the connection's policy) until ``connection.release(message)``. Return False if it is none
+        of yours: the next dispatcher is asked, and without one it is unhandled. Otherwise it counts as done on
+        return.
         """
+        return False
+
+    def ms_can_fast_dispatch(self, message: Message) -> bool:  # noqa: ARG002 - for others
+        """Whether :meth:`ms_fast_dispatch` takes this message. Asked only where it is overridden."""
+        return False
+
+    def ms_fast_dispatch(self, connection: Connection, message: Message) -> bool | None:
+        """A message has arrived, and is not queued by priority; see :meth:`ms_dispatch` for what to return."""
+
+    def ms_handle_fast_connect(self, connection: Connection) -> None:
+        """As :meth:`ms_handle_connect`, and for the connection to oneself the only word of it."""
 
     def ms_handle_connect(self, connection: Connection) -> None:
         """A session this side dialled is open, for the first time or again."""
 
+    def ms_handle_fast_accept(self, connection: Connection) -> None:
+        """As :meth:`ms_handle_accept`."""
+
     def ms_handle_accept(self, connection: Connection) -> None:
         """A session the peer dialled is open, for the first time or again."""
 
-    def ms_handle_reset(self, connection: Connection, fault: Fault) -> None:
-        """The session ended; what was queued is gone."""
+    def ms_handle_reset(self, connection: Connection, fault: Fault) -> bool | None:
+        """The session ended; what was queued is gone. Return True to keep it from the next dispatcher."""
 
     def ms_handle_remote_reset(self, connection: Connection, fault: Fault) -> None:
         """The peer lost its state; what was sent and queued is gone, the session goes on."""
 
-    def ms_handle_refused(self, connection: Connection, fault: Fault) -> None:
-        """The peer refused; the session keeps trying until it is marked down."""
+    def ms_handle_refused(self, connection: Connection, fault: Fault) -> bool | None:
+        """The peer refused; the session keeps trying until it is marked down. Return True as with a reset."""
+
+
+class Dispatchers:
+    """The dispatchers of a messenger, in the order in which they are asked."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._all = [dispatcher]
+        self._fast: list[Dispatcher] = []
+        self.dispatch: Callable[[Connection, Message], bool | None]
+        """What a message is given to; a lone dispatcher itself. False: nobody wanted it."""
+        self._arrange()
+
+    def __iter__(self) -> Iterator[Dispatcher]:
+        return iter(self._all)
+
+    def replace(self, dispatcher: Dispatcher) -> None:
+        """Ask this one alone."""
+        self._all = [dispatcher]
+        self._arrange()
+
+    def add(self, dispatcher: Dispatcher, *, head: bool) -> None:
+        """Ask this one too, before or after all others."""
+        self._all.insert(0 if head else len(self._all), dispatcher)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        base = Dispatcher.ms_can_fast_dispatch
+        self._fast = [one for one in self._all if getattr(one.ms_can_fast_dispatch, "__func__", None) is not base]
+        self.dispatch = self._all[0].ms_dispatch if len(self._all) == 1 else self._in_turn
+
+    @property
+    def has_fast(self) -> bool:
+        """Whether any of them dispatches fast."""
+        return bool(self._fast)
+
+    def _in_turn(self, connection: Connection, message: Message) -> bool | None:
+        for dispatcher in self._all:
+            taken = dispatcher.ms_dispatch(connection, message)
+            if taken is not False:
+                return taken
+        return False
+
+    def fast(self, message: Message) -> Callable[[Connection, Message], bool | None] | None:
+        """What takes this message at once; None if it goes the usual way."""
+        for dispatcher in self._fast:
+            if dispatcher.ms_can_fast_dispatch(message):
+                return dispatcher.ms_fast_dispatch
+        return None
+
+    def tell_loopback(self, connection: Connection) -> None:
+        """The connection to oneself exists; as in Ceph no other event tells of it."""
+        for dispatcher in self._all:
+            dispatcher.ms_handle_fast_connect(connection)
+
+    def tell(self, connection: Connection, kind: EventKind, fault: Fault | None) -> None:
+        """Tell of a session event: all of them, of a reset or a refusal until one has taken it."""
+        if kind is EventKind.CONNECT:
+            for dispatcher in self._all:
+                dispatcher.ms_handle_fast_connect(connection)
+                dispatcher.ms_handle_connect(connection)
+            return
+        if kind is EventKind.ACCEPT:
+            for dispatcher in self._all:
+                dispatcher.ms_handle_fast_accept(connection)
+                dispatcher.ms_handle_accept(connection)
+            return
+        assert fault is not None
+        for dispatcher in self._all:
+            if kind is EventKind.REMOTE_RESET:
+                dispatcher.ms_handle_remote_reset(connection, fault)
+            elif kind is EventKind.REFUSED:
+                if dispatcher.ms_handle_refused(connection, fault):
+                    break
+            elif dispatcher.ms_handle_reset(connection, fault):
+                break

@@ -5,16 +5,16 @@ the asyncio one is messenger.py, the simulator has another.
 """
 
 from abc import ABC, abstractmethod
-from typing import Any
 
-from messenger.cephx.exchange import ConMode
+from messenger.connection import Connection
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityType
-from messenger.dispatch import Dispatcher
+from messenger.dispatch import Dispatcher, Dispatchers
+from messenger.dispatch_queue import DispatchQueue, Handler
 from messenger.endpoint import Endpoint
-from messenger.errors import Fault, FaultReason, LocalError
-from messenger.messages.message import Message, Payload
+from messenger.errors import DieError, Fault, FaultReason, LocalError
+from messenger.messages.message import Message
 from messenger.outputs import (
     CallShard,
     CloseLink,
@@ -29,57 +29,12 @@ from messenger.outputs import (
     TraceRecord,
     WriteLink,
 )
+from messenger.perf import PerfDump, prometheus
 from messenger.session.policy import Policy
 from messenger.session.session import Session, SessionState
 from messenger.shards.calls import ToShard
 
-
-class Connection:
-    """What an application holds of a session; it survives links where the policy is lossless, as in Ceph."""
-
-    def __init__(self, driver: "Driver", session: Session) -> None:
-        self._driver = driver
-        self.session = session
-        """The core's session: state, counters, negotiated features; to be read, not changed."""
-        self.marked_down = False
-        self.last_fault: Fault | None = None
-        """Why the connection ended or was last refused."""
-        self.user: Any = None
-        """The application's own object for this connection."""
-
-    def __repr__(self) -> str:
-        return f"<Connection {self.session.peer_name} {self.session.peer_addrs} {self.state}>"
-
-    @property
-    def state(self) -> SessionState:
-        """Where the session stands."""
-        return self.session.state
-
-    @property
-    def connection_mode(self) -> ConMode | None:
-        """The connection mode while a link carries the session, else None."""
-        link = self.session.link
-        return link.con_mode if link is not None and self.state is SessionState.READY else None
-
-    def send(self, message: Message | Payload) -> bool:
-        """Queue a message, or a payload to be wrapped in one; False if the connection has ended."""
-        return self._driver.send(self, message if isinstance(message, Message) else Message.of(message))
-
-    def keepalive(self) -> None:
-        """Ask the peer for a sign of life; ``session.keepalive_acked_s`` shows the answer."""
-        self._driver.keepalive(self)
-
-    def release(self, message: Message) -> None:
-        """A message kept by ``ms_dispatch`` returning True is done with."""
-        self._driver.release(message.size_bytes)
-
-    def mark_down(self) -> None:
-        """End the session at once; nothing of it is delivered from here on and no event follows."""
-        self._driver.mark_down(self)
-
-    def settled(self, fault: Fault | None) -> None:
-        """The session opened (None), or was refused or ended."""
-        self.last_fault = fault
+__all__ = ["Connection", "Driver"]
 
 
 class Driver(ABC):
@@ -89,10 +44,24 @@ class Driver(ABC):
 
     def __init__(self, endpoint: Endpoint, dispatcher: Dispatcher) -> None:
         self.endpoint = endpoint
-        self.dispatcher = dispatcher
+        self.dispatchers = Dispatchers(dispatcher)
+        self._queue = DispatchQueue(endpoint.config, self.dispatchers, self._dispatch)
+        self._in_order = not endpoint.config.dispatch_by_priority
+        self._by_batch = self._in_order and not self.dispatchers.has_fast
         self.connections: dict[int, Connection] = {}
         """Open connections by session id."""
+        self._shutting: dict[int, Connection] = {}
         self._pumping = False
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        """The dispatcher that is asked first; to set it is to have no other."""
+        return next(iter(self.dispatchers))
+
+    @dispatcher.setter
+    def dispatcher(self, dispatcher: Dispatcher) -> None:
+        self.dispatchers.replace(dispatcher)
+        self._by_batch = self._in_order and not self.dispatchers.has_fast
 
     @property
     def addrs(self) -> AddrVec:
@@ -151,10 +120,35 @@ class Driver(ABC):
 
     # ---- for applications
 
+    def add_dispatcher_head(self, dispatcher: Dispatcher) -> None:
+        """Ask this dispatcher before all others, from the next message on."""
+        self._add_dispatcher(dispatcher, head=True)
+
+    def add_dispatcher_tail(self, dispatcher: Dispatcher) -> None:
+        """Ask this dispatcher after all others."""
+        self._add_dispatcher(dispatcher, head=False)
+
+    def _add_dispatcher(self, dispatcher: Dispatcher, *, head: bool) -> None:
+        self.dispatchers.add(dispatcher, head=head)
+        self._by_batch = self._in_order and not self.dispatchers.has_fast
+
+    @property
+    def loopback(self) -> Connection:
+        """The connection to oneself: what is sent on it is dispatched here, in order."""
+        return self._connection(self.endpoint.loopback)
+
     def connect(
-        self, addrs: AddrVec | EntityAddr | str, peer_type: EntityType, policy: Policy | None = None
+        self,
+        addrs: AddrVec | EntityAddr | str,
+        peer_type: EntityType,
+        policy: Policy | None = None,
+        *,
+        anonymous: bool = False,
     ) -> Connection:
         """The connection to the peer at ``addrs``: the existing one, or a new one that starts to dial.
+
+        One's own address gives :attr:`loopback`. An ``anonymous`` connection is always a new one, and nobody
+        finds it by the peer's address.
 
         Raises:
             LocalError: the address is not usable; see Endpoint.connect.
@@ -163,7 +157,7 @@ class Driver(ABC):
             addrs = AddrVec.parse(addrs)
         elif isinstance(addrs, EntityAddr):
             addrs = AddrVec((addrs,))
-        session = self.endpoint.connect(addrs, peer_type, self.now(), policy)
+        session = self.endpoint.connect(addrs, peer_type, self.now(), policy, anonymous=anonymous)
         self.soon()
         return self._connection(session)
 
@@ -178,10 +172,26 @@ class Driver(ABC):
         self.endpoint.send_keepalive(connection.session, self.now())
         self.soon()
 
-    def release(self, size_bytes: int) -> None:
-        """See :meth:`Connection.release`."""
-        self.endpoint.release(size_bytes, self.now())
+    def keep_alive(self, connection: Connection, interval_s: float | None, timeout_s: float | None) -> None:
+        """See :meth:`Connection.keep_alive`."""
+        config = self.endpoint.config
+        interval_s = config.mon_client_ping_interval if interval_s is None else interval_s
+        timeout_s = config.mon_client_ping_timeout if timeout_s is None else timeout_s
+        self.endpoint.keep_alive(connection.session, interval_s, timeout_s, self.now())
         self.soon()
+
+    def release(self, connection: Connection, message: Message) -> None:
+        """See :meth:`Connection.release`."""
+        self.endpoint.release(message.size_bytes, self.now(), connection.session)
+        self.soon()
+
+    def perf_dump(self) -> PerfDump:
+        """What was counted so far, shaped like ``ceph daemon NAME perf dump``."""
+        return self.endpoint.perf_dump()
+
+    def prometheus(self) -> str:
+        """The same as Prometheus text, named as Ceph's exporter names it."""
+        return prometheus(self.perf_dump(), str(self.endpoint.name))
 
     def unblock(self, link_id: int) -> None:
         """Let a link go on that the interceptor blocked or stalled."""
@@ -189,10 +199,23 @@ class Driver(ABC):
         self.soon()
 
     def mark_down(self, connection: Connection) -> None:
-        """See :meth:`Connection.mark_down`."""
+        """See :meth:`Connection.mark_down`; without effect on the connection to oneself."""
+        if connection.is_loopback:
+            return
         connection.marked_down = True
         self.endpoint.mark_down(connection.session, self.now())
         self._forget(connection, Fault(FaultReason.MARKED_DOWN))
+        self.soon()
+
+    def mark_down_all(self) -> None:
+        """End every session with a reset event, and every incoming link that has no session yet."""
+        self.endpoint.mark_down_all(self.now())
+        self.soon()
+
+    def begin_shutdown(self, connection: Connection) -> None:
+        """See :meth:`Connection.begin_shutdown`."""
+        self._shutting[connection.session.id] = connection
+        self.endpoint.close_gracefully(connection.session, self.now())
         self.soon()
 
     # ---- carrying out
@@ -206,9 +229,20 @@ class Driver(ABC):
             while outputs := self.endpoint.drain(self.now()):
                 for output in outputs:
                     self._carry_out(output)
+                if not self._in_order:
+                    self._queue.run()
         finally:
             self._pumping = False
+        if self._shutting:
+            self._forget_shut()
         self.set_timer(self.endpoint.next_deadline())
+
+    def _forget_shut(self) -> None:
+        """Graceful ends make no event: see which have come."""
+        for connection in list(self._shutting.values()):
+            if connection.state is SessionState.CLOSED or connection.is_loopback:
+                del self._shutting[connection.session.id]
+                self._forget(connection, Fault(FaultReason.SHUTDOWN))
 
     def _carry_out(self, output: Output) -> None:
         if isinstance(output, Deliver):
@@ -234,18 +268,55 @@ class Driver(ABC):
 
     def _deliver(self, output: Deliver) -> None:
         connection = self._connection(output.session)
-        dispatch = self.dispatcher.ms_dispatch
-        kept_bytes = 0
+        if not self._by_batch:
+            self._queue.arrive(connection, output.messages)
+            return
+        dispatch = self.dispatchers.dispatch
+        kept_messages = kept_bytes = 0
         for message in output.messages:
             try:
-                if not connection.marked_down and dispatch(connection, message):
-                    kept_bytes += message.size_bytes
+                taken = None if connection.marked_down else dispatch(connection, message)
             except Exception as error:  # noqa: BLE001 - the application's; its message counts as done
                 self.failed(error)
-        self.endpoint.release(output.size_bytes - kept_bytes, self.now())
+                continue
+            if taken:
+                kept_messages += 1
+                kept_bytes += message.size_bytes
+            elif taken is False:
+                self._unhandled(connection, message)
+        done = len(output.messages) - kept_messages
+        self.endpoint.release(output.size_bytes - kept_bytes, self.now(), output.session, done)
+
+    def _dispatch(self, connection: Connection, message: Message, handler: Handler) -> None:
+        """One message by itself; the usual way is by the batch."""
+        taken: bool | None = None
+        try:
+            if not connection.marked_down:
+                taken = handler(connection, message)
+        except Exception as error:  # noqa: BLE001 - the application's; its message counts as done
+            self.failed(error)
+        if not taken:
+            self.endpoint.release(message.size_bytes, self.now(), connection.session)
+        if taken is False:
+            self._unhandled(connection, message)
+
+    def _unhandled(self, connection: Connection, message: Message) -> None:
+        """No dispatcher wants a message."""
+        endpoint = self.endpoint
+        endpoint.counters.unhandled_messages += 1
+        session = connection.session
+        if endpoint.tracing:
+            peer = str(session.peer_addrs)
+            endpoint.trace(
+                "unhandled", self.now(), session=session.id, peer=peer, seq=message.seq, type=message.type
+            )
+        if endpoint.config.ms_die_on_unhandled_msg:
+            raise DieError("ms_die_on_unhandled_msg", f"{message!r} of {connection!r}")
 
     def _event(self, output: SessionEvent) -> None:
         connection = self._connection(output.session)
+        if not self._in_order:
+            self._queue.run_session(output.session.id)  # nothing overtakes what came before the event
         if connection.marked_down:
             return
         try:
@@ -254,29 +325,20 @@ class Driver(ABC):
             self.failed(error)
 
     def _tell(self, connection: Connection, kind: EventKind, fault: Fault | None) -> None:
-        if kind is EventKind.CONNECT:
-            connection.settled(None)
-            self.dispatcher.ms_handle_connect(connection)
-            return
-        if kind is EventKind.ACCEPT:
-            connection.settled(None)
-            self.dispatcher.ms_handle_accept(connection)
-            return
-        assert fault is not None
-        if kind is EventKind.REMOTE_RESET:
-            self.dispatcher.ms_handle_remote_reset(connection, fault)
-        elif kind is EventKind.REFUSED:
-            connection.settled(fault)
-            self.dispatcher.ms_handle_refused(connection, fault)
-        else:
+        if kind is EventKind.RESET:
+            assert fault is not None
             self._forget(connection, fault)
-            self.dispatcher.ms_handle_reset(connection, fault)
+        elif kind is not EventKind.REMOTE_RESET:
+            connection.settled(fault)
+        self.dispatchers.tell(connection, kind, fault)
 
     def _connection(self, session: Session) -> Connection:
         connection = session.user
         if connection is None:
             connection = session.user = self.connection_class(self, session)
             self.connections[session.id] = connection
+            if session.local:
+                self.dispatchers.tell_loopback(connection)
         assert isinstance(connection, Connection)
         return connection
 

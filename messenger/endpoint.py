@@ -5,13 +5,19 @@ here reads a clock, a socket or a generator of its own, and no bytes of a peer m
 must keep: call an input, then :meth:`Endpoint.drain` until it returns nothing, carrying out each output in turn.
 """
 
+from dataclasses import replace
+
+from messenger.addressing import dial_target, usable_addrs
+from messenger.closing import HomeClosing
 from messenger.core import Core
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import EntityType
 from messenger.errors import Fault, FaultReason, LocalError, PeerError
 from messenger.interception import Custom, Point
+from messenger.keepalive import Keepalive
 from messenger.link import Link, Protocol
 from messenger.messages.message import Message
+from messenger.perf import PerfDump, perf_dump
 from messenger.session.faults import wake
 from messenger.session.policy import Policy
 from messenger.session.session import Session, SessionState
@@ -40,24 +46,40 @@ class Endpoint(Core):
 
     # ---- inputs from the application
 
-    def connect(self, addrs: AddrVec, peer_type: EntityType, now: float, policy: Policy | None = None) -> Session:
+    def connect(
+        self,
+        addrs: AddrVec,
+        peer_type: EntityType,
+        now: float,
+        policy: Policy | None = None,
+        *,
+        anonymous: bool = False,
+    ) -> Session:
         """The session with the peer at ``addrs``: the registered one, or a new one that starts to dial.
 
+        Args:
+            addrs: where the peer listens; one's own address gives the session with oneself.
+            peer_type: what it is.
+            now: the time.
+            policy: for a new session; that of the policies unless given.
+            anonymous: always a new session, which is not found by the peer's address, by neither side's doing.
+
         Raises:
-            LocalError: no address of msgr v2 among them, one's own address, or no way to authenticate.
+            LocalError: no address to dial among them, or no way to authenticate.
         """
-        existing = self.lookup(addrs)
+        addrs = usable_addrs(self.addrs, addrs)
+        existing = None if anonymous else self.lookup(addrs)
         if existing is not None:
             return existing
-        target = addrs.msgr2_addr()
-        if not target.port:
-            raise LocalError(f"no msgr v2 address in {addrs}; give one as v2:HOST:PORT/NONCE")
+        target = dial_target(addrs, self.protocols)
         if target in self.addrs:
-            raise LocalError(f"{target} is this messenger's own address")
+            return self.loopback
         if self._auth_client is None:
             raise LocalError("this messenger has no credentials to connect with")
         session = self.new_session(peer_type, addrs, target, policy or self.policies.towards(peer_type))
-        self.register(session)
+        if not anonymous:
+            self.register(session)
+        self.counters.created_connections += 1
         self.set_state(session, SessionState.CONNECTING, "the application connects", now)
         self.dial(session, now)
         return session
@@ -68,8 +90,8 @@ class Endpoint(Core):
         Raises:
             LocalError: a number or a part of the message is too large for a frame (§4.4, §4.8).
         """
-        if session.state is SessionState.CLOSED:
-            return False
+        if session.guarded and (answer := self._guarded_send(session)) is not None:
+            return answer
         if message.payload is not None:
             message.encode_front(session.features)  # a payload that cannot be encoded is the caller's to know
         if (
@@ -82,10 +104,34 @@ class Endpoint(Core):
         if session.stint is not None:
             self.shards.send(session.stint, message)
             return True
+        if session.queued_s is None:
+            session.queued_s = now
         session.queue.push(message)
         self.want_flush(session)
         wake(self, session, now)
         return True
+
+    def _guarded_send(self, session: Session) -> bool | None:
+        """What becomes of a message without a look at it; None if it takes the usual way."""
+        if session.state is SessionState.CLOSED or session.id in self.closing:
+            return False
+        if self.injector is not None and self.injector.swallows(session):
+            return True
+        return None
+
+    def configure(self, **options: object) -> None:
+        """Change options while the messenger runs; those of injection take effect at once.
+
+        Raises:
+            LocalError: there is no such option, or its value means nothing; nothing has changed then.
+        """
+        try:
+            changed = replace(self.config, **options)  # type: ignore[arg-type]
+        except TypeError as error:
+            raise LocalError(f"options: {error}") from None
+        for option in options:
+            setattr(self.config, option, getattr(changed, option))
+        self.update_injection()
 
     def mark_down(self, session: Session, now: float) -> None:
         """End a session at once and silently; nothing more of it is delivered."""
@@ -95,8 +141,47 @@ class Endpoint(Core):
             self.trace("mark_down", now, session=session.id, peer=str(session.peer_addrs))
         self.end_session(session, Fault(FaultReason.MARKED_DOWN), now)
 
+    def keep_alive(self, session: Session, interval_s: float, timeout_s: float, now: float) -> None:
+        """Ask the session's peer for a sign of life at regular times, instead of what was agreed on before.
+
+        Args:
+            session: whose peer.
+            interval_s: pause between two questions; 0 = ask no more.
+            timeout_s: silence after which the link is given up; 0 = never.
+            now: the time.
+        """
+        if (before := self.keepalives.pop(session.id, None)) is not None:
+            before.stop()
+        if interval_s > 0 and session.state is not SessionState.CLOSED and not session.local:
+            self.keepalives[session.id] = Keepalive(self, session, interval_s, timeout_s, now)
+
+    def mark_disposable(self, session: Session) -> None:
+        """From now on a fault of the open session ends it, whatever its policy says."""
+        session.lossy = True
+
+    def mark_down_all(self, now: float) -> None:
+        """End every session, with a reset event each, and every link that has none yet."""
+        for session in list(self._sessions.values()):
+            self.stop_session(session, Fault(FaultReason.MARKED_DOWN), now)
+        for link in list(self._links.values()):
+            self.close_link(link, Fault(FaultReason.MARKED_DOWN), now)
+
+    def close_gracefully(self, session: Session, now: float) -> None:
+        """Accept nothing more to send, and end the session silently once all is said.
+
+        That is when nothing is queued and all of it has left; of a lossless session, when it is acknowledged.
+        After ``ms_shutdown_timeout`` it ends in any case.
+        """
+        if session.state is SessionState.CLOSED or session.local or session.id in self.closing:
+            return
+        session.guarded = True
+        self.closing[session.id] = HomeClosing(self, session, now)
+
     def shutdown(self, now: float) -> None:
         """End every session and link."""
+        if self._loopback is not None:
+            self._loopback.state = SessionState.CLOSED
+            self._loopback.guarded = True
         for session in list(self._sessions.values()):
             self.end_session(session, Fault(FaultReason.SHUTDOWN), now)
         for link in list(self._links.values()):
@@ -113,6 +198,7 @@ class Endpoint(Core):
         if self._auth_server is None:
             raise LocalError("this messenger cannot accept: it has no authentication server")
         link = self.new_link(protocol, connector=False)
+        self.counters.created_connections += 1
         link.remote_addr = remote_addr
         self.await_ready(link, now)
         self.trace_link(link, "accept", now)
@@ -151,12 +237,14 @@ class Endpoint(Core):
         """A call of another shard arrived."""
         self.shards.call(call, now)
 
-    def release(self, size_bytes: int, now: float) -> None:
+    def release(self, size_bytes: int, now: float, session: Session | None = None, messages: int = 1) -> None:
         """See :meth:`LinkHost.release`; other shards get back what is theirs."""
         if self.shards.count:
             self.shards.release(size_bytes, now)
+            if session is not None:
+                self.shards.release_held(session, messages, size_bytes, now)
         else:
-            super().release(size_bytes, now)
+            super().release(size_bytes, now, session, messages)
 
     def unblock(self, link_id: int, now: float) -> None:
         """See :meth:`LinkHost.unblock`."""
@@ -164,6 +252,13 @@ class Endpoint(Core):
             super().unblock(link_id, now)
 
     # ---- for the driver's eyes
+
+    def perf_dump(self) -> PerfDump:
+        """What was counted so far, in the form of Ceph's ``perf dump``; see messenger/perf.py."""
+        shards = self.shards.hosts
+        away = [len(shard.link_ids) for shard in shards]
+        active = [len(self._sessions) - sum(away), *away]
+        return perf_dump(self.name.type.label, [self, *shards], active)
 
     @property
     def sessions(self) -> list[Session]:

@@ -20,6 +20,7 @@ class FaultReason(StrEnum):
     EOF = "peer closed the connection"
     READY_TIMEOUT = "handshake not finished in time"
     IDLE_TIMEOUT = "no traffic for too long"
+    KEEPALIVE_TIMEOUT = "no answer to keepalives"
     # banner (protocol.md §4.2)
     V1_PEER = "peer speaks msgr v1"
     NOT_MSGR = "peer does not speak the Ceph messenger protocol"
@@ -84,6 +85,15 @@ class MsgrError(Exception):
 
 class LocalError(MsgrError):
     """The caller asked for something that is not possible: wrong state, wrong argument."""
+
+
+class DieError(MsgrError):
+    """Something happened that an option ``ms_die_on_*`` makes fatal; the messenger is not usable any more."""
+
+    def __init__(self, option: str, detail: str) -> None:
+        super().__init__(f"{option}: {detail}")
+        self.option = option
+        self.detail = detail
 
 
 class PeerError(MsgrError):

@@ -6,14 +6,19 @@ core itself; others (messenger/shards) run nothing but data phases.
 
 from abc import ABC, abstractmethod
 
+from messenger.closing import Closing
 from messenger.config import Config
-from messenger.errors import Fault, FaultReason, LocalError, PeerError
+from messenger.errors import DieError, Fault, FaultReason, LocalError, PeerError
+from messenger.gate import Gate
+from messenger.inject import Injector
 from messenger.interception import ONLY_CONTINUE, Action, Interceptor, Point
 from messenger.link import Link
-from messenger.outputs import CloseLink, Output, TraceRecord
+from messenger.messages.message import Message
+from messenger.outputs import CloseLink, Deliver, Output, TraceRecord
+from messenger.perf import Counters
 from messenger.receive import SCRATCH_BYTES
 from messenger.session.session import Session
-from messenger.session.throttle import Throttle
+from messenger.session.throttle import Throttle, Throttles
 from messenger.session.timers import Timers
 
 
@@ -26,6 +31,7 @@ class LinkHost(ABC):
         tracing: keep a history as TraceRecord outputs.
         interceptor: asked at every point a conversation passes.
         throttle_bytes: received bytes the application may hold of these links before reading stops.
+        shares: how many hosts share the limits of throttles that policies name.
     """
 
     def __init__(
@@ -36,18 +42,29 @@ class LinkHost(ABC):
         tracing: bool,
         interceptor: Interceptor | None,
         throttle_bytes: int,
+        shares: int = 1,
     ) -> None:
         self.config = config
         self.tracing = tracing
         self.interceptor = interceptor
         self.timers = Timers()
+        self.counters = Counters()
         self.dispatch_throttle = Throttle(throttle_bytes)
+        self.throttles = Throttles(shares)
+        self.waiting: dict[int, Gate] = {}
+        """Links that wait for a throttle of their session's policy, the longest waiting first."""
+        self._waking = False
+        self._given_back = False
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         """The buffer all links read through."""
         self.wall_offset_s = wall_offset_s
         self._links: dict[int, Link] = {}
         self._outputs: list[Output] = []
         self._unflushed: dict[int, Session] = {}
+        self.closing: dict[int, Closing] = {}
+        """Sessions that end as soon as all is said."""
+        self.injector: Injector | None = None
+        """Only where an option asks for faults."""
         self.passes: dict[Point, int] = {}
         """How often each point was passed."""
 
@@ -62,6 +79,8 @@ class LinkHost(ABC):
         """``count`` bytes were put into the receive buffer."""
         link = self._links.get(link_id)
         if link is not None:
+            if self.injector is not None:
+                self.injector.reading(link, now)
             link.receive(count, now)
 
     def link_data(self, link_id: int, chunk: bytes | memoryview, now: float) -> None:
@@ -94,8 +113,14 @@ class LinkHost(ABC):
     def link_failed(self, link_id: int, reason: FaultReason, detail: str, now: float) -> None:
         """A dial failed, or the byte stream broke."""
         link = self._links.get(link_id)
-        if link is not None:
-            link.failed(reason, detail, now)
+        if link is None:
+            return
+        if self.injector is not None and reason is FaultReason.SOCKET and not link.held:
+            delay_s = self.injector.internal_delay_s()
+            if delay_s:
+                link.delay(delay_s, lambda then: link.fault(reason, detail, then), now)
+                return
+        link.failed(reason, detail, now)
 
     def unblock(self, link_id: int, now: float) -> None:
         """Let a link go on that the interceptor blocked or stalled."""
@@ -103,17 +128,45 @@ class LinkHost(ABC):
         if link is not None:
             link.unblock(now)
 
-    def release(self, size_bytes: int, now: float) -> None:
-        """The application is done with delivered messages of that size; reading goes on if it had stopped."""
+    def release(self, size_bytes: int, now: float, session: Session | None = None, messages: int = 1) -> None:
+        """The application is done with delivered messages of that size; reading goes on if it had stopped.
+
+        Args:
+            size_bytes: of all of them.
+            now: the time.
+            session: whose they are; needed where its policy has throttles.
+            messages: how many they are.
+
+        Raises:
+            LocalError: more is released than is held.
+        """
         throttle = self.dispatch_throttle
         was_full = throttle.full
         throttle.put(size_bytes)
+        throttle.count_put(size_bytes, messages)
         if size_bytes:
             self.trace_throttle(now)
+        held = None if session is None else session.policy_throttles(self.throttles)
+        if held is not None:
+            held.put(messages, size_bytes)
+            self.trace_held(session, now)
         if was_full and not throttle.full:
-            for link in [link for link in self._links.values() if link.paused]:
+            for link in [link for link in self._links.values() if link.paused and link.id not in self.waiting]:
                 if not throttle.full:
                     link.resume(now)
+        self.wake_waiting(now)
+
+    def wake_waiting(self, now: float) -> None:
+        """Something was given back: links that waited for it read on."""
+        self._given_back = True
+        if self._waking:
+            return
+        self._waking = True
+        while self._given_back:
+            self._given_back = False
+            for gate in list(self.waiting.values()):
+                gate.retry(now)
+        self._waking = False
 
     @property
     def held_by_application_bytes(self) -> int:
@@ -142,12 +195,20 @@ class LinkHost(ABC):
         Writes are built last, so that replies the application sends while its messages are delivered leave
         together.
         """
-        if not self._outputs:
-            unflushed, self._unflushed = self._unflushed, {}
-            for session in unflushed.values():
-                self._flush(session, now)
-        outputs, self._outputs = self._outputs, []
-        return outputs
+        while True:
+            idle = not self._outputs
+            if idle:
+                unflushed, self._unflushed = self._unflushed, {}
+                for session in unflushed.values():
+                    self._flush(session, now)
+                for closing in list(self.closing.values()):
+                    closing.check(now)
+            outputs, self._outputs = self._outputs, []
+            if self.injector is None:
+                return outputs
+            outputs = self.injector.pass_on(outputs, now)
+            if outputs or (idle and not self._outputs):
+                return outputs
 
     def _flush(self, session: Session, now: float) -> None:
         link = session.link
@@ -196,6 +257,55 @@ class LinkHost(ABC):
 
         link.idle_timer = self.timers.at(link.last_activity_s + timeout_s, due)
 
+    def begin_data(self, link: Link, session: Session) -> None:
+        """The data phase of a link begins here."""
+        self.watch_idle(link)
+        throttles = session.policy_throttles(self.throttles)
+        if throttles is not None:
+            link.install(Gate(link, throttles))
+
+    def deliver(self, link: Link, session: Session, messages: list[Message], size_bytes: int, now: float) -> None:
+        """Hand received messages to the application; their bytes were taken from the dispatch throttle."""
+        if self.tracing:
+            self.trace_throttle(now)
+            self.trace_held(session, now)
+        self.counters.recv_messages += len(messages)
+        self.dispatch_throttle.count_get(size_bytes, len(messages))
+        self.emit(Deliver(session, messages, size_bytes))
+        if link.gate is not None:
+            link.gate.settle(len(messages), size_bytes, now)
+
+    def count_sent(self, session: Session, messages: int, now: float) -> None:
+        """A batch of messages was written."""
+        counters = self.counters
+        counters.send_messages += messages
+        if session.queued_s is not None:
+            counters.batches_sent += 1
+            counters.queued_s += now - session.queued_s
+            session.queued_s = now if session.queue else None
+
+    def message_skipped(self, session: Session, seq: int) -> None:
+        """A message came, but not the one before it (§3.6)."""
+        session.skipped_messages += 1
+        self.counters.skipped_messages += 1
+        if self.config.ms_die_on_skipped_message:
+            raise DieError("ms_die_on_skipped_message", f"{session!r}: seq {seq} after {session.in_seq}")
+
+    def message_old(self, session: Session, seq: int) -> None:
+        """A message came that was here already (§3.6); reading goes on, unlike with Ceph's own reader (SQ-02)."""
+        session.old_messages += 1
+        self.counters.old_messages += 1
+        if self.config.ms_die_on_old_message:
+            raise DieError("ms_die_on_old_message", f"{session!r}: seq {seq} after {session.in_seq}")
+
+    def count_fault(self, link: Link, fault: Fault) -> None:
+        """A link breaks."""
+        self.counters.faults[fault.reason] += 1
+        if fault.reason is FaultReason.BAD_MESSAGE and self.config.ms_die_on_bad_msg:
+            raise DieError("ms_die_on_bad_msg", f"{link!r}: {fault}")
+        if fault.reason is FaultReason.OVERSIZE and not link.open and self.config.ms_die_on_bug:
+            raise DieError("ms_die_on_bug", f"{link!r}: {fault}")
+
     @abstractmethod
     def link_fault(self, link: Link, fault: Fault, now: float) -> None:
         """A link broke."""
@@ -205,6 +315,8 @@ class LinkHost(ABC):
         if self._links.pop(link.id, None) is None:
             return
         link.end()
+        if link.gate is not None:
+            link.gate.close(now)
         self.trace_link(link, "close", now, fault)
         self.emit(CloseLink(link.id))
 
@@ -222,6 +334,15 @@ class LinkHost(ABC):
         """Record what the application holds."""
         limit = self.dispatch_throttle.limit
         self.trace("throttle", now, name="dispatch_bytes", value=self.held_by_application_bytes, limit=limit)
+
+    def trace_held(self, session: Session | None, now: float) -> None:
+        """Record what is held against the throttles of a session's policy."""
+        if not self.tracing or session is None:
+            return
+        held = session.policy_throttles(self.throttles)
+        for throttle in () if held is None else (held.messages, held.size_bytes):
+            if throttle is not None:
+                self.trace("throttle", now, name=throttle.name, value=throttle.value, limit=throttle.limit)
 
     def trace_link(self, link: Link, action: str, now: float, fault: Fault | None = None) -> None:
         """Record what becomes of a link."""

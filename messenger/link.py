@@ -21,6 +21,7 @@ from messenger.session.timers import Timer
 
 if TYPE_CHECKING:
     from messenger.core import Core
+    from messenger.gate import Gate
     from messenger.host import LinkHost
     from messenger.session.session import Session
 
@@ -72,6 +73,7 @@ class Link(ABC):
         "connector",
         "dialled_addr",
         "endpoint",
+        "gate",
         "host",
         "id",
         "idle_timer",
@@ -117,6 +119,8 @@ class Link(ABC):
         self.last_activity_s = 0.0
         self.ready_timer: Timer | None = None
         self.idle_timer: Timer | None = None
+        self.gate: Gate | None = None
+        """Holds messages back for the throttles of the session's policy, where it has any."""
         # What an interceptor holds back.
         self._held: Step | None = None
         self._waiting = False
@@ -183,6 +187,10 @@ class Link(ABC):
     def receive(self, count: int, now: float) -> None:
         """Process ``count`` bytes the transport has put into the receive buffer."""
         self.last_activity_s = now
+        counters = self.host.counters
+        counters.recv_bytes += count
+        if self.open and self.con_mode is ConMode.SECURE:
+            counters.recv_encrypted_bytes += count
         view, end, owned = self.receive_buffer.received(count)
         position, host = 0, self.host
         try:
@@ -207,6 +215,10 @@ class Link(ABC):
         self.host = host
         self.receive_buffer.move_to(host.scratch)
 
+    def install(self, gate: "Gate") -> None:
+        """Ask the gate before a message is handed on, from here on."""
+        self.gate = gate
+
     def pause(self) -> None:
         """Leave what is here, stop reading."""
         if not self.paused:
@@ -225,6 +237,10 @@ class Link(ABC):
     def write(self, buffers: list[Buffer], size_bytes: int) -> None:
         """Hand frames to the transport."""
         self.unwritten_bytes += size_bytes
+        counters = self.host.counters
+        counters.send_bytes += size_bytes
+        if self.open and self.con_mode is ConMode.SECURE:
+            counters.send_encrypted_bytes += size_bytes
         self.host.emit(WriteLink(self.id, buffers, size_bytes))
 
     # ---- interception
@@ -310,6 +326,12 @@ class Link(ABC):
             self.fault(FaultReason.INTERCEPTED, f"blocked for {BLOCK_LIMIT_S:g} s", then)
 
         self._hold_timer = self.host.timers.at(now + BLOCK_LIMIT_S, expired)
+
+    def delay(self, delay_s: float, go_on: Step, now: float) -> None:
+        """Do nothing on this link for some time, then go on."""
+        self._held = go_on
+        self.pause()
+        self._hold_timer = self.host.timers.at(now + delay_s, self.unblock)
 
     def stall(self, go_on: Step | None, now: float) -> None:
         """Shut the stream down; go on when unblocked, only to find it dead."""

@@ -1,21 +1,24 @@
 """The asyncio face of the messenger: an Endpoint with a clock, sockets and a dispatcher."""
 
 import asyncio
+import contextlib
 import random
 import socket
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from typing import Self
 
+from messenger.addressing import in_order
 from messenger.cephx.exchange import AuthClient, AuthServer
 from messenger.config import Config
+from messenger.connection import Connection as CoreConnection
 from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityName, EntityType
 from messenger.dispatch import Dispatcher
-from messenger.driver import Connection as CoreConnection
 from messenger.driver import Driver
 from messenger.endpoint import Endpoint
 from messenger.errors import Fault, FaultError, FaultReason, LocalError
@@ -27,7 +30,8 @@ from messenger.randomness import RandomSource
 from messenger.session.policy import Policy, PolicySet
 from messenger.session.session import Session, SessionState
 from messenger.shards.calls import ToShard
-from messenger.transport.tcp import Listener, TcpLink, dial, listening_socket, socket_addr
+from messenger.transport.binding import listen, wanted_addrs
+from messenger.transport.tcp import Listener, TcpLink, dial, listening_socket, no_delay, socket_addr
 from messenger.transport.worker import Stream, ToHomeLoop, Worker
 
 Route = Callable[[EntityAddr], tuple[str, int]]
@@ -55,6 +59,17 @@ class Connection(CoreConnection):
             async with asyncio.timeout(timeout_s):
                 await waiter
         return self
+
+    async def shutdown(self) -> None:
+        """Say what is queued, then end the session; see :meth:`begin_shutdown`."""
+        if self.is_loopback:
+            return
+        self.begin_shutdown()
+        while self.state is not SessionState.CLOSED:
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            with contextlib.suppress(FaultError):  # a refusal, or the end
+                await waiter
 
     def settled(self, fault: Fault | None) -> None:
         """Wake whoever waits in :meth:`ready`."""
@@ -146,10 +161,15 @@ class Messenger(Driver):
         await self.shutdown()
 
     def connect(
-        self, addrs: AddrVec | EntityAddr | str, peer_type: EntityType, policy: Policy | None = None
+        self,
+        addrs: AddrVec | EntityAddr | str,
+        peer_type: EntityType,
+        policy: Policy | None = None,
+        *,
+        anonymous: bool = False,
     ) -> Connection:
         """See :meth:`Driver.connect`."""
-        connection = super().connect(addrs, peer_type, policy)
+        connection = super().connect(addrs, peer_type, policy, anonymous=anonymous)
         assert isinstance(connection, Connection)
         return connection
 
@@ -163,27 +183,69 @@ class Messenger(Driver):
         """
         if not self._can_accept:
             raise LocalError("this messenger cannot listen: it has no authentication server")
+        config = self.endpoint.config
         try:
-            sock = listening_socket(host, port)
+            sock = listening_socket(
+                host, port, backlog=config.ms_tcp_listen_backlog, rcvbuf_bytes=config.ms_tcp_rcvbuf
+            )
         except OSError as error:
             raise LocalError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+        return self._listen(sock, protocol)
+
+    async def bind_all(self, addrs: AddrVec | str | None = None) -> AddrVec:
+        """Listen on several addresses, all of them or none; returns the own addresses, v2 before v1.
+
+        Args:
+            addrs: each says its protocol by its type; those without a port get the first free one of
+                ``ms_bind_port_min`` to ``ms_bind_port_max``. Unless given, the options ``ms_bind_*`` say which
+                protocols and families there are.
+
+        Raises:
+            LocalError: an address cannot be bound after ``ms_bind_retry_count`` tries, or there is no way to
+                authenticate peers.
+        """
+        if not self._can_accept:
+            raise LocalError("this messenger cannot listen: it has no authentication server")
+        if addrs is None:
+            addrs = wanted_addrs(self.endpoint.config, self.endpoint.protocols)
+        elif isinstance(addrs, str):
+            addrs = AddrVec.parse(addrs)
+        with ExitStack() as on_failure:
+            found = []
+            for addr in addrs:
+                sock = await listen(addr.host, addr.port, self.endpoint.config)
+                on_failure.callback(sock.close)
+                found.append((sock, Protocol.of(addr)))
+            on_failure.pop_all()
+        for sock, protocol in found:
+            self._listen(sock, protocol)
+        return self.addrs
+
+    def _listen(self, sock: socket.socket, protocol: Protocol) -> EntityAddr:
         listener = Listener(self._loop, sock, partial(self._accepted, protocol=protocol))
         self._listeners.append(listener)
         type_ = AddressType.LEGACY if protocol is Protocol.V1 else AddressType.MSGR2
         addr = listener.addr.with_nonce(self._nonce).with_type(type_)
         bound = tuple(addr for addr in self.endpoint.addrs if addr.port)
-        self.endpoint.addrs = AddrVec((*bound, addr))
+        self.endpoint.addrs = in_order((*bound, addr))
         return addr
 
-    async def shutdown(self) -> None:
-        """End every connection, stop listening and leave nothing behind."""
+    async def shutdown(self, *, graceful: bool = False) -> None:
+        """End every connection, stop listening and leave nothing behind.
+
+        Args:
+            graceful: first say what is queued on every connection, for up to ``ms_shutdown_timeout``; nothing new
+                is accepted meanwhile.
+        """
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
+        if graceful:
+            await asyncio.gather(*(self._shut(connection) for connection in list(self.connections.values())))
         self.endpoint.shutdown(self.now())
         self.pump()
         for connection in list(self.connections.values()):
             self._forget(connection, Fault(FaultReason.SHUTDOWN))
-        for listener in self._listeners:
-            listener.close()
-        self._listeners.clear()
         self.set_timer(None)
         for worker in self._workers:
             worker.stop()
@@ -191,6 +253,11 @@ class Messenger(Driver):
             await asyncio.sleep(0)  # let their last calls arrive
             self._workers.clear()
         await asyncio.gather(*self._abandoned_dials, return_exceptions=True)
+
+    @staticmethod
+    async def _shut(connection: CoreConnection) -> None:
+        assert isinstance(connection, Connection)
+        await connection.shutdown()
 
     # ---- workers
 
@@ -260,7 +327,13 @@ class Messenger(Driver):
     async def _dial(self, link_id: int, addr: EntityAddr) -> None:
         host, port = self._route(addr) if self._route else (addr.host, addr.port)
         try:
-            sock = await dial(self._loop, host, port)
+            sock = await dial(
+                self._loop,
+                host,
+                port,
+                source=self._source(host),
+                rcvbuf_bytes=self.endpoint.config.ms_tcp_rcvbuf,
+            )
         except OSError as error:
             refused = isinstance(error, ConnectionRefusedError)
             detail = f"{host}:{port}" if refused else f"{host}:{port}: {error.strerror or error}"
@@ -273,10 +346,19 @@ class Messenger(Driver):
         self.endpoint.link_opened(link_id, socket_addr(sock.getsockname()), self.now())
         self._start_link(link_id, sock)
 
+    def _source(self, host: str) -> str:
+        """The own IP address to dial from; empty if that is the kernel's choice."""
+        if not self.endpoint.config.ms_bind_before_connect:
+            return ""
+        mine = (addr for addr in self.addrs if addr.port and not addr.is_blank_ip)
+        return next((addr.host for addr in mine if (":" in addr.host) == (":" in host)), "")
+
     def _accepted(self, sock: socket.socket, remote: EntityAddr, protocol: Protocol) -> None:
         self._start_link(self.endpoint.link_accepted(remote, self.now(), protocol), sock)
 
     def _start_link(self, link_id: int, sock: socket.socket) -> None:
+        if self.endpoint.config.ms_tcp_nodelay:
+            no_delay(sock)
         link = self._links[link_id] = TcpLink(self._loop, self.endpoint, link_id, sock, self.pump)
         link.start()
         self.pump()

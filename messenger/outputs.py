@@ -88,6 +88,14 @@ class Deliver:
     size_bytes: int
 
 
+@dataclass(slots=True)
+class SettleDelayed:
+    """Of what an injector delays: deliver all of a session now, or drop it. Does not leave the core."""
+
+    session: "Session"
+    deliver: bool
+
+
 class EventKind(StrEnum):
     """What happens to a session, in crimson's words."""
 
@@ -131,6 +139,7 @@ Output = (
     | CallShard
     | CallHome
     | Deliver
+    | SettleDelayed
     | SessionEvent
     | TraceRecord
 )

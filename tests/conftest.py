@@ -12,7 +12,9 @@ from contextlib import ExitStack
 import pytest
 from hypothesis import HealthCheck, settings
 
-from toolkit.cluster.monitor import Mode, RealMonitor
+from toolkit.cluster.daemons import Auth, Mode
+from toolkit.cluster.monitor import RealMonitor
+from toolkit.cluster.real import RealCluster
 from toolkit.doctor.capability import Finding
 from toolkit.doctor.catalogue import find
 
@@ -55,6 +57,37 @@ def real_monitor() -> Iterator[Callable[[Mode], RealMonitor]]:
             return running.enter_context(RealMonitor(mode))
 
         yield of_mode
+
+
+@pytest.fixture(scope="session")
+def real_cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Callable[..., RealCluster]]:
+    """Real clusters by number of OSDs, mode and authentication, started when first asked for and kept.
+
+    Logs are kept beside pytest's other temporary files when a test of the session has failed.
+    """
+    for name in ("ceph-mon", "ceph-osd", "ceph-authtool", "ceph"):
+        require(name)
+    with ExitStack() as running:
+
+        @functools.cache
+        def cluster_of(osds: int = 1, mode: Mode = "crc", auth: Auth = "cephx") -> RealCluster:
+            # ask for pauses while placement groups peer, as OSDs do by themselves in worse times
+            options = {"osd_backoff_on_peering": "true"}
+            cluster = running.enter_context(RealCluster(osds, mode, auth=auth, options=options))
+            logs = f"cluster-{osds}-{mode}-{auth}".replace(" ", "-")
+            running.callback(_save_logs_after_failure, request.session, cluster, tmp_path_factory, logs)
+            return cluster
+
+        yield cluster_of
+
+
+def _save_logs_after_failure(
+    session: pytest.Session, cluster: RealCluster, directories: pytest.TempPathFactory, name: str
+) -> None:
+    if session.testsfailed:
+        cluster.save_logs(directories.mktemp(name))
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

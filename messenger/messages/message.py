@@ -13,7 +13,10 @@ PRIORITY_HIGHEST = 255
 
 
 class Payload(Protocol):
-    """What a front segment means: one class per message type, listed in ``messenger.messages.registry``."""
+    """What a front segment means: one class per message type, listed in ``messenger.messages.registry``.
+
+    One that is laid out differently for older peers also has ``version_for(features)``, the version to write.
+    """
 
     TYPE: ClassVar[MessageType]
     VERSION: ClassVar[int]
@@ -84,6 +87,9 @@ class Message:
         (§3.6).
         """
         if self.payload is not None:
+            version_for = getattr(self.payload, "version_for", None)
+            if version_for is not None:
+                self.version = version_for(features)
             encoder = Encoder()
             self.payload.encode(encoder, features)
             self.front = encoder.getvalue()

@@ -24,6 +24,9 @@ from messenger.messages.mon import (
 from messenger.messages.mon_peer import MForward, MMonPing, MMonUsedPendingKeys, MRoute
 from messenger.messages.monmap import MMonMap
 from messenger.messages.osd import MOSDMap
+from messenger.messages.osd_client import MOSDBackoff, MWatchNotify
+from messenger.messages.osd_op import MOSDOp
+from messenger.messages.osd_op_reply import MOSDOpReply
 from messenger.messages.osd_ping import MOSDPing
 from messenger.messages.ping import MPing
 from messenger.messages.pools import (
@@ -89,6 +92,13 @@ PAYLOADS: dict[int, type[Payload]] = {
         MMonMap,
         # osd
         MOSDMap,
+        # osd_client
+        MOSDBackoff,
+        MWatchNotify,
+        # osd_op
+        MOSDOp,
+        # osd_op_reply
+        MOSDOpReply,
         # osd_ping
         MOSDPing,
         # ping

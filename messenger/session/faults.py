@@ -28,6 +28,10 @@ def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float) 
     state = session.state
     if state is SessionState.CLOSED:
         return
+    endpoint.settle_delayed(session, deliver=True)
+    if fault.reason is FaultReason.SHUTDOWN:
+        endpoint.end_session(session, fault, now)  # the shard that carries it says that all is said
+        return
     if fault.reason in REFUSALS and state is not SessionState.READY:
         endpoint.session_event(session, EventKind.REFUSED, fault, now)
     if fault.reason in FATAL or (session.lossy and state is SessionState.READY):

@@ -2,8 +2,23 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from messenger.denc.entity import EntityType
+from messenger.denc.features import Feature
+from messenger.errors import LocalError
+
+if TYPE_CHECKING:
+    from messenger.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class ThrottleLimit:
+    """A throttle that a policy names; all policies of a messenger that name it share it (§3.10)."""
+
+    name: str
+    limit: int
+    """Bytes or messages; 0 = without limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +38,20 @@ class Policy:
     """An accepted lossy peer is found by its address and replaced when it dials again."""
     features_required: int = 0
     """Peers lacking one of these feature bits are refused."""
+    throttle_messages: ThrottleLimit | None = None
+    """How many messages of such peers the application may hold before reading stops."""
+    throttle_bytes: ThrottleLimit | None = None
+    """How many bytes of them."""
 
     def requiring(self, features: int) -> "Policy":
         """The same policy with more required feature bits."""
         return replace(self, features_required=self.features_required | features)
+
+    def throttled(
+        self, *, messages: ThrottleLimit | None = None, size_bytes: ThrottleLimit | None = None
+    ) -> "Policy":
+        """The same policy with these throttles."""
+        return replace(self, throttle_messages=messages, throttle_bytes=size_bytes)
 
 
 STATEFUL_SERVER = Policy("stateful_server", server=True, standby=True, resetcheck=True)
@@ -61,3 +86,128 @@ class PolicySet:
     def towards(self, peer: EntityType) -> Policy:
         """The policy for a peer of that type."""
         return self.by_type.get(peer, self.default)
+
+    @classmethod
+    def for_messenger(cls, messenger: str, config: "Config | None" = None) -> "PolicySet":
+        """The policies of one of the messengers in Ceph's daemons; see :data:`MESSENGERS` for their names.
+
+        Args:
+            messenger: for example ``osd public``.
+            config: limits of the throttles that the policies name; without one the policies have no throttles.
+
+        Raises:
+            LocalError: no daemon has such a messenger.
+        """
+        row = MESSENGERS.get(messenger)
+        if row is None:
+            raise LocalError(f"no messenger {messenger!r}; known: {', '.join(MESSENGERS)}")
+        policies = cls(row.default, dict(row.by_type))
+        if config is not None:
+            for throttling in row.throttles:
+                policies.set_throttles(throttling, config)
+        return policies
+
+    def set_throttles(self, throttling: "Throttling", config: "Config") -> None:
+        """Put throttles on the policy towards a type of peer.
+
+        As in Ceph that is the default policy, and so concerns every type without a row, where the type has none.
+        """
+        policy = self.towards(throttling.peer).throttled(
+            messages=_limit(throttling.messages, config), size_bytes=_limit(throttling.size_bytes, config)
+        )
+        if throttling.peer in self.by_type:
+            self.by_type[throttling.peer] = policy
+        else:
+            self.default = policy
+
+
+@dataclass(frozen=True, slots=True)
+class Throttling:
+    """Throttles towards a type of peer, each by its name and the option that limits it."""
+
+    peer: EntityType
+    size_bytes: tuple[str, str] | None = None
+    messages: tuple[str, str] | None = None
+
+
+def _limit(throttle: tuple[str, str] | None, config: "Config") -> ThrottleLimit | None:
+    if throttle is None:
+        return None
+    name, option = throttle
+    return ThrottleLimit(name, getattr(config, option))
+
+
+@dataclass(frozen=True, slots=True)
+class MessengerPolicies:
+    """The policies a daemon gives to one of its messengers."""
+
+    default: Policy
+    by_type: Mapping[EntityType, Policy] = field(default_factory=dict)
+    throttles: tuple[Throttling, ...] = ()
+
+
+_LUMINOUS = 1 << 21
+"""Bit 21 alone: as a requirement Ceph leaves out what tells the uses of a bit apart (§2.1)."""
+_OSD_REQUIRED = Feature.UID | Feature.PGID64 | Feature.OSDENC
+_MON, _OSD, _MDS, _MGR, _CLIENT = (
+    EntityType.MON,
+    EntityType.OSD,
+    EntityType.MDS,
+    EntityType.MGR,
+    EntityType.CLIENT,
+)
+_MON_DAEMON_BYTES = ("mon_daemon_bytes", "mon_daemon_bytes")
+
+MESSENGERS: Mapping[str, MessengerPolicies] = {
+    "mon": MessengerPolicies(
+        STATELESS_SERVER,
+        {
+            _MON: LOSSLESS_PEER_REUSE.requiring(_LUMINOUS),
+            _OSD: STATELESS_SERVER.requiring(_LUMINOUS),
+            _CLIENT: STATELESS_SERVER,
+            _MDS: STATELESS_SERVER,
+        },
+        (
+            Throttling(_CLIENT, size_bytes=("mon_client_bytes", "mon_client_bytes")),
+            Throttling(_OSD, size_bytes=_MON_DAEMON_BYTES),
+            Throttling(_MDS, size_bytes=_MON_DAEMON_BYTES),
+        ),
+    ),
+    "osd public": MessengerPolicies(
+        STATELESS_REGISTERED_SERVER,
+        {_MON: LOSSY_CLIENT.requiring(_OSD_REQUIRED), _MGR: LOSSY_CLIENT.requiring(_OSD_REQUIRED)},
+        (
+            Throttling(
+                _CLIENT,
+                size_bytes=("osd_client_bytes", "osd_client_message_size_cap"),
+                messages=("osd_client_messages", "osd_client_message_cap"),
+            ),
+        ),
+    ),
+    "osd cluster": MessengerPolicies(
+        STATELESS_SERVER,
+        {_MON: LOSSY_CLIENT, _OSD: LOSSLESS_PEER.requiring(_OSD_REQUIRED), _CLIENT: STATELESS_SERVER},
+    ),
+    "osd heartbeat client": MessengerPolicies(LOSSLESS_CLIENT, {_OSD: LOSSY_CLIENT}),
+    "osd heartbeat server": MessengerPolicies(LOSSLESS_CLIENT, {_OSD: STATELESS_SERVER}),
+    "osd objecter": MessengerPolicies(LOSSY_CLIENT.requiring(Feature.OSDREPLYMUX)),
+    "mds": MessengerPolicies(
+        LOSSY_CLIENT.requiring(Feature.OSDREPLYMUX),
+        {
+            _MON: LOSSY_CLIENT.requiring(Feature.UID | Feature.PGID64),
+            _MDS: LOSSLESS_PEER.requiring(Feature.UID),
+            _CLIENT: STATEFUL_SERVER,
+        },
+    ),
+    "mgr": MessengerPolicies(
+        STATELESS_SERVER,
+        {
+            _OSD: STATELESS_SERVER.requiring(_LUMINOUS),
+            _MON: LOSSY_CLIENT.requiring(Feature.UID | Feature.PGID64),
+            _MDS: STATELESS_SERVER.requiring(_LUMINOUS),
+        },
+    ),
+    "librados": MessengerPolicies(LOSSY_CLIENT.requiring(Feature.OSDREPLYMUX)),
+    "mon client bootstrap": MessengerPolicies(LOSSLESS_CLIENT),
+}
+"""The second table of §3.8. The default of the heartbeat messengers is what Ceph has where nothing is set."""

@@ -15,6 +15,7 @@ from messenger.session.timers import Timer
 
 if TYPE_CHECKING:
     from messenger.link import Link
+    from messenger.session.throttle import PolicyThrottles, Throttles
     from messenger.shards.home import Stint
 
 
@@ -68,12 +69,15 @@ class Session:
         "connect_seq",
         "features",
         "global_seq",
+        "guarded",
         "id",
         "in_seq",
         "io_state",
         "keepalive_acked_s",
         "keepalive_due",
+        "keepalive_seen_s",
         "link",
+        "local",
         "lossy",
         "old_messages",
         "out_seq",
@@ -83,6 +87,7 @@ class Session:
         "peer_type",
         "policy",
         "queue",
+        "queued_s",
         "server_cookie",
         "skipped_messages",
         "state",
@@ -108,6 +113,10 @@ class Session:
         self.policy = policy
         self.lossy = policy.lossy
         """As the server decided; the policy's word until then."""
+        self.guarded = False
+        """Sending must be looked at first: it is closed, closing, or faults are injected."""
+        self.local = False
+        """With oneself: what is sent is delivered, without any link."""
         self.state = SessionState.CONNECTING
         self.link: Link | None = None
         """The link that carries it, or that is being made for it."""
@@ -121,11 +130,15 @@ class Session:
         self.out_seq = 0
         self.acked_seq = 0
         self.queue = OutQueue()
+        self.queued_s: float | None = None
+        """Since when there is something in the queue."""
         self.ack_due = 0
         """Messages received since the last seq told to the peer."""
         self.keepalive_due = False
         self.keepalive_acked_s = 0.0
         """Unix time of the newest of our keepalives that the peer echoed; 0 before the first."""
+        self.keepalive_seen_s = 0.0
+        """Unix time of the newest keepalive of the peer's; 0 before the first."""
         self.old_messages = 0
         self.skipped_messages = 0
         self.backoff_s = 0.0
@@ -182,6 +195,13 @@ class Session:
         self.queue.clear()
         self.ack_due = 0
         self.keepalive_due = False
+
+    def policy_throttles(self, throttles: "Throttles") -> "PolicyThrottles | None":
+        """Those of a host's throttles that the policy names."""
+        policy = self.policy
+        if policy.throttle_messages is None and policy.throttle_bytes is None:
+            return None
+        return throttles.of(policy.throttle_messages, policy.throttle_bytes)
 
     def cancel_backoff(self) -> None:
         """Do not dial when the pause is over; something better has happened."""

@@ -66,6 +66,11 @@ class UnblockIo(StintCall):
 
 
 @dataclass(slots=True)
+class FinishIo(StintCall):
+    """Nothing more is sent: break the link with SHUTDOWN once all is said."""
+
+
+@dataclass(slots=True)
 class LeaveIo(StintCall):
     """Close the link and give the io half of the session back."""
 
@@ -76,9 +81,11 @@ class LeaveIo(StintCall):
 
 @dataclass(slots=True)
 class ReleaseIo:
-    """The application is done with some received bytes; belongs to no stint and needs no order."""
+    """The application is done with something received; belongs to no stint and needs no order."""
 
-    size_bytes: int
+    amount: int
+    throttle: str | None = None
+    """The throttle of a policy that gets it back; the dispatch throttle unless given."""
 
 
 @dataclass(slots=True)
@@ -100,7 +107,7 @@ class LeftIo(StintCall):
     """The io half of the session is the home shard's again."""
 
 
-ToShard = OpenIo | SendIo | KeepAliveIo | UnblockIo | LeaveIo | ReleaseIo
+ToShard = OpenIo | SendIo | KeepAliveIo | UnblockIo | FinishIo | LeaveIo | ReleaseIo
 ToHome = DeliverIo | FaultIo | LeftIo
 
 Call = TypeVar("Call", bound=StintCall)

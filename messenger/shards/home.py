@@ -7,15 +7,17 @@ session back and goes on when it has come: :meth:`Shards.recall`.
 
 from typing import TYPE_CHECKING
 
-from messenger.errors import Fault
+from messenger.errors import Fault, LocalError
 from messenger.link import Link, Step
 from messenger.messages.message import Message
 from messenger.outputs import CallShard, MoveLink
 from messenger.session.faults import session_fault
+from messenger.session.policy import ThrottleLimit
 from messenger.session.session import IoState, Session, SessionState
 from messenger.shards.calls import (
     DeliverIo,
     FaultIo,
+    FinishIo,
     InOrder,
     KeepAliveIo,
     LeaveIo,
@@ -67,10 +69,17 @@ class Shards:
         self._stints: dict[int, Stint] = {}
         self._owed_bytes = [0] * (count + 1)
         """Bytes delivered from each shard that the application still holds."""
+        self._owed: dict[str, list[int]] = {}
+        """What it holds against throttles that policies name: by throttle, from each shard."""
 
     def __len__(self) -> int:
         """Links that are away."""
         return len(self._stints)
+
+    @property
+    def hosts(self) -> list[IoShard]:
+        """Their hosts."""
+        return list(self._hosts.values())
 
     @property
     def travelling(self) -> int:
@@ -93,8 +102,10 @@ class Shards:
             tracing=core.tracing,
             interceptor=core.interceptor,
             throttle_bytes=-(-throttle_bytes // self.count),
+            shares=self.count,
             passes=core.passes,
         )
+        core.update_injection()
         return host
 
     def begin(self, session: Session, link: Link, now: float) -> None:
@@ -105,6 +116,8 @@ class Shards:
         self.set_io_state(session, IoState.OPEN, shard, now)
         self._core.emit(MoveLink(link.id, shard))
         self._call(stint, OpenIo(link.id, 1, session, link, stint.traffic))
+        if session.id in self._core.closing:
+            self.finish(stint)
 
     def written(self, link_id: int, count: int) -> None:
         """The handshake's last bytes left while the link was already on its way."""
@@ -127,6 +140,11 @@ class Shards:
         else:
             self._call(stint, KeepAliveIo(stint.link.id, stint.traffic.to_shard + 1))
 
+    def finish(self, stint: Stint) -> None:
+        """Nothing more is sent: end the session as soon as all is said."""
+        if not stint.leaving:
+            self._call(stint, FinishIo(stint.link.id, stint.traffic.to_shard + 1))
+
     def unblock(self, link_id: int) -> bool:
         """Let a link go on; False if it is not away."""
         stint = self._stints.get(link_id)
@@ -135,6 +153,11 @@ class Shards:
         if not stint.leaving:
             self._call(stint, UnblockIo(link_id, stint.traffic.to_shard + 1))
         return True
+
+    def owe_home(self, size_bytes: int) -> None:
+        """Bytes were delivered that came over no link."""
+        if self.count:
+            self._owed_bytes[0] += size_bytes
 
     def release(self, size_bytes: int, now: float) -> None:
         """The application is done with received bytes: the shards they came from may read on."""
@@ -146,8 +169,33 @@ class Shards:
                 return
             self._owed_bytes[shard] -= part
             size_bytes -= part
-            self._core.emit(CallShard(shard, ReleaseIo(part)))
+            if shard:
+                self._core.emit(CallShard(shard, ReleaseIo(part)))
+            else:
+                self._core.dispatch_throttle.put(part)
             self._core.trace_throttle(now)
+
+    def release_held(self, session: Session, messages: int, size_bytes: int, now: float) -> None:
+        """The same for the throttles of a session's policy."""
+        for limit, amount in _held(session, messages, size_bytes):
+            owed = self._owed.get(limit.name, [0])
+            if sum(owed) < amount:
+                raise LocalError(f"{amount} released to {limit.name}: was a message released twice?")
+            left = amount
+            while left:
+                shard = max(range(len(owed)), key=owed.__getitem__)
+                part = min(left, owed[shard])
+                owed[shard] -= part
+                left -= part
+                self._core.emit(CallShard(shard, ReleaseIo(part, limit.name)))
+        self.trace_held(session, now)
+
+    def trace_held(self, session: Session | None, now: float) -> None:
+        """Record what the application holds against the throttles of a session's policy."""
+        if self._core.tracing and session is not None:
+            for limit, _ in _held(session, 0, 0):
+                value = sum(self._owed.get(limit.name, ()))
+                self._core.trace("throttle", now, name=limit.name, value=value, limit=limit.limit)
 
     # ---- coming back
 
@@ -167,19 +215,24 @@ class Shards:
             if isinstance(due, DeliverIo):
                 self._deliver(stint, due, now)
             elif isinstance(due, FaultIo):
-                self._fault(stint, due.fault)
+                self.fault(stint, due.fault)
             else:
                 self._left(stint, now)
 
     def _deliver(self, stint: Stint, call: DeliverIo, now: float) -> None:
-        self._owed_bytes[stint.shard] += call.deliver.size_bytes
+        deliver, session = call.deliver, stint.session
+        self._owed_bytes[stint.shard] += deliver.size_bytes
         self._core.trace_throttle(now)
-        if stint.session.state is SessionState.CLOSED:
-            self._core.release(call.deliver.size_bytes, now)
+        for limit, amount in _held(session, len(deliver.messages), deliver.size_bytes):
+            self._owed.setdefault(limit.name, [0] * (self.count + 1))[stint.shard] += amount
+        self.trace_held(session, now)
+        if session.state is SessionState.CLOSED:
+            self._core.release(deliver.size_bytes, now, session, len(deliver.messages))
         else:
-            self._core.emit(call.deliver)
+            self._core.emit(deliver)
 
-    def _fault(self, stint: Stint, fault: Fault) -> None:
+    def fault(self, stint: Stint, fault: Fault) -> None:
+        """The link of a session that is away is broken, or is to be given up."""
         if stint.leaving:
             return
         core, session = self._core, stint.session
@@ -204,7 +257,7 @@ class Shards:
 
     # ----
 
-    def _call(self, stint: Stint, call: OpenIo | SendIo | KeepAliveIo | UnblockIo | LeaveIo) -> None:
+    def _call(self, stint: Stint, call: OpenIo | SendIo | KeepAliveIo | UnblockIo | FinishIo | LeaveIo) -> None:
         stint.traffic.to_shard = call.seq
         self._core.emit(CallShard(stint.shard, call))
 
@@ -213,3 +266,10 @@ class Shards:
         session.io_state = state
         if self.count and self._core.tracing and not shard:
             self._core.trace("io", now, session=session.id, link=None, shard=0, state=state.value)
+
+
+def _held(session: Session, messages: int, size_bytes: int) -> list[tuple[ThrottleLimit, int]]:
+    """What messages of a session hold against the throttles of its policy."""
+    policy = session.policy
+    amounts = (policy.throttle_messages, messages), (policy.throttle_bytes, size_bytes)
+    return [(limit, amount) for limit, amount in amounts if limit is not None]

@@ -1,7 +1,8 @@
 """A shard that runs data phases: it gets open links from the home shard and gives their sessions back."""
 
+from messenger.closing import all_said
 from messenger.config import Config
-from messenger.errors import Fault, LocalError
+from messenger.errors import Fault, FaultReason, LocalError
 from messenger.host import LinkHost
 from messenger.interception import Interceptor, Point
 from messenger.link import Link
@@ -10,6 +11,7 @@ from messenger.session.session import IoState, Session
 from messenger.shards.calls import (
     DeliverIo,
     FaultIo,
+    FinishIo,
     InOrder,
     KeepAliveIo,
     LeaveIo,
@@ -37,6 +39,21 @@ class IoHandler:
         self.link: Link | None = None
 
 
+class ShardClosing:
+    """A session that ends as soon as all is said."""
+
+    def __init__(self, shard: "IoShard", session: Session, link: Link) -> None:
+        self._shard = shard
+        self._session = session
+        self._link = link
+
+    def check(self, now: float) -> None:
+        """See :meth:`Closing.check`."""
+        if all_said(self._session):
+            del self._shard.closing[self._session.id]
+            self._link.fault(FaultReason.SHUTDOWN, "all is said", now)
+
+
 class IoShard(LinkHost):
     """One shard's links.
 
@@ -47,6 +64,7 @@ class IoShard(LinkHost):
         tracing: keep a history.
         interceptor: asked at every point a conversation passes.
         throttle_bytes: this shard's part of the dispatch throttle.
+        shares: how many shards share the other throttles.
         passes: how often each point was passed, common to all shards.
     """
 
@@ -59,6 +77,7 @@ class IoShard(LinkHost):
         tracing: bool,
         interceptor: Interceptor | None,
         throttle_bytes: int,
+        shares: int,
         passes: dict[Point, int],
     ) -> None:
         super().__init__(
@@ -67,6 +86,7 @@ class IoShard(LinkHost):
             tracing=tracing,
             interceptor=interceptor,
             throttle_bytes=throttle_bytes,
+            shares=shares,
         )
         self.index = index
         self.passes = passes
@@ -83,13 +103,22 @@ class IoShard(LinkHost):
     def call(self, call: ToShard, now: float) -> None:
         """A call arrived from the home shard; it is applied when its turn has come."""
         if isinstance(call, ReleaseIo):
-            self.release(call.size_bytes, now)
+            self._release(call, now)
             return
         handler = self._handlers.get(call.link_id)
         if handler is None:
             handler = self._handlers[call.link_id] = IoHandler()
         for due in handler.calls.arrive(call):
             self._apply(handler, due, now)
+
+    def _release(self, call: ReleaseIo, now: float) -> None:
+        if call.throttle is None:
+            self.release(call.amount, now, messages=0)
+            return
+        throttle = self.throttles.named(call.throttle)
+        throttle.put(call.amount)
+        throttle.count_put(call.amount)
+        self.wake_waiting(now)
 
     def _apply(self, handler: IoHandler, call: StintCall, now: float) -> None:
         if isinstance(call, OpenIo):
@@ -102,6 +131,8 @@ class IoShard(LinkHost):
         assert session is not None
         assert link is not None
         if isinstance(call, SendIo):
+            if session.queued_s is None:
+                session.queued_s = now
             session.queue.push(call.message)
             self.want_flush(session)
         elif isinstance(call, KeepAliveIo):
@@ -109,6 +140,8 @@ class IoShard(LinkHost):
             self.want_flush(session)
         elif isinstance(call, UnblockIo):
             link.unblock(now)
+        elif isinstance(call, FinishIo):
+            self.closing[session.id] = ShardClosing(self, session, link)
         elif isinstance(call, LeaveIo):
             self._leave(handler, session, link, call, now)
         else:
@@ -118,7 +151,7 @@ class IoShard(LinkHost):
         self._by_session[session.id] = handler
         self._links[link.id] = link
         self._set_state(handler, IoState.OPEN, now)
-        self.watch_idle(link)
+        self.begin_data(link, session)
         link.receive(0, now)
         self.want_flush(session)
 
@@ -126,6 +159,7 @@ class IoShard(LinkHost):
         self.close_link(link, call.fault, now)
         self._set_state(handler, IoState.DROP if call.last else IoState.SWITCHED, now)
         del self._handlers[link.id], self._by_session[session.id]
+        self.closing.pop(session.id, None)
         self._unflushed.pop(session.id, None)
         self._call_home(handler, LeftIo(link.id, handler.traffic.to_home + 1))
 
@@ -146,9 +180,13 @@ class IoShard(LinkHost):
             return
         handler = self._handlers[link.id]
         self.trace_fault(link, handler.session, fault.reason, str(fault), now)
+        self.count_fault(link, fault)
         self.close_link(link, fault, now)
         self._set_state(handler, IoState.DELAY, now)
         self._call_home(handler, FaultIo(link.id, handler.traffic.to_home + 1, fault))
+
+    def trace_held(self, session: Session | None, now: float) -> None:
+        """The home shard keeps account of that, too."""
 
     def trace_throttle(self, now: float) -> None:
         """What the application holds is recorded at home, where the application is."""

@@ -48,8 +48,6 @@ class TcpLink:
 
     def start(self) -> None:
         """Begin to read."""
-        with contextlib.suppress(OSError):
-            self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.pause(paused=False)
         self._await_writable(wanted=bool(self._pending))
 
@@ -194,8 +192,22 @@ class Listener:
         self._sock.close()
 
 
-def listening_socket(host: str, port: int) -> socket.socket:
+def no_delay(sock: socket.socket) -> None:
+    """Have small writes leave at once."""
+    with contextlib.suppress(OSError):  # reset by the peer already
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def listening_socket(
+    host: str, port: int, *, backlog: int = _LISTEN_BACKLOG, rcvbuf_bytes: int = 0
+) -> socket.socket:
     """A non-blocking socket bound to an address and listening.
+
+    Args:
+        host: numeric.
+        port: 0 takes a free one.
+        backlog: connections the kernel accepts ahead.
+        rcvbuf_bytes: receive buffer of accepted sockets; 0 leaves it to the kernel.
 
     Raises:
         OSError: the address cannot be bound.
@@ -204,8 +216,11 @@ def listening_socket(host: str, port: int) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)  # IPv4 has a listener of its own
+        _limit_receiving(sock, rcvbuf_bytes)
         sock.bind((host, port))
-        sock.listen(_LISTEN_BACKLOG)
+        sock.listen(backlog)
     except OSError:
         sock.close()
         raise
@@ -213,8 +228,22 @@ def listening_socket(host: str, port: int) -> socket.socket:
     return sock
 
 
-async def dial(loop: asyncio.AbstractEventLoop, host: str, port: int) -> socket.socket:
+def _limit_receiving(sock: socket.socket, size_bytes: int) -> None:
+    if size_bytes:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, size_bytes)
+
+
+async def dial(
+    loop: asyncio.AbstractEventLoop, host: str, port: int, *, source: str = "", rcvbuf_bytes: int = 0
+) -> socket.socket:
     """A non-blocking socket connected to an address.
+
+    Args:
+        loop: to wait with.
+        host: numeric.
+        port: there.
+        source: own IP address to dial from; the kernel's choice unless given.
+        rcvbuf_bytes: receive buffer; 0 leaves it to the kernel.
 
     Raises:
         OSError: the connection was refused or failed.
@@ -223,6 +252,9 @@ async def dial(loop: asyncio.AbstractEventLoop, host: str, port: int) -> socket.
     sock = socket.socket(family, socket.SOCK_STREAM)
     sock.setblocking(False)
     try:
+        _limit_receiving(sock, rcvbuf_bytes)
+        if source:
+            sock.bind((source, 0))
         await loop.sock_connect(sock, (host, port))
     except BaseException:
         sock.close()

@@ -12,6 +12,7 @@ from messenger.link import Row
 from messenger.outputs import EventKind
 from messenger.randomness import nonzero_u64
 from messenger.session.existing import Decision, Verdict, judge_client_ident, judge_reconnect
+from messenger.session.policy import Policy
 from messenger.session.session import Session, SessionState
 from messenger.v2.compression import answer_request
 from messenger.v2.compressor import Algorithm
@@ -141,6 +142,11 @@ def _on_client_ident(link: V2Link, frame: ControlFrame, now: float) -> None:
     if missing:
         link.send(IdentMissingFeatures(missing), now)
         return
+    endpoint.internal_delay(link, lambda at: _decide_ident(link, frame, policy, at), now)
+
+
+def _decide_ident(link: V2Link, frame: ClientIdent, policy: Policy, now: float) -> None:
+    endpoint = link.endpoint
     if policy.server and policy.lossy and not policy.register_lossy_clients:
         decision = Decision(Verdict.OPEN, "lossy clients are not registered")
         existing = None
@@ -174,6 +180,8 @@ def _carry_out_ident(
         return
     else:
         session = existing
+        if verdict is Verdict.REUSE_RESET:
+            endpoint.settle_delayed(session, deliver=False)
 
         def taken_over(at: float) -> None:
             if verdict is Verdict.REUSE_RESET:
@@ -221,13 +229,22 @@ def _send_server_ident(link: V2Link, session: Session, now: float) -> None:
         flags=FLAG_LOSSY if session.lossy else 0,
         server_cookie=session.server_cookie,
     )
-    link.send(ident, now, then=lambda at: endpoint.open_session(session, link, EventKind.ACCEPT, at))
+
+    def opened(at: float) -> None:
+        endpoint.open_session(session, link, EventKind.ACCEPT, at)
+
+    endpoint.internal_delay(link, lambda at: link.send(ident, at, then=opened), now)
 
 
 def _on_reconnect(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, SessionReconnect)
     endpoint = link.endpoint
     _check_addrs(frame.addrs)
+    endpoint.internal_delay(link, lambda at: _decide_reconnect(link, frame, at), now)
+
+
+def _decide_reconnect(link: V2Link, frame: SessionReconnect, now: float) -> None:
+    endpoint = link.endpoint
     existing = endpoint.lookup(frame.addrs)
     resetcheck = endpoint.policies.towards(link.peer_entity).resetcheck
     decision = judge_reconnect(existing, frame, endpoint.addrs.msgr2_addr(), resetcheck=resetcheck)
@@ -255,7 +272,8 @@ def _resume(link: V2Link, session: Session, frame: SessionReconnect, now: float)
         session.connect_seq = frame.connect_seq
         session.peer_global_seq = frame.global_seq
         session.discard_requeued_up_to(frame.msg_seq)
-        link.send(SessionReconnectOk(session.in_seq), at, then=resumed)
+        ok = SessionReconnectOk(session.in_seq)
+        endpoint.internal_delay(link, lambda then: link.send(ok, then, then=resumed), at)
 
     endpoint.take_over(session, link, taken_over, now)
 

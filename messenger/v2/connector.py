@@ -54,9 +54,13 @@ def _on_hello(link: V2Link, frame: ControlFrame, now: float) -> None:
         raise PeerError(
             FaultReason.PEER_TYPE, f"dialled a {expected.label}, but the peer is a {hello.entity_type.label}"
         )
-    link.exchange = link.endpoint.client_exchange(expected, now)
-    link.state = LinkState.AUTH_CONNECTING
-    _send_auth_request(link, _exchange(link).start(), now)
+
+    def authenticate(at: float) -> None:
+        link.exchange = link.endpoint.client_exchange(expected, at)
+        link.state = LinkState.AUTH_CONNECTING
+        _send_auth_request(link, _exchange(link).start(), at)
+
+    link.endpoint.internal_delay(link, authenticate, now, learning=True)
 
 
 def _send_auth_request(link: V2Link, opening: AuthOpening, now: float) -> None:

@@ -11,7 +11,6 @@ from messenger.denc.codec import Buffer
 from messenger.errors import DecodeError, FaultReason, PeerError
 from messenger.messages.message import Message
 from messenger.messages.registry import KNOWN_TYPES, decode_payload
-from messenger.outputs import Deliver
 from messenger.v2.framing import ABORTED
 from messenger.v2.preamble import MESSAGE_TAG
 from messenger.v2.wire import (
@@ -58,11 +57,11 @@ def receive(link: "V2Link", view: memoryview, start: int, end: int, owned: bool,
         position = _take_frames(link, session, messages, view, start, end, owned, now)
     finally:
         if messages:
-            if host.tracing:
-                host.trace_throttle(now)
-            host.emit(Deliver(session, messages, host.dispatch_throttle.value - held_bytes))
+            host.deliver(link, session, messages, host.dispatch_throttle.value - held_bytes, now)
             if not session.lossy:
                 session.ack_due += len(messages)
+        elif link.gate is not None:
+            link.gate.settle(0, 0, now)
         if session.ack_due:
             host.want_flush(session)
     link.rx_offset += position - start
@@ -107,7 +106,7 @@ def _take_frames(
                 session.acknowledge(ack_seq)
             if seq > session.in_seq:
                 if seq != session.in_seq + 1:
-                    session.skipped_messages += 1
+                    link.host.message_skipped(session, seq)
                 message = Message(type_, s1, s2, s3, tid, priority, version, compat, seq, flags, data_off)
                 if type_ in KNOWN_TYPES:
                     _decode(message, session.features)
@@ -115,8 +114,7 @@ def _take_frames(
                 throttle.take(len(s1) + len(s2) + len(s3))
                 deliver(message)
             else:
-                # Seen already on an earlier link. Unlike Ceph's own reader, go on reading (SQ-02).
-                session.old_messages += 1
+                link.host.message_old(session, seq)
         elif tag != ABORTED:
             control = decode_control(tag, (s0, s1, s2, s3))
             if tracing:
@@ -141,6 +139,7 @@ def _on_control(link: "V2Link", session: "Session", frame: ControlFrame) -> None
         session.acknowledge(frame.seq)
     elif isinstance(frame, KeepAlive2):
         link.keepalive_reply = KeepAlive2Ack(frame.seconds, frame.nanoseconds)
+        session.keepalive_seen_s = link.host.wall_time_s(link.last_activity_s)
         link.host.want_flush(session)
     elif isinstance(frame, KeepAlive2Ack):
         stamp = frame.seconds + frame.nanoseconds / 1e9
@@ -159,6 +158,7 @@ def flush(link: "V2Link", session: "Session", now: float) -> None:
     if link.unwritten_bytes >= limit:
         return
     pieces: list[Buffer] = []
+    sent_seq = session.out_seq
     if session.keepalive_due:
         session.keepalive_due = False
         seconds = host.wall_time_s(now)
@@ -170,6 +170,8 @@ def flush(link: "V2Link", session: "Session", now: float) -> None:
         size = _build_messages(link, session, pieces, now)
         link.write(_joined(pieces), size)
         pieces = []
+    if session.out_seq != sent_seq:
+        host.count_sent(session, session.out_seq - sent_seq, now)
     if _ack_is_due(link, session):
         session.ack_due = 0
         _control(link, pieces, Ack(session.in_seq), now)

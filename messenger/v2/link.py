@@ -19,6 +19,7 @@ from messenger.v2.framing import FrameReader, FrameWriter, RawReader, RawWriter
 from messenger.v2.intercept import InterceptedReader
 from messenger.v2.revision import crc_frames, secure_frames
 from messenger.v2.states import LinkState
+from messenger.v2.throttled import ThrottledReader
 from messenger.v2.wire import (
     CompressionRequest,
     ControlFrame,
@@ -33,6 +34,7 @@ from messenger.v2.wire import (
 
 if TYPE_CHECKING:
     from messenger.core import Core
+    from messenger.gate import Gate
     from messenger.session.session import Session
 
 Handler = Callable[["V2Link", ControlFrame, float], None]
@@ -127,6 +129,11 @@ class V2Link(Link):
         """See :meth:`Link.pause`."""
         self.reader.needed = 0  # of an earlier frame; the one that comes next has not been looked at
         super().pause()
+
+    def install(self, gate: "Gate") -> None:
+        """See :meth:`Link.install`."""
+        super().install(gate)
+        self.reader = ThrottledReader(self, gate, self.reader)
 
     # ---- receiving
 

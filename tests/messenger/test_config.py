@@ -1,5 +1,8 @@
 """Options under Ceph's names: defaults and the mode matrix (protocol.md §4.7, §7)."""
 
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+
 import pytest
 
 from messenger.cephx.exchange import ConMode
@@ -44,6 +47,44 @@ CRC_SECURE = (ConMode.CRC, ConMode.SECURE)
         ("compressor_zstd_level", 1),
         ("msgr2_features", 3),
         ("features_supported", CLIENT_FEATURES),
+        ("ms_bind_msgr1", True),
+        ("ms_bind_msgr2", True),
+        ("ms_bind_ipv4", True),
+        ("ms_bind_ipv6", False),
+        ("ms_bind_prefer_ipv4", False),
+        ("ms_bind_port_min", 6800),
+        ("ms_bind_port_max", 7568),
+        ("ms_bind_retry_count", 3),
+        ("ms_bind_retry_delay", 5.0),
+        ("ms_bind_before_connect", False),
+        ("ms_tcp_nodelay", True),
+        ("ms_tcp_rcvbuf", 0),
+        ("ms_tcp_listen_backlog", 512),
+        ("osd_client_message_size_cap", 500 << 20),
+        ("osd_client_message_cap", 256),
+        ("mon_client_bytes", 100 << 20),
+        ("mon_daemon_bytes", 400 << 20),
+        ("ms_pq_max_tokens_per_priority", 16 << 20),
+        ("ms_pq_min_cost", 64 << 10),
+        ("mon_client_ping_interval", 10.0),
+        ("mon_client_ping_timeout", 30.0),
+        ("ms_shutdown_timeout", 120.0),
+        ("ms_inject_socket_failures", 0),
+        ("ms_inject_internal_delays", 0.0),
+        ("ms_inject_delay_type", ""),
+        ("ms_inject_delay_probability", 0.0),
+        ("ms_inject_delay_max", 1.0),
+        ("ms_inject_network_congestion", 0),
+        ("ms_blackhole_osd", False),
+        ("ms_blackhole_mon", False),
+        ("ms_blackhole_mds", False),
+        ("ms_blackhole_mgr", False),
+        ("ms_blackhole_client", False),
+        ("ms_die_on_bad_msg", False),
+        ("ms_die_on_unhandled_msg", False),
+        ("ms_die_on_old_message", False),
+        ("ms_die_on_skipped_message", False),
+        ("ms_die_on_bug", False),
     ],
 )
 def test_defaults_are_those_of_ceph(option: str, value: object) -> None:
@@ -127,6 +168,22 @@ def test_a_wrong_mode_list_is_told_where_it_is_given(text: str) -> None:
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("ms_inject_delay_probability", 1.5),
+        ("ms_inject_delay_probability", -0.5),
+        ("ms_inject_delay_max", -1.0),
+        ("ms_inject_socket_failures", -1),
+        ("ms_inject_network_congestion", -1),
+        ("ms_inject_internal_delays", -0.1),
+    ],
+)
+def test_injections_that_mean_nothing_are_refused(option: str, value: float) -> None:
+    with pytest.raises(LocalError, match=option):
+        Config(**{option: value})  # type: ignore[arg-type]
+
+
 # ---- compression
 
 
@@ -174,3 +231,13 @@ def test_a_wrong_option_is_told_where_it_is_given(option: str, value: object, hi
 def test_one_mode_everywhere_leaves_compression_alone() -> None:
     config = Config.only_mode(ConMode.SECURE, ms_osd_compress_mode="force")
     assert config.ms_osd_compress_mode == "force"
+
+
+def test_the_table_of_options_is_up_to_date() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    spec = spec_from_file_location("options", docs / "options.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert (docs / "options.md").read_text(encoding="utf-8") == module.page(), "run python docs/options.py"

@@ -3,59 +3,16 @@
 import pytest
 
 from messenger.denc.address import AddrVec, EntityAddr
-from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityType
 from messenger.dispatch import Dispatcher
-from messenger.driver import Connection, Driver
+from messenger.driver import Connection
 from messenger.errors import Fault, LocalError
 from messenger.messages.message import Message
 from messenger.messages.ping import MPing
-from messenger.outputs import CloseLink, OpenLink, PauseLink, ShutLink, TraceRecord, WriteLink
 from messenger.session.policy import LOSSY_CLIENT, STATELESS_SERVER
-from tests.support.node import B_ADDR, Node, new_node, numbered
+from tests.support.driver import NodeDriver
+from tests.support.node import B_ADDR, new_node, numbered
 from tests.support.raw_peer import RawPeer, meet
-
-
-class NodeDriver(Driver):
-    """Drives a node's endpoint; what concerns links goes to the node's outbox."""
-
-    def __init__(self, node: Node, dispatcher: Dispatcher) -> None:
-        super().__init__(node.endpoint, dispatcher)
-        self.node = node
-        self.deadline_s: float | None = None
-        self.asked_to_pump = 0
-        node.pump = self.pump_node  # type: ignore[method-assign]
-
-    def pump_node(self) -> bool:
-        self.pump()
-        return False
-
-    def now(self) -> float:
-        return self.node.now
-
-    def soon(self) -> None:
-        self.asked_to_pump += 1
-
-    def set_timer(self, deadline_s: float | None) -> None:
-        self.deadline_s = deadline_s
-
-    def record(self, record: TraceRecord) -> None:
-        self.node.trace.append(record)
-
-    def open_link(self, link_id: int, addr: EntityAddr) -> None:
-        self.node.outbox.append(OpenLink(link_id, addr))
-
-    def write_link(self, link_id: int, buffers: list[Buffer]) -> None:
-        self.node.outbox.append(WriteLink(link_id, buffers, sum(map(len, buffers))))
-
-    def pause_link(self, link_id: int, *, paused: bool) -> None:
-        self.node.outbox.append(PauseLink(link_id, paused))
-
-    def shut_link(self, link_id: int) -> None:
-        self.node.outbox.append(ShutLink(link_id))
-
-    def close_link(self, link_id: int) -> None:
-        self.node.outbox.append(CloseLink(link_id))
 
 
 class Recorder(Dispatcher):

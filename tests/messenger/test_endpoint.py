@@ -36,10 +36,9 @@ NAME = EntityName(EntityType.OSD, 1)
 @pytest.mark.parametrize(
     ("addrs", "words"),
     [
-        ("v1:10.0.0.2:6789/0", "no msgr v2 address in v1:10.0.0.2:6789/0"),
-        ("[]", "no msgr v2 address"),
+        ("v1:10.0.0.2:0/0", "no address to dial in v1:10.0.0.2:0/0"),
+        ("[]", "no address to dial"),
         ("v2:10.0.0.2", "give one as v2:HOST:PORT/NONCE"),
-        (A_ADDR, "is this messenger's own address"),
     ],
 )
 def test_an_address_that_cannot_be_dialled_is_the_callers_mistake(addrs: str, words: str) -> None:

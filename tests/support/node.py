@@ -138,7 +138,7 @@ class Node:
                     self.delivered += [(output.session, message) for message in output.messages]
                     self.log += [message.tid for message in output.messages]
                     if not self.hoarding:
-                        self.endpoint.release(output.size_bytes, self.now)
+                        self.endpoint.release(output.size_bytes, self.now, output.session, len(output.messages))
                 elif isinstance(output, SessionEvent):
                     self.events.append(output)
                     self.log.append(output.kind)

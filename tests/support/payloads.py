@@ -22,6 +22,7 @@ from messenger.messages.mdsmap import MdsState, MMDSBeacon
 from messenger.messages.monmap import MonFeature, MonInfo, MonMap
 from messenger.messages.osd_ping import MOSDPing
 from messenger.messages.pool import ShardSet
+from tests.support.osd_payloads import OSD_PAYLOADS
 
 Strategy = st.SearchStrategy[Any]
 
@@ -154,7 +155,7 @@ def _beacons() -> Strategy:
     )
 
 
-EXPLICIT: dict[Any, Strategy] = {}
+EXPLICIT: dict[Any, Strategy] = dict(OSD_PAYLOADS)
 """Values of types whose fields depend on each other."""
 EXPLICIT[MonMap] = _monmaps()
 EXPLICIT[MClientRequest] = _requests()

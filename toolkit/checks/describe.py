@@ -104,6 +104,12 @@ _WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "fault": lambda f: _with(f"{f['link']}: {f['reason']}", f["detail"]),
     "mark_down": lambda f: f"session {f['session']} with {f['peer']} marked down",
     "io": lambda f: f"session {f['session']} io {f['state']} on shard {f['shard']}",
+    "unhandled": lambda f: (
+        f"session {f['session']} from {f['peer']}: nobody wants type {f['type']}, seq {f['seq']}"
+    ),
+    "inject": lambda f: _with(
+        f"{f['option']} at {f.get('link') or 'session ' + str(f.get('session'))}", f["detail"]
+    ),
     "intercept": lambda f: f"{f['action']} at {f['point']} on {f['link']}",
     "throttle": _throttle,
     "cut": lambda f: f"{f['a']} and {f['b']} cut {cut_point(f['at']) or f['detail']}".rstrip(),

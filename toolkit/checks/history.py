@@ -29,6 +29,8 @@ The kinds and their fields in order (``?``: may be null, ``*``: may be missing):
 * ``fault``: a link broke. session?, link, reason (name of a FaultReason), detail.
 * ``mark_down``: the application ended a session; the call has returned. session, peer.
 * ``io``: the io half of a session changed its state. session, link, shard (0 is the home shard), state.
+* ``unhandled``: no dispatcher took a message. session, peer, seq, type.
+* ``inject``: the messenger did a fault to itself. option (of Ceph's), link*, session?*, detail.
 * ``intercept``: an interceptor did not let a frame pass as it came. link, point, action.
 * ``throttle``: a throttle moved. name, value, limit (0: none). Bytes if the name says so, else messages.
 * ``cut``: by node ``network``: the runner broke the links between two nodes. a, b, at (object: the frame by

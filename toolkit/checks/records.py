@@ -101,6 +101,13 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
         "shard": _COUNT,
         "state": _one_of(IoState),
     },
+    "unhandled": {**_WHO, "seq": _COUNT, "type": _COUNT},
+    "inject": {
+        "link": Field((str,), optional=True),
+        "session": Field((int, NoneType), optional=True),
+        "option": _TEXT,
+        "detail": _TEXT,
+    },
     "intercept": {"link": _TEXT, "point": _TEXT, "action": _one_of(Action)},
     "throttle": {"name": _TEXT, "value": _COUNT, "limit": _COUNT},
     "cut": {"a": _TEXT, "b": _TEXT, "at": _OBJECT, "detail": _TEXT},

@@ -11,6 +11,9 @@ CAPABILITIES = (
     Capability("hardware-crc", "checksums at memory speed", programs.hardware_crc),
     Capability("ceph-mon", "a real monitor as the peer", programs.ceph_mon),
     Capability(
+        "ceph-osd", "real OSDs, objects and all", partial(programs.program, "ceph-osd", packages=("ceph-osd",))
+    ),
+    Capability(
         "ceph-authtool",
         "keyrings by Ceph's own tool",
         partial(programs.program, "ceph-authtool", packages=("ceph-common",)),

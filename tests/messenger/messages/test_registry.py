@@ -62,6 +62,10 @@ VERSIONS = {
     "MMgrClose": "1/1",
     "MOSDMap": "4/3",
     "MOSDPing": "5/4",
+    "MOSDOp": "9/3",
+    "MOSDOpReply": "8/2",
+    "MOSDBackoff": "1/1",
+    "MWatchNotify": "3/1",
 }
 """Version and compat version in the header, by the tables of protocol.md §6.2 to §6.4."""
 
@@ -75,11 +79,16 @@ def image_of(payload, features: int = ALL_FEATURES) -> bytes:
     return bytes(message.front)
 
 
+def version_for(payload_type, features: int) -> int:
+    """Of the layout that peers with these features are sent."""
+    return payload_type.version_for(features) if hasattr(payload_type, "version_for") else payload_type.VERSION
+
+
 def read(payload_type, front: bytes, features: int = ALL_FEATURES):
     message = Message(
         payload_type.TYPE,
         memoryview(front),
-        version=payload_type.VERSION,
+        version=version_for(payload_type, features),
         compat_version=payload_type.COMPAT_VERSION,
     )
     return decode_payload(message, features)

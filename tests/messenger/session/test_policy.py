@@ -2,8 +2,19 @@
 
 import pytest
 
+from messenger.config import Config
 from messenger.denc.entity import EntityType
-from messenger.session.policy import LOSSLESS_CLIENT, LOSSY_CLIENT, POLICIES, STATELESS_SERVER, Policy, PolicySet
+from messenger.errors import LocalError
+from messenger.session.policy import (
+    LOSSLESS_CLIENT,
+    LOSSY_CLIENT,
+    MESSENGERS,
+    POLICIES,
+    STATELESS_SERVER,
+    Policy,
+    PolicySet,
+    ThrottleLimit,
+)
 
 TABLE = """
 stateful_server              0 1 1 1 1
@@ -50,3 +61,88 @@ def test_required_features_add_up() -> None:
     assert LOSSLESS_CLIENT.features_required == 0
     assert isinstance(policy, Policy)
     assert policy.name == "lossless_client"
+
+
+# ---- the messengers of Ceph's daemons
+
+LUMINOUS, OSD_REQUIRED, REPLYMUX = 1 << 21, 1 << 0 | 1 << 9 | 1 << 13, 1 << 12
+MESSENGER_TABLE = {
+    "mon": (
+        ("stateless_server", 0),
+        {
+            "mon": ("lossless_peer_reuse", LUMINOUS),
+            "osd": ("stateless_server", LUMINOUS),
+            "client": ("stateless_server", 0),
+            "mds": ("stateless_server", 0),
+        },
+    ),
+    "osd public": (
+        ("stateless_registered_server", 0),
+        {"mon": ("lossy_client", OSD_REQUIRED), "mgr": ("lossy_client", OSD_REQUIRED)},
+    ),
+    "osd cluster": (
+        ("stateless_server", 0),
+        {"mon": ("lossy_client", 0), "osd": ("lossless_peer", OSD_REQUIRED), "client": ("stateless_server", 0)},
+    ),
+    "osd heartbeat client": (("lossless_client", 0), {"osd": ("lossy_client", 0)}),
+    "osd heartbeat server": (("lossless_client", 0), {"osd": ("stateless_server", 0)}),
+    "osd objecter": (("lossy_client", REPLYMUX), {}),
+    "mds": (
+        ("lossy_client", REPLYMUX),
+        {
+            "mon": ("lossy_client", 1 << 0 | 1 << 9),
+            "mds": ("lossless_peer", 1 << 0),
+            "client": ("stateful_server", 0),
+        },
+    ),
+    "mgr": (
+        ("stateless_server", 0),
+        {
+            "osd": ("stateless_server", LUMINOUS),
+            "mon": ("lossy_client", 1 << 0 | 1 << 9),
+            "mds": ("stateless_server", LUMINOUS),
+        },
+    ),
+    "librados": (("lossy_client", REPLYMUX), {}),
+    "mon client bootstrap": (("lossless_client", 0), {}),
+}
+"""Per messenger: the default and the rows, each a preset and the required features (protocol.md §3.8)."""
+
+
+def test_every_messenger_of_the_table_is_there() -> None:
+    assert set(MESSENGERS) == set(MESSENGER_TABLE)
+
+
+@pytest.mark.parametrize("messenger", MESSENGER_TABLE)
+@pytest.mark.parametrize("peer", ["mon", "osd", "mds", "mgr", "client"])
+def test_policies_of_daemons_are_those_of_the_table(messenger: str, peer: str) -> None:
+    default, rows = MESSENGER_TABLE[messenger]
+    preset, features = rows.get(peer, default)
+    policy = PolicySet.for_messenger(messenger).towards(EntityType.from_label(peer))
+    assert policy == POLICIES[preset].requiring(features)
+
+
+def test_a_messenger_that_no_daemon_has() -> None:
+    with pytest.raises(LocalError, match="no messenger 'osd back'; known: mon, osd public"):
+        PolicySet.for_messenger("osd back")
+
+
+def test_throttles_take_their_limits_from_the_options() -> None:
+    config = Config(
+        mon_client_bytes=1, mon_daemon_bytes=2, osd_client_message_cap=3, osd_client_message_size_cap=4
+    )
+    mon = PolicySet.for_messenger("mon", config)
+    assert mon.towards(EntityType.CLIENT).throttle_bytes == ThrottleLimit("mon_client_bytes", 1)
+    assert mon.towards(EntityType.OSD).throttle_bytes == ThrottleLimit("mon_daemon_bytes", 2)
+    assert mon.towards(EntityType.MDS).throttle_bytes == ThrottleLimit("mon_daemon_bytes", 2)
+    assert mon.towards(EntityType.MON).throttle_bytes is None
+    client = PolicySet.for_messenger("osd public", config).towards(EntityType.CLIENT)
+    assert client.throttle_messages == ThrottleLimit("osd_client_messages", 3)
+    assert client.throttle_bytes == ThrottleLimit("osd_client_bytes", 4)
+
+
+def test_throttles_towards_a_type_without_a_row_are_the_defaults() -> None:
+    """Clients have no row of their own at an OSD's public messenger."""
+    policies = PolicySet.for_messenger("osd public", Config())
+    assert policies.towards(EntityType.MDS).throttle_bytes is not None
+    assert policies.towards(EntityType.MON).throttle_bytes is None

@@ -37,6 +37,14 @@ LINES = {
     ),
     "fault": ({"link": "a/1", "reason": "EOF", "detail": "gone"}, "a/1: EOF: gone"),
     "mark_down": ({"session": 1, "peer": "b"}, "session 1 with b marked down"),
+    "unhandled": (
+        {"session": 3, "peer": "b", "seq": 7, "type": 42},
+        "session 3 from b: nobody wants type 42, seq 7",
+    ),
+    "inject": (
+        {"link": "a/1", "option": "ms_inject_socket_failures", "detail": "read"},
+        "ms_inject_socket_failures at a/1: read",
+    ),
     "io": ({"session": 1, "link": "a/1", "shard": 2, "state": "open"}, "session 1 io open on shard 2"),
     "intercept": ({"link": "a/1", "point": "ACK READ", "action": "STALL"}, "STALL at ACK READ on a/1"),
     "throttle": ({"name": "bytes", "value": 1000, "limit": 2000}, "bytes holds 1,000 of 2,000"),

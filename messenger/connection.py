@@ -1,0 +1,123 @@
+"""What an application holds of a session."""
+
+from typing import TYPE_CHECKING, Any
+
+from messenger.cephx.exchange import ConMode
+from messenger.denc.address import AddrVec
+from messenger.denc.entity import EntityType
+from messenger.denc.features import has_feature
+from messenger.errors import Fault
+from messenger.messages.message import Message, Payload
+from messenger.session.session import Session, SessionState
+
+if TYPE_CHECKING:
+    from messenger.driver import Driver
+
+
+class Connection:
+    """What an application holds of a session; it survives links where the policy is lossless, as in Ceph."""
+
+    def __init__(self, driver: "Driver", session: Session) -> None:
+        self._driver = driver
+        self.session = session
+        """The core's session: state, counters, negotiated features; to be read, not changed."""
+        self.marked_down = False
+        self.last_fault: Fault | None = None
+        """Why the connection ended or was last refused."""
+        self.user: Any = None
+        """The application's own object for this connection."""
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.session.peer_name} {self.session.peer_addrs} {self.state}>"
+
+    @property
+    def state(self) -> SessionState:
+        """Where the session stands."""
+        return self.session.state
+
+    @property
+    def peer_addrs(self) -> AddrVec:
+        """Where the peer is."""
+        return self._driver.addrs if self.session.local else self.session.peer_addrs
+
+    @property
+    def peer_type(self) -> EntityType:
+        """What the peer is."""
+        return self.session.peer_type
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether this is the connection to oneself."""
+        return self.session.local
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether messages flow, rather than wait."""
+        return self.state is SessionState.READY
+
+    def has_feature(self, feature: int) -> bool:
+        """Whether a feature was negotiated, with all bits that tell its use (§2.1)."""
+        return has_feature(self.session.features, feature)
+
+    def get_con_mode(self) -> ConMode | None:
+        """Ceph's word for :attr:`connection_mode`."""
+        return self.connection_mode
+
+    @property
+    def last_keepalive(self) -> float:
+        """Unix time at which the peer last asked for a sign of life; 0 before the first."""
+        return self.session.keepalive_seen_s
+
+    @property
+    def last_keepalive_ack(self) -> float:
+        """Unix time of the newest keepalive of ours that the peer has answered; 0 before the first."""
+        return self.session.keepalive_acked_s
+
+    @property
+    def connection_mode(self) -> ConMode | None:
+        """The connection mode while a link carries the session, else None."""
+        link = self.session.link
+        return link.con_mode if link is not None and self.state is SessionState.READY else None
+
+    def send(self, message: Message | Payload) -> bool:
+        """Queue a message, or a payload to be wrapped in one; False if the connection has ended."""
+        return self._driver.send(self, message if isinstance(message, Message) else Message.of(message))
+
+    def keepalive(self) -> None:
+        """Ask the peer for a sign of life; ``session.keepalive_acked_s`` shows the answer."""
+        self._driver.keepalive(self)
+
+    def keep_alive(self, interval_s: float | None = None, timeout_s: float | None = None) -> None:
+        """Ask the peer for a sign of life at regular times, until the session ends.
+
+        A link on which the newest answer is older than the timeout is given up: a lossless session dials again, a
+        lossy one ends with a reset.
+
+        Args:
+            interval_s: ``mon_client_ping_interval`` unless given; 0 ends it.
+            timeout_s: ``mon_client_ping_timeout`` unless given; 0 = wait for ever.
+        """
+        self._driver.keep_alive(self, interval_s, timeout_s)
+
+    def release(self, message: Message) -> None:
+        """A message kept by ``ms_dispatch`` returning True is done with."""
+        self._driver.release(self, message)
+
+    def mark_down(self) -> None:
+        """End the session at once; nothing of it is delivered from here on and no event follows."""
+        self._driver.mark_down(self)
+
+    def mark_disposable(self) -> None:
+        """A fault of the open session is to end it, whatever its policy says; until then everything goes on."""
+        self._driver.endpoint.mark_disposable(self.session)
+
+    def begin_shutdown(self) -> None:
+        """Send nothing more, and end the session silently once what is queued has left.
+
+        A lossless session waits for acknowledgements, too. After ``ms_shutdown_timeout`` it ends in any case.
+        """
+        self._driver.begin_shutdown(self)
+
+    def settled(self, fault: Fault | None) -> None:
+        """The session opened (None), or was refused or ended."""
+        self.last_fault = fault

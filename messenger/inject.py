@@ -1,0 +1,225 @@
+"""Faults that a messenger does to itself, each under the name Ceph has for it (protocol.md §7.2).
+
+An injector exists only where one of its options is set. It stands where outputs leave a host and where bytes come
+in; chance comes from the host's generator, delays are timers, so that a seed repeats a run.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from messenger.config import Config
+from messenger.messages.message import Message
+from messenger.outputs import (
+    CloseLink,
+    Deliver,
+    MoveLink,
+    Output,
+    SettleDelayed,
+    ShutLink,
+    TraceRecord,
+    WriteLink,
+)
+from messenger.randomness import RandomSource
+from messenger.session.session import Session
+from messenger.session.timers import Timer
+
+if TYPE_CHECKING:
+    from messenger.host import LinkHost
+    from messenger.link import Link
+
+_CONGESTION_RETRY_S = 0.001
+"""A socket that took nothing is tried again after this long."""
+_CHANCE_BITS = 53
+
+_Delayed = tuple[Message, int]
+
+
+class Injector:
+    """What one host does to its links and deliveries.
+
+    Args:
+        host: whose outputs pass here.
+        config: options; may be changed, see ``Endpoint.configure``.
+        rng: the messenger's randomness.
+    """
+
+    def __init__(self, host: "LinkHost", config: Config, rng: RandomSource) -> None:
+        self._host = host
+        self._config = config
+        self._rng = rng
+        self._ready: list[Output] = []
+        """Outputs whose time has come."""
+        self._congested: dict[int, list[WriteLink]] = {}
+        self._delayed: dict[int, deque[_Delayed]] = {}
+        self._timers: dict[int, list[Timer]] = {}
+        self._blackholes = config.blackholes()
+
+    @staticmethod
+    def wanted(config: Config) -> bool:
+        """Whether any option asks for one."""
+        return bool(
+            config.ms_inject_socket_failures
+            or config.ms_inject_internal_delays
+            or (config.ms_inject_delay_type and config.ms_inject_delay_probability)
+            or config.ms_inject_network_congestion
+            or config.blackholes()
+        )
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is held back."""
+        return not (self._ready or self._congested or any(self._delayed.values()))
+
+    def reconfigured(self) -> None:
+        """Options have changed; what is held back already leaves when it was going to."""
+        self._blackholes = self._config.blackholes()
+
+    # ---- chance
+
+    def _one_in(self, count: int) -> bool:
+        return count > 0 and self._rng.getrandbits(32) % count == 0
+
+    def _fraction(self) -> float:
+        return self._rng.getrandbits(_CHANCE_BITS) / (1 << _CHANCE_BITS)
+
+    # ---- what is asked before something happens
+
+    def swallows(self, session: Session) -> bool:
+        """Whether messages to this session's peer vanish."""
+        return session.peer_type in self._blackholes
+
+    def reading(self, link: "Link", now: float) -> None:
+        """The link reads: one in so many finds its socket shut down."""
+        if self._one_in(self._config.ms_inject_socket_failures):
+            self._record("ms_inject_socket_failures", "read", now, link=link.id)
+            self._host.emit(ShutLink(link.id))
+
+    def internal_delay_s(self, *, learning: bool = False) -> float:
+        """How long to pause at a decision point; on learning the own address only sometimes."""
+        if learning and not self._one_in(self._config.ms_inject_socket_failures):
+            return 0.0
+        return self._config.ms_inject_internal_delays
+
+    # ---- outputs
+
+    def pass_on(self, outputs: list[Output], now: float) -> list[Output]:
+        """Of these outputs, those that leave now, together with older ones whose time has come."""
+        passed, self._ready = self._ready, []
+        for output in outputs:
+            if isinstance(output, WriteLink):
+                self._write(output, passed, now)
+            elif isinstance(output, Deliver):
+                self._deliver(output, passed, now)
+            elif isinstance(output, SettleDelayed):
+                self._settle(output, passed, now)
+            elif isinstance(output, CloseLink):
+                self._congested.pop(output.link_id, None)
+                passed.append(output)
+            elif isinstance(output, MoveLink):
+                passed += self._congested.pop(output.link_id, [])
+                passed.append(output)
+            else:
+                passed.append(output)
+        return passed
+
+    def _write(self, output: WriteLink, passed: list[Output], now: float) -> None:
+        link_id = output.link_id
+        if self._one_in(self._config.ms_inject_socket_failures):
+            self._record("ms_inject_socket_failures", "write", now, passed, link=link_id)
+            passed.append(ShutLink(link_id))
+        if (behind := self._congested.get(link_id)) is not None:
+            behind.append(output)
+        elif self._is_congested():
+            self._record("ms_inject_network_congestion", "", now, passed, link=link_id)
+            self._congested[link_id] = [output]
+            self._retry(link_id, now)
+        else:
+            passed.append(output)
+
+    def _is_congested(self) -> bool:
+        count = self._config.ms_inject_network_congestion
+        return count > 0 and not self._one_in(count)
+
+    def _retry(self, link_id: int, now: float) -> None:
+        def again(then: float) -> None:
+            if link_id not in self._congested:
+                return
+            if self._is_congested():
+                self._retry(link_id, then)
+            else:
+                self._ready += self._congested.pop(link_id)
+
+        self._host.timers.at(now + _CONGESTION_RETRY_S, again)
+
+    # ---- deliveries
+
+    def _deliver(self, output: Deliver, passed: list[Output], now: float) -> None:
+        session = output.session
+        if session.peer_type in self._blackholes:
+            option = f"ms_blackhole_{session.peer_type.label}"
+            self._record(option, f"{len(output.messages)} received", now, passed, session=session.id)
+            self._host.release(output.size_bytes, now, session, len(output.messages))
+        elif not session.local and self._config.delays(session.peer_type):
+            for message in output.messages:
+                self._delay(session, message, passed, now)
+        elif self._delayed.get(session.id):
+            self._delayed[session.id] += [(message, message.size_bytes) for message in output.messages]
+            self._settle(SettleDelayed(session, deliver=True), passed, now)
+        else:
+            passed.append(output)
+
+    def _delay(self, session: Session, message: Message, passed: list[Output], now: float) -> None:
+        """Queue a message; each has a moment of its own, at which the first one in the queue leaves.
+
+        So they stay in order, and as in Ceph one without a delay pushes a delayed one out.
+        """
+        delayed = self._delayed.setdefault(session.id, deque())
+        delayed.append((message, message.size_bytes))
+        config = self._config
+        if self._fraction() >= config.ms_inject_delay_probability:
+            passed.append(self._first(session, delayed))
+            return
+        delay_s = config.ms_inject_delay_max * self._fraction()
+        detail = f"seq {message.seq} for {delay_s:.6f} s"
+        self._record("ms_inject_delay_probability", detail, now, passed, session=session.id)
+
+        def leave(_then: float) -> None:
+            if delayed:
+                self._ready.append(self._first(session, delayed))
+
+        timers = self._timers.setdefault(session.id, [])
+        timers[:] = [timer for timer in timers if timer.callback is not None]
+        timers.append(self._host.timers.at(now + delay_s, leave))
+
+    @staticmethod
+    def _first(session: Session, delayed: deque[_Delayed]) -> Deliver:
+        message, size_bytes = delayed.popleft()
+        return Deliver(session, [message], size_bytes)
+
+    def _settle(self, output: SettleDelayed, passed: list[Output], now: float) -> None:
+        """Deliver all that is delayed of a session at once, or drop it."""
+        session = output.session
+        for timer in self._timers.pop(session.id, ()):
+            timer.cancel()
+        delayed = self._delayed.pop(session.id, None)
+        if not delayed:
+            return
+        size_bytes = sum(size for _, size in delayed)
+        messages = [message for message, _ in delayed]
+        delayed.clear()
+        if output.deliver:
+            passed.append(Deliver(session, messages, size_bytes))
+        else:
+            self._host.release(size_bytes, now, session, len(messages))
+
+    # ---- history
+
+    def _record(
+        self, option: str, detail: str, now: float, passed: list[Output] | None = None, **where: int
+    ) -> None:
+        if self._host.tracing:
+            record = TraceRecord(now, "inject", {**where, "option": option, "detail": detail})
+            if passed is None:
+                self._host.emit(record)
+            else:
+                passed.append(record)

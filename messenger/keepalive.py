@@ -1,0 +1,63 @@
+"""Regular keepalives, and what their silence means: the rule of Ceph's monitor clients (§7.3, §9 item 20)."""
+
+from typing import TYPE_CHECKING
+
+from messenger.denc.features import Feature, has_feature
+from messenger.errors import Fault, FaultReason
+from messenger.session.session import Session, SessionState
+from messenger.session.timers import Timer
+
+if TYPE_CHECKING:
+    from messenger.core import Core
+
+
+class Keepalive:
+    """Asks the peer of one session for a sign of life again and again, until the session ends.
+
+    If the newest answer is older than the timeout, the link is broken: a lossless session dials again, a lossy one
+    ends with a reset event.
+
+    Args:
+        core: the messenger.
+        session: whose peer to ask.
+        interval_s: pause between two questions.
+        timeout_s: 0 = no answer is needed.
+        now: the first question is one interval from here.
+    """
+
+    def __init__(self, core: "Core", session: Session, interval_s: float, timeout_s: float, now: float) -> None:
+        self._core = core
+        self._session = session
+        self._interval_s = interval_s
+        self._timeout_s = timeout_s
+        self._open_since_s: float | None = None  # unix time, like the stamps
+        self._timer: Timer
+        self._schedule(now)
+
+    def stop(self) -> None:
+        """Ask no more."""
+        self._timer.cancel()
+
+    def _schedule(self, now: float) -> None:
+        self._timer = self._core.timers.at(now + self._interval_s, self._tick)
+
+    def _tick(self, now: float) -> None:
+        self._schedule(now)
+        if self._session.state is not SessionState.READY:
+            self._open_since_s = None  # other timeouts watch over dials and handshakes
+            return
+        wall_time_s = self._core.wall_time_s(now)
+        if self._open_since_s is None:
+            self._open_since_s = wall_time_s
+        silence_s = wall_time_s - max(self._open_since_s, self._session.keepalive_acked_s)
+        if self._is_watched and silence_s > self._timeout_s:
+            self._open_since_s = None
+            fault = Fault(FaultReason.KEEPALIVE_TIMEOUT, f"{silence_s:.3g} s")
+            self._core.break_link(self._session, fault, now)
+        else:
+            self._core.send_keepalive(self._session, now)
+
+    @property
+    def _is_watched(self) -> bool:
+        """Older peers by v1 do not answer keepalives."""
+        return self._timeout_s > 0 and has_feature(self._session.features, Feature.MSGR_KEEPALIVE2)

@@ -1,0 +1,51 @@
+"""The session with oneself: what is sent on it is delivered here, in order and without a link.
+
+As with Ceph's local connection there is no connect event, nothing can mark it down, and it counts for no limit:
+its messages hold their part of the dispatch throttle until they are done with, but never wait for it.
+"""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from messenger.denc.address import BLANK
+from messenger.denc.features import ALL_FEATURES
+from messenger.messages.message import Message
+from messenger.session.policy import Policy
+from messenger.session.queue import OutQueue
+from messenger.session.session import Session, SessionState
+
+if TYPE_CHECKING:
+    from messenger.core import Core
+
+LOOPBACK = Policy("loopback")
+LOOPBACK_ID = 0
+"""Session id; those with peers begin behind it."""
+
+
+class LocalQueue(OutQueue):
+    """A queue that delivers what is pushed into it."""
+
+    __slots__ = ("_core", "_session")
+
+    def __init__(self, core: "Core", session: Session) -> None:
+        super().__init__()
+        self._core = core
+        self._session = session
+
+    def push(self, message: Message) -> None:
+        """Deliver a message; as on the wire, the sender's object stays as it is."""
+        session = self._session
+        session.out_seq += 1
+        session.in_seq = session.acked_seq = session.out_seq
+        self._core.deliver_local(session, replace(message, seq=session.out_seq))
+
+
+def loopback_session(core: "Core") -> Session:
+    """A session with oneself, open from the start."""
+    session = Session(LOOPBACK_ID, core.name.type, core.addrs, BLANK, LOOPBACK)
+    session.local = True
+    session.peer_name = core.name
+    session.features = ALL_FEATURES
+    session.state = SessionState.READY
+    session.queue = LocalQueue(core, session)
+    return session

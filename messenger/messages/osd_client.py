@@ -1,0 +1,77 @@
+"""What OSDs tell clients unasked: to hold back, and that something was noted (protocol.md §6.4)."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Annotated, ClassVar
+
+from messenger.denc.layout import I32, U8, U32, U64, Since
+from messenger.messages.layout import Fields
+from messenger.messages.osd_objects import HObject, ShardedPgId
+from messenger.messages.types import MessageType
+
+
+class BackoffOp(IntEnum):
+    """What a MOSDBackoff says."""
+
+    BLOCK = 1
+    """OSD to client: send nothing for these objects until told."""
+    ACK_BLOCK = 2
+    """Client to OSD: understood."""
+    UNBLOCK = 3
+    """OSD to client: send again."""
+
+
+@dataclass(slots=True)
+class MOSDBackoff(Fields):
+    """Requests for the objects from ``begin`` up to, but not including, ``end`` have to wait."""
+
+    TYPE: ClassVar = MessageType.OSD_BACKOFF
+    COMPAT_VERSION: ClassVar = 1
+
+    pgid: ShardedPgId
+    map_epoch: U32
+    op: U8
+    """A :class:`BackoffOp`."""
+    id: U64
+    begin: HObject
+    end: HObject
+    """If equal to ``begin``, that one object is meant."""
+
+    def covers(self, target: HObject) -> bool:
+        """Whether requests for an object have to wait."""
+        begin, end, key = self.begin.sort_key(), self.end.sort_key(), target.sort_key()
+        return key == begin if begin == end else begin <= key < end
+
+
+class NotifyOp(IntEnum):
+    """What a MWatchNotify says."""
+
+    NOTIFY = 1
+    """To a watcher: somebody notifies, acknowledge."""
+    NOTIFY_COMPLETE = 2
+    """To the notifier: every watcher acknowledged or timed out. What they said is in the data segment."""
+    DISCONNECT = 3
+    """To a watcher: its watch has ended."""
+
+
+@dataclass(slots=True)
+class MWatchNotify(Fields):
+    """Word of a watch or of a notification, to whoever registered ``cookie``."""
+
+    TYPE: ClassVar = MessageType.WATCH_NOTIFY
+    VERSION: ClassVar = 3
+    COMPAT_VERSION: ClassVar = 1
+
+    message_version: U8
+    """1; a version within the version."""
+    opcode: U8
+    """A :class:`NotifyOp`."""
+    cookie: U64
+    ver: U64
+    """Retired."""
+    notify_id: U64
+    payload: bytes = b""
+    return_code: Annotated[I32, Since(2)] = 0
+    """Of NOTIFY_COMPLETE: a negative Linux error number, or 0."""
+    notifier_gid: Annotated[U64, Since(3)] = 0
+    """Global id of whoever notifies."""

@@ -1,0 +1,110 @@
+"""MOSDOpReply: an OSD's answer to MOSDOp (protocol.md §6.4.2)."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from messenger.denc.codec import Decoder, Encoder
+from messenger.errors import DecodeError
+from messenger.messages.message import Message
+from messenger.messages.osd_objects import NO_VERSION, EVersion, PgId, RequestRedirect
+from messenger.messages.osd_operations import OP_SIZE, OsdOp, join_data, split_data
+from messenger.messages.types import MessageType
+
+_OLDEST_VERSION = 6
+_OPTIONAL_REDIRECT_VERSION = 7
+_TRACE_VERSION = 8
+_TRACE_SIZE = 24
+_NO_REDIRECT = RequestRedirect()
+
+
+@dataclass(slots=True)
+class MOSDOpReply:
+    """How a request went; the tid in the message's header is the request's."""
+
+    TYPE: ClassVar = MessageType.OSD_OPREPLY
+    VERSION: ClassVar = _TRACE_VERSION
+    COMPAT_VERSION: ClassVar = 2
+
+    oid: str
+    pgid: PgId
+    flags: int
+    """:class:`RequestFlag` bits."""
+    result: int
+    """A negative Linux error number, or 0 and more."""
+    osdmap_epoch: int
+    """Of the OSD's map."""
+    ops: list[OsdOp]
+    return_values: list[int]
+    """Of each operation; an error of its own, or 0 and more."""
+    retry_attempt: int = 0
+    """Which sending of the request this answers; negative: not told."""
+    replay_version: EVersion = NO_VERSION
+    user_version: int = 0
+    """The object's version, as applications see it."""
+    bad_replay_version: EVersion = NO_VERSION
+    redirect: RequestRedirect | None = None
+    """Nothing was done: ask there."""
+
+    def message(self, tid: int) -> Message:
+        """The message to send, data segment included."""
+        return Message.of(self, data=join_data(self.ops), tid=tid)
+
+    def encode(self, encoder: Encoder, features: int) -> None:
+        """Append the front."""
+        encoder.string(self.oid)
+        self.pgid.encode(encoder)
+        encoder.u64(self.flags)
+        encoder.i32(self.result)
+        self.bad_replay_version.encode(encoder, features)
+        encoder.u32(self.osdmap_epoch)
+        encoder.sequence(self.ops, lambda op: op.encode(encoder))
+        encoder.i32(self.retry_attempt)
+        for value in self.return_values:
+            encoder.i32(value)
+        self.replay_version.encode(encoder, features)
+        encoder.u64(self.user_version)
+        encoder.boolean(self.redirect is not None)
+        if self.redirect is not None:
+            self.redirect.encode(encoder, features)
+        encoder.raw(bytes(_TRACE_SIZE))
+
+    @classmethod
+    def decode(cls, decoder: Decoder, version: int, features: int) -> Self:
+        """Read the front of versions 6 and up; :meth:`take_data` adds the data segment."""
+        if version < _OLDEST_VERSION:
+            raise DecodeError(f"osd_opreply of version {version}, at least {_OLDEST_VERSION} is known")
+        oid, pgid, flags, result = decoder.string(), PgId.decode(decoder), decoder.u64(), decoder.i32()
+        bad_replay_version, epoch = EVersion.decode(decoder, 1, features), decoder.u32()
+        ops = decoder.sequence(lambda: OsdOp.decode(decoder), OP_SIZE)
+        retry_attempt = decoder.i32()
+        return_values = [decoder.i32() for _ in ops]
+        replay_version, user_version = EVersion.decode(decoder, 1, features), decoder.u64()
+        redirect = _decode_redirect(decoder, version)
+        if version >= _TRACE_VERSION:
+            decoder.skip(_TRACE_SIZE)
+        return cls(
+            oid=oid,
+            pgid=pgid,
+            flags=flags,
+            result=result,
+            osdmap_epoch=epoch,
+            ops=ops,
+            return_values=return_values,
+            retry_attempt=retry_attempt,
+            replay_version=replay_version,
+            user_version=user_version,
+            bad_replay_version=bad_replay_version,
+            redirect=redirect,
+        )
+
+    def take_data(self, message: Message) -> None:
+        """Give the operations the parts of the message's data segment; raises DecodeError."""
+        split_data(self.ops, message.data)
+
+
+def _decode_redirect(decoder: Decoder, version: int) -> RequestRedirect | None:
+    """Version 6 always has one, which is empty where none is meant."""
+    if version >= _OPTIONAL_REDIRECT_VERSION and not decoder.boolean():
+        return None
+    redirect = RequestRedirect.decode(decoder)
+    return None if version < _OPTIONAL_REDIRECT_VERSION and redirect == _NO_REDIRECT else redirect

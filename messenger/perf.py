@@ -1,0 +1,157 @@
+"""What a messenger counts, under the names that Ceph's own counters have.
+
+The counters of a host are plain numbers that the core adds to once per batch of messages, never per message.
+``perf_dump`` shapes them as ``ceph daemon NAME perf dump`` does, ``prometheus`` as Ceph's exporter.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from messenger.errors import FaultReason
+from messenger.session.throttle import Throttle
+
+if TYPE_CHECKING:
+    from messenger.host import LinkHost
+
+Group = dict[str, "float | dict[str, float]"]
+PerfDump = dict[str, Group]
+"""Groups of counters by name; a counter is a number, or the count, sum and mean of some times."""
+
+
+@dataclass(slots=True)
+class Counters:
+    """One host's counters since it began."""
+
+    recv_messages: int = 0
+    send_messages: int = 0
+    recv_bytes: int = 0
+    send_bytes: int = 0
+    recv_encrypted_bytes: int = 0
+    send_encrypted_bytes: int = 0
+    created_connections: int = 0
+    batches_sent: int = 0
+    queued_s: float = 0.0
+    """How long the oldest message of each batch was queued, summed up."""
+    unhandled_messages: int = 0
+    old_messages: int = 0
+    skipped_messages: int = 0
+    faults: Counter[FaultReason] = field(default_factory=Counter)
+    """Broken links by reason."""
+
+
+def worker_group(counters: Counters, active_connections: int) -> Group:
+    """The counters of one of Ceph's messenger threads."""
+    return {
+        "msgr_recv_messages": counters.recv_messages,
+        "msgr_send_messages": counters.send_messages,
+        "msgr_recv_bytes": counters.recv_bytes,
+        "msgr_send_bytes": counters.send_bytes,
+        "msgr_created_connections": counters.created_connections,
+        "msgr_active_connections": active_connections,
+        "msgr_send_messages_queue_lat": time_average(counters.batches_sent, counters.queued_s),
+        "msgr_recv_encrypted_bytes": counters.recv_encrypted_bytes,
+        "msgr_send_encrypted_bytes": counters.send_encrypted_bytes,
+        "msgr_connection_ready_timeouts": counters.faults[FaultReason.READY_TIMEOUT],
+        "msgr_connection_idle_timeouts": counters.faults[FaultReason.IDLE_TIMEOUT],
+    }
+
+
+def session_group(counters: Iterable[Counters]) -> Group:
+    """What Ceph's own messenger only logs: messages that came wrongly or that nobody wanted, faults by reason."""
+    hosts = list(counters)
+    group: Group = {
+        name: sum(getattr(one, name) for one in hosts)
+        for name in ("unhandled_messages", "old_messages", "skipped_messages")
+    }
+    for reason in FaultReason:
+        if faults := sum(one.faults[reason] for one in hosts):
+            group[f"fault_{reason.name.lower()}"] = faults
+    return group
+
+
+def throttle_group(throttles: Iterable[Throttle]) -> Group:
+    """The counters of a throttle, or of its parts on several hosts together."""
+    parts = list(throttles)
+    gets, get_sum = (sum(getattr(one, name) for one in parts) for name in ("gets", "get_sum"))
+    return {
+        "val": sum(one.value for one in parts),
+        "max": sum(one.limit for one in parts),
+        "get_started": 0,
+        "get": gets,
+        "get_sum": get_sum,
+        "get_or_fail_fail": sum(one.refusals for one in parts),
+        "get_or_fail_success": gets,
+        "take": 0,
+        "take_sum": 0,
+        "put": sum(one.puts for one in parts),
+        "put_sum": sum(one.put_sum for one in parts),
+        "wait": time_average(sum(one.waits for one in parts), sum(one.waited_s for one in parts)),
+    }
+
+
+def time_average(count: int, sum_s: float) -> dict[str, float]:
+    """A time counter, in seconds."""
+    return {"avgcount": count, "sum": sum_s, "avgtime": sum_s / count if count else 0.0}
+
+
+def perf_dump(name: str, hosts: Sequence["LinkHost"], active: Sequence[int]) -> PerfDump:
+    """The counters of a messenger as ``perf dump`` shows them.
+
+    Args:
+        name: of the messenger, as the dispatch throttle's group has it.
+        hosts: the home shard and all others.
+        active: connections of each.
+    """
+    dump = {
+        f"{_WORKER}{index}": worker_group(host.counters, count)
+        for index, (host, count) in enumerate(zip(hosts, active, strict=True))
+    }
+    dump["msgr"] = session_group(host.counters for host in hosts)
+    dump[f"throttle-msgr_dispatch_throttler-{name}"] = throttle_group(host.dispatch_throttle for host in hosts)
+    by_name: dict[str, list[Throttle]] = {}
+    for host in hosts:
+        for throttle in host.throttles:
+            by_name.setdefault(throttle.name, []).append(throttle)
+    return dump | {f"throttle-{throttle}": throttle_group(parts) for throttle, parts in by_name.items()}
+
+
+# ---- Prometheus
+
+_GAUGES = frozenset({"val", "max", "msgr_active_connections"})
+_WORKER = "AsyncMessenger::Worker-"
+
+
+def prometheus(dump: PerfDump, daemon: str) -> str:
+    """The counters as Prometheus text, named as Ceph's exporter names them.
+
+    Args:
+        dump: what ``perf_dump`` returned.
+        daemon: value of the label ``ceph_daemon``, for example ``osd.1``.
+    """
+    lines: dict[str, list[str]] = {}
+    for group, counters in dump.items():
+        prefix, labels = _identity(group, daemon)
+        for counter, value in counters.items():
+            for suffix, number in _values(value):
+                name = f"ceph_{prefix}_{counter}{suffix}"
+                kind = "gauge" if counter in _GAUGES else "counter"
+                lines.setdefault(name, [f"# TYPE {name} {kind}"]).append(f"{name}{{{labels}}} {number}")
+    return "".join(f"{line}\n" for block in lines.values() for line in block)
+
+
+def _identity(group: str, daemon: str) -> tuple[str, str]:
+    """Metric prefix and labels of a group; the number of a worker is a label."""
+    labels = f'ceph_daemon="{daemon}"'
+    if group.startswith(_WORKER):
+        return "AsyncMessenger_Worker", f'{labels},id="{group.removeprefix(_WORKER)}"'
+    return group.replace("-", "_").replace(".", "_"), labels
+
+
+def _values(value: "float | Mapping[str, float]") -> Iterator[tuple[str, float]]:
+    if isinstance(value, Mapping):
+        yield "_sum", value["sum"]
+        yield "_count", value["avgcount"]
+    else:
+        yield "", value

@@ -1,0 +1,47 @@
+"""Finding addresses to listen on, the way Ceph's daemons do (protocol.md §7.1)."""
+
+import asyncio
+import socket
+
+from messenger.addressing import bind_hosts, bind_ports, bind_protocols
+from messenger.config import Config
+from messenger.denc.address import AddressType, AddrVec, EntityAddr
+from messenger.errors import LocalError
+from messenger.link import Protocol
+from messenger.transport.tcp import listening_socket
+
+
+def wanted_addrs(config: Config, protocols: frozenset[Protocol]) -> AddrVec:
+    """Where to listen if nothing is said: every family and protocol the options ask for; v2 before v1.
+
+    Raises:
+        LocalError: the options leave nothing.
+    """
+    types = [_TYPES[protocol] for protocol in bind_protocols(config) if protocol in protocols]
+    return AddrVec(tuple(EntityAddr.from_host(host, 0, type_) for host in bind_hosts(config) for type_ in types))
+
+
+_TYPES = {Protocol.V1: AddressType.LEGACY, Protocol.V2: AddressType.MSGR2}
+
+
+async def listen(host: str, port: int, config: Config) -> socket.socket:
+    """A listening socket at an address; without a port at the first free one of the range.
+
+    Tries again as often and after such pauses as the options say.
+
+    Raises:
+        LocalError: everything is taken, or the host is none of this machine's.
+    """
+    ports = range(port, port + 1) if port else bind_ports(config)
+    for attempt in range(max(1, config.ms_bind_retry_count)):
+        if attempt:
+            await asyncio.sleep(config.ms_bind_retry_delay)
+        for candidate in ports:
+            try:
+                return listening_socket(
+                    host, candidate, backlog=config.ms_tcp_listen_backlog, rcvbuf_bytes=config.ms_tcp_rcvbuf
+                )
+            except OSError as error:
+                why = error.strerror
+    where = str(port) if port else f"any port from {ports[0]} to {ports[-1]}"
+    raise LocalError(f"cannot listen on {host}:{where}: {why}")

@@ -1,0 +1,322 @@
+"""Faults a messenger does to itself (protocol.md §7.2; families TH, ST; TM27 to TM31, QA19)."""
+
+import pytest
+
+from messenger.denc.entity import EntityName, EntityType
+from messenger.errors import LocalError
+from messenger.outputs import EventKind
+from messenger.session.policy import (
+    LOSSLESS_CLIENT,
+    LOSSLESS_PEER,
+    LOSSLESS_PEER_REUSE,
+    LOSSY_CLIENT,
+    STATEFUL_SERVER,
+    STATELESS_SERVER,
+    Policy,
+    ThrottleLimit,
+)
+from messenger.session.session import SessionState
+from tests.support.network import Pair
+from tests.support.node import Node, new_node
+from tests.support.raw_peer import RawPeer, meet
+
+PAIRS = [
+    (LOSSLESS_CLIENT, STATEFUL_SERVER),
+    (LOSSLESS_PEER, LOSSLESS_PEER),
+    (LOSSLESS_PEER_REUSE, LOSSLESS_PEER_REUSE),
+]
+
+
+def injections(node: Node, option: str) -> list[str]:
+    """What a node's history says of one option."""
+    records = [record.fields for record in node.trace if record.kind == "inject"]
+    return [str(fields["detail"]) for fields in records if fields["option"] == option]
+
+
+def test_nothing_is_injected_unless_asked_for() -> None:
+    assert new_node().endpoint.injector is None
+
+
+# ---- socket failures
+
+
+@pytest.mark.parametrize(("policy", "peer_policy"), PAIRS, ids=lambda policy: policy.name)
+@pytest.mark.parametrize("seed", range(4))
+def test_lossless_traffic_survives_socket_failures(policy: Policy, peer_policy: Policy, seed: int) -> None:
+    """TM27, TM28: everything arrives, once and in order, in both directions."""
+    pair = Pair(policy, peer_policy, seed=seed, ms_inject_socket_failures=30, ms_inject_internal_delays=0.1)
+    mine = pair.connect()
+    pair.run_until(lambda: mine.state is SessionState.READY, 60.0)
+    for number in range(1, 61):
+        pair.a.send(mine, number)
+        for session in pair.b.endpoint.sessions[-1:]:
+            pair.b.send(session, number)
+        pair.pass_time(0.02)
+    assert pair.run_until(lambda: len(pair.b.tids) == 60, 120.0)
+    assert pair.run_until(
+        lambda: {pair.a.endpoint.snapshot()["sent"], pair.b.endpoint.snapshot()["sent"]} == {0}, 120.0
+    )
+    assert pair.b.tids == list(range(1, 61))
+    assert pair.a.tids == sorted(set(pair.a.tids))
+    for node in pair.a, pair.b:
+        assert {"read", "write"} & set(injections(node, "ms_inject_socket_failures"))
+        assert node.endpoint.dispatch_throttle.value == 0
+
+
+def test_lossy_sessions_are_reset() -> None:
+    """TM29."""
+    pair = Pair(LOSSY_CLIENT, STATELESS_SERVER, seed=1, ms_inject_socket_failures=10)
+    resets = 0
+    for _ in range(10):
+        session = pair.connect()
+        pair.run_until(lambda session=session: session.state is SessionState.READY, 60.0)
+        for number in range(20):
+            if session.state is not SessionState.CLOSED:
+                pair.a.send(session, number)
+            pair.pass_time(0.01)
+        resets += session.state is SessionState.CLOSED
+        pair.a.mark_down(session)
+        pair.drive()
+    assert resets > 3
+
+
+def test_one_in_one_fails_always() -> None:
+    pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER, ms_inject_socket_failures=1)
+    session = pair.connect()
+    pair.pass_time(30.0)
+    assert session.state is SessionState.CONNECTING
+    assert EventKind.CONNECT not in pair.a.kinds
+
+
+def test_the_same_seed_injects_the_same() -> None:
+    def history(seed: int) -> list[tuple[float, str]]:
+        pair = Pair(LOSSLESS_PEER, seed=seed, ms_inject_socket_failures=20, ms_inject_network_congestion=2)
+        session = pair.connect()
+        for number in range(30):
+            pair.a.send(session, number)
+            pair.pass_time(0.1)
+        return [(record.time_s, record.kind) for node in (pair.a, pair.b) for record in node.trace]
+
+    assert history(7) == history(7)
+    assert history(7) != history(8)
+
+
+# ---- internal delays
+
+
+def test_handshakes_pause_where_races_are_decided() -> None:
+    pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER, ms_inject_internal_delays=0.5)
+    session = pair.connect()
+    assert pair.run_until(lambda: session.state is SessionState.READY, 10.0)
+    # b pauses before it looks for an existing session, and before it answers
+    assert pair.clock.now == pytest.approx(1.0)
+
+
+def test_a_socket_error_is_noticed_later() -> None:
+    pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER, ms_inject_internal_delays=0.5)
+    session = pair.connect()
+    pair.run_until(lambda: session.state is SessionState.READY, 10.0)
+    pair.wire.cut(pair.a)
+    pair.pass_time(0.4)
+    assert session.state is SessionState.READY
+    pair.pass_time(0.2)
+    assert session.state is SessionState.CONNECTING
+
+
+def test_a_race_with_pauses_still_ends_with_one_session() -> None:
+    pair = Pair(LOSSLESS_PEER, ms_inject_internal_delays=0.3)
+    mine, theirs = pair.connect(), pair.b.connect("v2:10.0.0.1:6801/1")
+    pair.a.send(mine, 1)
+    pair.b.send(theirs, 2)
+    assert pair.run_until(lambda: pair.b.tids == [1] and pair.a.tids == [2], 60.0)
+    for node in pair.a, pair.b:
+        assert node.endpoint.snapshot()["registry"] == 1
+
+
+# ---- delayed delivery
+
+DELAYS = {"ms_inject_delay_type": "client osd", "ms_inject_delay_probability": 1.0, "ms_inject_delay_max": 5.0}
+
+
+def delaying(policy: Policy = LOSSLESS_PEER, **options: object) -> tuple[Node, RawPeer]:
+    """A node that delays what a peer sends."""
+    node = new_node(policy=policy, **DELAYS | options)
+    return node, meet("acceptor", node).handshake()
+
+
+def test_messages_are_delayed_up_to_the_maximum_and_stay_in_order() -> None:
+    node, peer = delaying()
+    peer.send_messages(*range(1, 21))
+    assert node.tids == []
+    assert node.endpoint.dispatch_throttle.value == 0  # these have no data
+    node.run(2.5)
+    assert 0 < len(node.tids) < 20
+    node.run(2.5)
+    assert node.tids == list(range(1, 21))
+    assert len(injections(node, "ms_inject_delay_probability")) == 20
+
+
+def test_they_are_acknowledged_at_once() -> None:
+    _, peer = delaying()
+    peer.rest()
+    peer.send_messages(1, 2)
+    assert [type(frame).__name__ for frame in peer.rest()] == ["Ack"]
+
+
+def test_a_message_without_delay_pushes_the_oldest_out() -> None:
+    """As in Ceph: every message has its moment, and at each moment the first in the queue leaves."""
+    node, peer = delaying()
+    peer.send_messages(1, 2)
+    node.endpoint.configure(ms_inject_delay_probability=0.0)
+    peer.send_messages(3)
+    assert node.tids == [1]
+    node.run(5.0)
+    assert node.tids == [1, 2, 3]
+
+
+def test_other_types_of_peers_are_not_delayed() -> None:
+    node, peer = delaying(ms_inject_delay_type="mon mds")
+    peer.send_messages(1)
+    assert node.tids == [1]
+
+
+def test_a_fault_delivers_what_is_delayed() -> None:
+    node, peer = delaying(STATELESS_SERVER)
+    peer.send_messages(1, 2)
+    peer.write(peer.message(3))
+    peer.hang_up()
+    assert node.log == [EventKind.ACCEPT, 1, 2, 3, EventKind.RESET]
+
+
+def test_a_fault_delivers_also_what_came_with_it() -> None:
+    node, peer = delaying(STATELESS_SERVER)
+    peer.send_messages(1)
+    node.endpoint.link_data(peer.link, peer.message(2), node.now)
+    node.endpoint.link_eof(peer.link, node.now)
+    node.pump()
+    assert node.log == [EventKind.ACCEPT, 1, 2, EventKind.RESET]
+    node.run(10.0)
+    assert node.log[-1] is EventKind.RESET
+
+
+@pytest.mark.parametrize("how", ["mark_down", "reset"])
+def test_the_end_of_a_session_drops_what_is_delayed(how: str) -> None:
+    policy = LOSSLESS_CLIENT.throttled(messages=ThrottleLimit("messages", 10))
+    node, peer = delaying(policy)
+    peer.write(peer.message(1, data=bytes(100)))
+    (throttle,) = node.endpoint.throttles
+    assert (node.endpoint.dispatch_throttle.value, throttle.value) == (100, 1)
+    if how == "mark_down":
+        node.mark_down(node.endpoint.sessions[0])
+        node.pump()
+    else:
+        again = RawPeer(node).dial()
+        again.handshake(until=again.ident)
+        again.send(again.client_ident(client_cookie=4711, global_seq=2))
+    node.run(10.0)
+    assert node.tids == []
+    assert (node.endpoint.dispatch_throttle.value, throttle.value) == (0, 0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lossless_traffic_with_failures_and_delays(seed: int) -> None:
+    """TM30."""
+    pair = Pair(LOSSLESS_PEER, seed=seed, ms_inject_socket_failures=30, **DELAYS)
+    session = pair.connect()
+    for number in range(1, 41):
+        pair.a.send(session, number)
+        pair.pass_time(0.2)
+    assert pair.run_until(lambda: len(pair.b.tids) == 40, 200.0)
+    assert pair.b.tids == list(range(1, 41))
+    pair.pass_time(20.0)
+    assert pair.b.endpoint.dispatch_throttle.value == 0
+
+
+# ---- congestion
+
+
+def test_congestion_holds_writes_back_and_loses_nothing() -> None:
+    """TH-08, TM31: one attempt in so many gets through."""
+    pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER)
+    mine, _ = pair.established()
+    pair.a.endpoint.configure(ms_inject_network_congestion=100)
+    for number in range(1, 21):
+        pair.a.send(mine, number, size_bytes=600_000)
+    pair.drive()
+    assert pair.b.tids == []
+    link = mine.link
+    assert link is not None
+    assert link.unwritten_bytes >= pair.a.endpoint.config.write_ahead_bytes  # back-pressure is felt
+    assert pair.a.endpoint.snapshot()["queued"] > 0
+    assert pair.run_until(lambda: pair.b.tids == list(range(1, 21)), 60.0)
+    assert pair.clock.now > 0.1
+    assert injections(pair.a, "ms_inject_network_congestion")
+
+
+def test_congestion_of_one_is_none() -> None:
+    pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER, ms_inject_network_congestion=1)
+    mine, _ = pair.established()
+    pair.a.send(mine, 1)
+    pair.drive()
+    assert pair.b.tids == [1]
+
+
+def test_what_is_held_back_dies_with_its_link() -> None:
+    pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER)
+    mine, _ = pair.established()
+    pair.a.endpoint.configure(ms_inject_network_congestion=1_000_000)
+    pair.a.send(mine, 1)
+    pair.drive()
+    pair.wire.cut()
+    pair.a.endpoint.configure(ms_inject_network_congestion=0)
+    pair.pass_time(5.0)
+    assert pair.b.tids == [1]
+    assert pair.a.endpoint.injector is not None
+    assert pair.a.endpoint.injector.at_rest
+
+
+# ---- black holes
+
+
+@pytest.mark.parametrize("label", ["osd", "mon", "mds", "mgr", "client"])
+def test_messages_of_a_type_of_peer_vanish(label: str) -> None:
+    """QA19, NF-21: the connection lives, received messages are acknowledged."""
+    policy = LOSSLESS_PEER.throttled(messages=ThrottleLimit("messages", 10))
+    node = new_node(policy=policy, **{f"ms_blackhole_{label}": True})
+    peer = meet("acceptor", node, name=EntityName(EntityType.from_label(label), 2)).handshake()
+    peer.rest()
+    peer.write(peer.message(1, data=bytes(100)))
+    assert node.tids == []
+    assert [type(frame).__name__ for frame in peer.rest()] == ["Ack"]
+    (session,) = node.endpoint.sessions
+    node.send(session, 5)
+    node.endpoint.send_keepalive(session, node.now)
+    peer.pump()
+    assert [type(frame).__name__ for frame in peer.rest()] == ["KeepAlive2"]
+    assert node.endpoint.dispatch_throttle.value == 0
+    assert [throttle.value for throttle in node.endpoint.throttles] == [0]
+    node.endpoint.configure(**{f"ms_blackhole_{label}": False})
+    peer.send_messages(2)
+    assert node.tids == [2]
+
+
+def test_other_types_of_peers_are_heard() -> None:
+    node = new_node(ms_blackhole_client=True)
+    peer = meet("acceptor", node).handshake()
+    peer.send_messages(1)
+    assert node.tids == [1]
+
+
+# ---- changing options
+
+
+def test_options_change_while_a_messenger_runs() -> None:
+    node = new_node()
+    with pytest.raises(LocalError, match="ms_inject_nothing"):
+        node.endpoint.configure(ms_inject_nothing=1)
+    with pytest.raises(LocalError, match="ms_inject_delay_probability"):
+        node.endpoint.configure(ms_blackhole_osd=True, ms_inject_delay_probability=2.0)
+    assert not node.endpoint.config.ms_blackhole_osd
+    assert node.endpoint.injector is None
+    node.endpoint.configure(ms_blackhole_osd=True)
+    assert node.endpoint.injector is not None

@@ -1,0 +1,101 @@
+"""One real ``ceph-osd`` of a real cluster: made, started, stopped, killed and started again."""
+
+import json
+import time
+import uuid
+from typing import Any
+
+from messenger.errors import LocalError
+from toolkit.cluster.daemons import POLL_INTERVAL_S, Daemon, run_tool
+from toolkit.cluster.monitor import RealMonitor
+
+BOOT_TIMEOUT_S = 60.0
+
+_RUNNING = "active"
+"""What an OSD calls its state when the monitors have put it into the map."""
+
+
+class RealOsd:
+    """An OSD. Made by a cluster, which also ends it."""
+
+    def __init__(self, monitor: RealMonitor, osd_id: int) -> None:
+        """Make its store and register it with the monitor; :meth:`start` runs it.
+
+        Raises:
+            LocalError: one of Ceph's programs failed.
+        """
+        self.id = osd_id
+        self._monitor = monitor
+        self._daemon: Daemon | None = None
+        store = monitor.directory / f"osd.{osd_id}"
+        store.mkdir()
+        identity = str(uuid.uuid4())
+        keyring = store / "keyring"
+        run_tool("ceph-authtool", "-C", str(keyring), "-g", "-n", self.name)
+        secret = run_tool("ceph-authtool", "-p", "-n", self.name, str(keyring)).strip()
+        monitor.ceph("osd", "new", identity, str(osd_id), "-i", "-", stdin=json.dumps({"cephx_secret": secret}))
+        conf = str(monitor.conf)
+        # the monitor is told the same identity, or the OSD would stay booting for ever
+        run_tool("ceph-osd", "-c", conf, "-i", str(osd_id), "--mkfs", "--osd-uuid", identity)
+
+    @property
+    def name(self) -> str:
+        """``osd.0`` and so on."""
+        return f"osd.{self.id}"
+
+    @property
+    def running(self) -> bool:
+        """Whether its process lives."""
+        return self._daemon is not None and self._daemon.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._running_daemon().pid
+
+    def admin(self, command: str) -> Any:  # noqa: ANN401 - whatever JSON the OSD answers
+        """Its answer on its admin socket; see :meth:`Daemon.admin`."""
+        return self._running_daemon().admin(command)
+
+    def start(self) -> None:
+        """Start its process; :meth:`wait_until_up` tells when it serves."""
+        assert not self.running
+        self._daemon = Daemon(self.name, self._monitor.conf, self._monitor.directory)
+
+    def wait_until_up(self) -> None:
+        """Wait until the OSD serves clients.
+
+        Raises:
+            LocalError: it does not come up; the message ends with the last lines of its log.
+        """
+        daemon = self._running_daemon()
+        deadline_s = time.monotonic() + BOOT_TIMEOUT_S
+        while not self._is_active(daemon):
+            code = daemon.poll()
+            if code is not None:
+                raise daemon.not_up(f"it ended with exit code {code}")
+            if time.monotonic() > deadline_s:
+                raise daemon.not_up(f"not in the map within {BOOT_TIMEOUT_S:.0f} s")
+            time.sleep(POLL_INTERVAL_S)
+
+    def stop(self) -> None:
+        """End it in good order: it tells the monitor that it goes, and keeps what it stored."""
+        if self._daemon is not None:
+            self._daemon.end()
+
+    def kill(self) -> None:
+        """End it at once, as a crash would; one with a memstore loses what it stored since it started."""
+        if self._daemon is not None:
+            self._daemon.kill()
+
+    def _running_daemon(self) -> Daemon:
+        if self._daemon is None:
+            raise LocalError(f"{self.name} was never started")
+        return self._daemon
+
+    @staticmethod
+    def _is_active(daemon: Daemon) -> bool:
+        try:
+            return bool(daemon.admin("status")["state"] == _RUNNING)
+        except (OSError, LocalError):
+            return False

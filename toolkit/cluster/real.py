@@ -1,0 +1,159 @@
+"""A real cluster in small: one ``ceph-mon`` and a few ``ceph-osd`` on the loopback interface.
+
+Ready in two or three seconds. Objects live in memory unless they are asked to survive a crash.
+"""
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Literal, Self, get_args
+
+from messenger.errors import LocalError
+from toolkit.cluster.daemons import HOST, Auth, Mode, require_tools, run_tool
+from toolkit.cluster.monitor import RealMonitor
+from toolkit.cluster.osd import RealOsd
+
+ObjectStore = Literal["memstore", "bluestore"]
+"""Where OSDs keep objects: in memory, written out at a clean stop, or in a sparse file each."""
+
+STORE_BYTES = 1 << 30
+
+_GLOBAL = {
+    "public_addr": HOST,
+    # of one OSD alone, or of several on one host, pools must become clean, too
+    "osd_pool_default_min_size": "1",
+    "osd_pool_default_pg_autoscale_mode": "off",
+    "osd_crush_chooseleaf_type": "0",
+    "mon_allow_pool_size_one": "true",
+    "mon_allow_pool_delete": "true",
+    "mon_warn_on_pool_no_redundancy": "false",
+    # changes of maps are not to wait for more changes: a second per step is most of what a start takes
+    "paxos_propose_interval": "0.05",
+    "paxos_min_wait": "0.02",
+    # with msgr v1 every message is signed, and must be
+    "cephx_require_signatures": "true",
+    "cephx_sign_messages": "true",
+}
+_OSD = {
+    "osd_data": "{directory}/osd.$id",
+    "keyring": "{directory}/osd.$id/keyring",
+    "log_file": "{directory}/$name.log",
+    "log_flush_on_exit": "true",
+    "admin_socket": "{directory}/$name.asok",
+    "pid_file": "{directory}/$name.pid",
+    "memstore_device_bytes": str(STORE_BYTES),
+    "bluestore_block_size": str(STORE_BYTES),
+    "osd_fast_shutdown": "false",  # which would lose what a memstore holds
+    "osd_class_load_list": "*",
+    "osd_class_default_list": "*",
+    "debug_ms": "1",
+}
+_SAVED = ("*.log", "*.out", "ceph.conf")
+
+
+class RealCluster:
+    """A running cluster. :meth:`stop`, or leaving the ``with`` block, ends it and removes all that it wrote.
+
+    When an exception leaves the block, logs and configuration are kept, and the exception says where.
+    """
+
+    def __init__(
+        self,
+        osds: int = 1,
+        mode: Mode = "crc",
+        *,
+        auth: Auth = "cephx",
+        store: ObjectStore = "memstore",
+        options: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start a monitor and OSDs, and wait until each OSD is up.
+
+        Args:
+            osds: how many; a new pool has as many replicas, three at most.
+            mode: connection mode of everybody, clients included.
+            auth: how everybody authenticates; ``none`` cannot be secure.
+            store: where OSDs keep objects.
+            options: more options for the ``[global]`` section, by Ceph's names.
+
+        Raises:
+            LocalError: an argument makes no sense, a program of Ceph is not installed, or a daemon does not come
+                up; the message then ends with the last lines of its log.
+        """
+        if osds < 1:
+            raise LocalError(f"a cluster needs an OSD, {osds} are none")
+        if store not in get_args(ObjectStore):
+            raise LocalError(f"no object store {store!r}; known: {', '.join(get_args(ObjectStore))}")
+        if auth == "none" and "secure" in mode:
+            raise LocalError("without authentication there are no keys to encrypt with: auth none is crc only")
+        require_tools(["ceph-osd"])
+        self._undo = ExitStack()
+        weakref.finalize(self, self._undo.close)
+        with ExitStack() as on_failure:
+            on_failure.callback(self.stop)
+            common = _GLOBAL | {"osd_pool_default_size": str(min(osds, 3))} | dict(options or {})
+            sections = {"global": common, "osd": _OSD | {"osd_objectstore": store}}
+            self.monitor = self._undo.enter_context(RealMonitor(mode, auth=auth, sections=sections))
+            self.osds = self._start_osds(osds)
+            on_failure.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, Exception):
+            error.add_note(f"logs of the cluster are in {self.save_logs()}")
+        self.stop()
+
+    def stop(self) -> None:
+        """End every daemon and remove the directory. A second call does nothing."""
+        self._undo.close()
+
+    def save_logs(self, directory: Path | None = None) -> Path:
+        """Copy logs and configuration to a directory, a new temporary one unless given; returns which."""
+        where = Path(tempfile.mkdtemp(prefix="msgrlab-logs-")) if directory is None else directory
+        where.mkdir(parents=True, exist_ok=True)
+        for pattern in _SAVED:
+            for path in self.monitor.directory.glob(pattern):
+                shutil.copy(path, where)
+        return where
+
+    @property
+    def conf(self) -> Path:
+        """Configuration for Ceph's own clients, as in ``rados -c CONF``."""
+        return self.monitor.conf
+
+    @property
+    def keyring(self) -> Path:
+        """Keys of ``client.admin``, who may do everything, and of ``mon.``."""
+        return self.monitor.keyring
+
+    def ceph(self, *arguments: str, stdin: str = "") -> str:
+        """What Ceph's own ``ceph`` prints, run as ``client.admin``; raises LocalError where it fails."""
+        return self.monitor.ceph(*arguments, stdin=stdin)
+
+    def rados(self, *arguments: str, stdin: str = "") -> str:
+        """What Ceph's own ``rados`` prints, run as ``client.admin``; raises LocalError where it fails."""
+        return run_tool("rados", "-c", str(self.conf), *arguments, stdin=stdin)
+
+    def _start_osds(self, count: int) -> list[RealOsd]:
+        # made at once, since each waits for tools; started here, for the thread that starts a process owns it
+        with ThreadPoolExecutor(max_workers=count) as pool:
+            osds = list(pool.map(lambda osd_id: RealOsd(self.monitor, osd_id), range(count)))
+        self._undo.callback(_stop_all, osds)
+        for osd in osds:
+            osd.start()
+        for osd in osds:
+            osd.wait_until_up()
+        return osds
+
+
+def _stop_all(osds: Sequence[RealOsd]) -> None:
+    with ThreadPoolExecutor(max_workers=len(osds)) as pool:
+        list(pool.map(RealOsd.stop, osds))

@@ -1,0 +1,1 @@
+"""A RADOS client over the messenger: placement, OSD sessions, objects."""

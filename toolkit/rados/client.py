@@ -1,0 +1,261 @@
+"""A RADOS client: the cluster as an application sees it.
+
+async with Rados.connect("v2:127.0.0.1:3300", keyring="keyring") as rados:
+    pool = rados.pool("rbd")
+    await pool.write_full("greeting", b"hello")
+"""
+
+import asyncio
+import errno
+import json
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from messenger.cephx.client import CephxClient
+from messenger.cephx.keyring import Keyring
+from messenger.cephx.none import NoneClient
+from messenger.config import Config
+from messenger.denc.address import AddrVec
+from messenger.denc.codec import Buffer
+from messenger.denc.entity import AuthName, EntityType
+from messenger.dispatch import Dispatcher
+from messenger.driver import Connection
+from messenger.errors import DecodeError, Fault, FaultReason, LocalError
+from messenger.messages.command import MCommand, MCommandReply
+from messenger.messages.message import Message
+from messenger.messages.monmap import MonMap
+from messenger.messages.osd import MOSDMap
+from messenger.messages.osd_client import MOSDBackoff, MWatchNotify
+from messenger.messages.osd_op_reply import MOSDOpReply
+from messenger.messages.osdmap import OSDMap
+from messenger.messenger import Messenger
+from toolkit.rados.errors import RadosError
+from toolkit.rados.ioctx import IoCtx
+from toolkit.rados.monitors import CommandReply, Monitors
+from toolkit.rados.objecter import Objecter
+from toolkit.rados.placement import Placement
+
+TICK_INTERVAL_S = 5.0
+"""How often sessions and tickets are looked at."""
+
+MonAddrs = str | AddrVec | Iterable[str | AddrVec]
+
+
+class Rados(Dispatcher):
+    """A client; an async context manager, connected while inside. Made by :meth:`connect`."""
+
+    def __init__(
+        self, addrs: list[AddrVec], auth: CephxClient | NoneClient, config: Config | None, timeout_s: float
+    ) -> None:
+        self._addrs = addrs
+        self._auth = auth
+        self._config = config
+        self._timeout_s = timeout_s
+        self._ticker: asyncio.Task[None] | None = None
+
+    @classmethod
+    def connect(
+        cls,
+        mon_addrs: MonAddrs,
+        *,
+        entity: str = "client.admin",
+        keyring: Keyring | Path | str | None = None,
+        config: Config | None = None,
+        timeout_s: float = 30.0,
+    ) -> Self:
+        """A client of the cluster whose monitors are at these addresses.
+
+        Args:
+            mon_addrs: one monitor's address or bracketed vector of addresses, or several of them. Their types
+                say which protocols to use, with OSDs, too.
+            entity: who this is.
+            keyring: where the key of ``entity`` is; None for a cluster without authentication.
+            config: options of the messenger, such as connection modes.
+            timeout_s: how long entering may take.
+
+        Raises:
+            LocalError: a malformed address or name, no key for the entity, or no address at all.
+        """
+        one = isinstance(mon_addrs, str | AddrVec)
+        several: list[Any] = [mon_addrs] if one else list(mon_addrs)
+        addrs = [AddrVec.parse(addr) if isinstance(addr, str) else addr for addr in several]
+        if not any(map(len, addrs)):
+            raise LocalError("a client needs the address of a monitor")
+        name = AuthName.parse(entity)
+        if keyring is None:
+            return cls(addrs, NoneClient(name), config, timeout_s)
+        ring = keyring if isinstance(keyring, Keyring) else Keyring.load(keyring)
+        return cls(addrs, CephxClient(name, ring.key(name)), config, timeout_s)
+
+    async def __aenter__(self) -> Self:
+        """Connect.
+
+        Raises:
+            RadosError: the monitors refuse this client, or none answers in time (ETIMEDOUT).
+        """
+        self._messenger = Messenger(auth_client=self._auth, dispatcher=self, config=self._config)
+        self._monitors = Monitors(self._messenger, self._auth, self._addrs)
+        self._objecter = Objecter(self._messenger, self._monitors)
+        self._monitors.start()
+        try:
+            await self._wait_until_ready()
+        except BaseException:
+            await self._stop()
+            raise
+        self._ticker = asyncio.get_running_loop().create_task(self._tick())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stop()
+
+    # ---- the cluster
+
+    @property
+    def global_id(self) -> int:
+        """What the monitors call this client by."""
+        return self._auth.global_id
+
+    @property
+    def osdmap(self) -> OSDMap:
+        """The newest OSD map that has come."""
+        return self._objecter.placement.osdmap
+
+    @property
+    def placement(self) -> Placement:
+        """Where objects are by that map."""
+        return self._objecter.placement
+
+    @property
+    def monmap(self) -> MonMap:
+        """The monitor map."""
+        assert self._monitors.monmap is not None
+        return self._monitors.monmap
+
+    def pool(self, name: str, namespace: str = "", locator_key: str = "") -> IoCtx:
+        """The objects of a pool. Whether there is such a pool shows at the first request (ENOENT)."""
+        return IoCtx(self._objecter, name, namespace, locator_key)
+
+    async def command(self, command: dict[str, Any], data: Buffer = b"") -> CommandReply:
+        """Have the monitors carry out a command, given as its ``prefix`` and arguments; raises RadosError."""
+        return await self._monitors.command(command, data)
+
+    async def osd_command(self, osd: int, command: dict[str, Any], data: Buffer = b"") -> CommandReply:
+        """Have one OSD carry out a command, as ``ceph tell osd.N`` does.
+
+        Raises:
+            RadosError: it failed; ENXIO, the OSD is not up; ECONNRESET, it went away before it answered.
+        """
+        payload = MCommand(self.monmap.fsid, [json.dumps(command)])
+        message = await self._objecter.command(osd, payload, data)
+        reply = message.payload
+        assert isinstance(reply, MCommandReply)
+        if reply.r < 0:
+            raise RadosError(-reply.r, f"{command.get('prefix', command)} on osd.{osd}: {reply.rs}")
+        return CommandReply(bytes(message.data), reply.rs)
+
+    async def create_pool(self, name: str, pg_num: int = 8, **options: Any) -> IoCtx:  # noqa: ANN401 - as JSON
+        """Create a pool and wait until this client's map has it.
+
+        Args:
+            name: as ``ceph osd pool create`` takes it, like the rest.
+            pg_num: how many placement groups.
+            options: more arguments of that command, such as ``size`` or ``pool_type``.
+
+        Raises:
+            RadosError: the monitors refuse.
+        """
+        await self.command({"prefix": "osd pool create", "pool": name, "pg_num": pg_num, **options})
+        await self.wait_for_newest_map()
+        return self.pool(name)
+
+    async def wait_for_newest_map(self) -> None:
+        """Wait until the OSD map is as new as the monitors' is now."""
+        await self._objecter.wait_for_newest_map()
+
+    async def wait_for_epoch(self, epoch: int) -> None:
+        """Wait until the OSD map is at least that new."""
+        await self._objecter.wait_for_epoch(epoch)
+
+    # ---- the messenger's events
+
+    def ms_dispatch(self, connection: Connection, message: Message) -> None:
+        """Hand a message to whom it concerns; one that makes no sense costs its sender the connection."""
+        try:
+            self._dispatch(connection, message)
+        except DecodeError as error:
+            connection.mark_down()
+            self.ms_handle_reset(connection, Fault(FaultReason.BAD_MESSAGE, str(error)))
+
+    def _dispatch(self, connection: Connection, message: Message) -> None:
+        payload = message.payload
+        if isinstance(payload, MOSDOpReply):
+            self._objecter.take_reply(connection, message, payload)
+        elif isinstance(payload, MOSDMap):
+            self._objecter.take_maps(payload)
+        elif isinstance(payload, MWatchNotify):
+            self._objecter.take_notify(message, payload)
+        elif isinstance(payload, MCommandReply):
+            self._objecter.take_command_reply(connection, message)
+        elif isinstance(payload, MOSDBackoff):
+            session = self._objecter.session_of(connection)
+            if session is not None:
+                self._objecter.take_backoff(session, payload)
+        else:
+            self._monitors.dispatch(connection, message)
+
+    def ms_handle_connect(self, connection: Connection) -> None:
+        """A session is open."""
+        if connection.session.peer_type is EntityType.MON:
+            self._monitors.connected(connection, time.time())
+
+    def ms_handle_reset(self, connection: Connection, fault: Fault) -> None:
+        """A session ended."""
+        if connection.session.peer_type is EntityType.MON:
+            self._monitors.lost(connection, fault)
+        else:
+            self._objecter.lost(connection)
+
+    def ms_handle_refused(self, connection: Connection, fault: Fault) -> None:
+        """A monitor does not let us in, or an OSD does not take our ticket."""
+        if connection.session.peer_type is EntityType.MON:
+            self._monitors.lost(connection, fault)
+        elif fault.reason is FaultReason.AUTH_DENIED:
+            self._monitors.renew_tickets()
+
+    # ---- start and end
+
+    async def _wait_until_ready(self) -> None:
+        first_maps = asyncio.get_running_loop().create_task(self._have_first_maps())
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await asyncio.wait([first_maps, self._monitors.refusal], return_when=asyncio.FIRST_COMPLETED)
+        except TimeoutError:
+            raise RadosError(errno.ETIMEDOUT, f"connecting to {', '.join(map(str, self._addrs))}") from None
+        finally:
+            first_maps.cancel()
+            await asyncio.wait([first_maps])
+        if self._monitors.refusal.done():
+            self._monitors.refusal.result()
+
+    async def _have_first_maps(self) -> None:
+        await self._monitors.has_monmap.wait()
+        await self._objecter.wait_for_epoch(1)
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_INTERVAL_S)
+            self._monitors.tick(time.time())
+            self._objecter.tick()
+
+    async def _stop(self) -> None:
+        self._monitors.stop()
+        await self._objecter.stop()
+        if self._ticker is not None:
+            self._ticker.cancel()
+            await asyncio.wait([self._ticker])
+        await self._messenger.shutdown()

@@ -1,0 +1,239 @@
+"""The client's session with the monitors: whoever of them answers (protocol.md §6.2).
+
+A lossy session: when it breaks, the next monitor is dialled, what is subscribed to is asked for again from where
+it stopped, and questions without an answer are asked again.
+"""
+
+import asyncio
+import errno
+import json
+from collections.abc import Sequence
+from itertools import count
+from typing import Any, NamedTuple
+
+from messenger.cephx.client import CephxClient
+from messenger.cephx.none import NoneClient
+from messenger.denc.address import AddrVec
+from messenger.denc.codec import Buffer
+from messenger.denc.entity import EntityName, EntityType
+from messenger.driver import Connection
+from messenger.errors import Fault, FaultReason
+from messenger.messages.message import Message, Payload
+from messenger.messages.mon import (
+    MMonCommand,
+    MMonCommandAck,
+    MMonGetVersion,
+    MMonGetVersionReply,
+    MMonSubscribe,
+    Subscription,
+)
+from messenger.messages.monmap import MMonMap, MonMap
+from messenger.messenger import Messenger
+from messenger.session.policy import LOSSY_CLIENT
+from toolkit.rados.errors import RadosError
+
+HUNT_INTERVAL_S = 3.0
+"""How long one monitor may take to let us in, Ceph's ``mon_client_hunt_interval``."""
+FIRST_PAUSE_S = 0.1
+PING_TIMEOUT_S = 30.0
+"""A monitor that does not answer keepalives for so long is given up, Ceph's ``mon_client_ping_timeout``."""
+
+_HOPELESS = {
+    FaultReason.AUTH_DENIED: errno.EACCES,
+    FaultReason.AUTH_METHOD: errno.EOPNOTSUPP,
+    FaultReason.MISSING_FEATURES: errno.EPROTONOSUPPORT,
+}
+"""Refusals that another monitor would repeat, as long as none has let us in."""
+
+
+class CommandReply(NamedTuple):
+    """What a command gave."""
+
+    output: bytes
+    status: str
+    """Text for people."""
+
+
+class _Question(NamedTuple):
+    payload: Payload
+    data: Buffer
+    answer: "asyncio.Future[Message]"
+
+
+class Monitors:
+    """Keeps a session open with one of the monitors.
+
+    Args:
+        messenger: dials; its owner hands this object the events of connections to monitors.
+        auth: the identity; it collects tickets here.
+        addrs: where monitors are; more are learned from the monitor map.
+    """
+
+    def __init__(self, messenger: Messenger, auth: CephxClient | NoneClient, addrs: Sequence[AddrVec]) -> None:
+        self._messenger = messenger
+        self._auth = auth
+        self._addrs = list(addrs)
+        self._types = {addr.type for addrs_of_one in addrs for addr in addrs_of_one}
+        self._next_addrs = 0
+        self._connection: Connection | None = None
+        self._open = False
+        self._opened_s = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self._pause_s = 0.0
+        self._tids = count(1)
+        self._questions: dict[int, _Question] = {}
+        self._subscriptions: dict[str, int] = {"monmap": 0, "osdmap": 0}
+        self.monmap: MonMap | None = None
+        self.has_monmap = asyncio.Event()
+        self.refusal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Fails when no monitor ever let us in and trying again is no use."""
+
+    # ---- for the application
+
+    async def command(self, command: dict[str, Any], data: Buffer = b"") -> CommandReply:
+        """Have the monitors carry out a command.
+
+        Args:
+            command: its ``prefix`` and arguments.
+            data: its input.
+
+        Raises:
+            RadosError: it failed.
+        """
+        assert self.monmap is not None
+        message = await self._ask(MMonCommand(self.monmap.fsid, [json.dumps(command)]), data)
+        ack = message.payload
+        assert isinstance(ack, MMonCommandAck)
+        if ack.r < 0:
+            raise RadosError(-ack.r, f"{command.get('prefix', command)}: {ack.rs}")
+        return CommandReply(bytes(message.data), ack.rs)
+
+    async def newest_epoch(self, what: str) -> int:
+        """The newest epoch of a map that the monitors have."""
+        tid = next(self._tids)
+        message = await self._ask(MMonGetVersion(tid, what), b"", tid)
+        assert isinstance(message.payload, MMonGetVersionReply)
+        return message.payload.version
+
+    def usable(self, addrs: AddrVec) -> AddrVec:
+        """Of a daemon's addresses, those of the protocols by which the monitors were given."""
+        return AddrVec(tuple(addr for addr in addrs if addr.type in self._types)) or addrs
+
+    async def _ask(self, payload: Payload, data: Buffer, tid: int = 0) -> Message:
+        tid = tid or next(self._tids)
+        answer: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        question = self._questions[tid] = _Question(payload, data, answer)
+        try:
+            if self._open:
+                self._send(tid, question)
+            return await answer
+        finally:
+            del self._questions[tid]
+
+    def _send(self, tid: int, question: _Question) -> None:
+        assert self._connection is not None
+        self._connection.send(Message.of(question.payload, data=question.data, tid=tid))
+
+    # ---- for the owner
+
+    def start(self) -> None:
+        """Dial the first monitor."""
+        self._dial()
+
+    def stop(self) -> None:
+        """Dial no more, and answer nothing."""
+        self._cancel_timer()
+        self._connection = None
+        self._open = False
+        self.refusal.cancel()
+        for question in self._questions.values():
+            if not question.answer.done():
+                question.answer.set_exception(RadosError(errno.ESHUTDOWN, "question to the monitors"))
+
+    def got(self, what: str, epoch: int) -> None:
+        """A map of that epoch has arrived: the next session asks for newer ones."""
+        self._subscriptions[what] = max(self._subscriptions[what], epoch + 1)
+
+    def tick(self, wall_time_s: float) -> None:
+        """Some seconds have passed: is the monitor alive, are the tickets good?"""
+        if not self._open or self._connection is None:
+            return
+        heard_s = max(self._connection.session.keepalive_acked_s, self._opened_s)
+        if wall_time_s - heard_s > PING_TIMEOUT_S:
+            self._hunt()
+            return
+        self._connection.keepalive()
+        if isinstance(self._auth, CephxClient) and self._auth.needs_renewal(EntityType.OSD, wall_time_s):
+            self.renew_tickets()
+
+    def renew_tickets(self) -> None:
+        """Log in anew, which brings new tickets; questions under way go first."""
+        if self._open and not self._questions:
+            self._hunt()
+
+    def connected(self, connection: Connection, wall_time_s: float) -> None:
+        """A session is open."""
+        if connection is not self._connection:
+            return
+        self._cancel_timer()
+        self._open, self._opened_s, self._pause_s = True, wall_time_s, 0.0
+        # OSDs tell clients and their repeated requests apart by this number
+        self._messenger.endpoint.name = EntityName(EntityType.CLIENT, self._auth.global_id)
+        connection.send(MMonSubscribe({what: Subscription(start) for what, start in self._subscriptions.items()}))
+        for tid, question in sorted(self._questions.items()):
+            self._send(tid, question)
+
+    def lost(self, connection: Connection, fault: Fault) -> None:
+        """The session ended, or the monitor refused it."""
+        if connection is not self._connection:
+            return
+        number = _HOPELESS.get(fault.reason)
+        if number is not None and self.monmap is None and not self.refusal.done():
+            self.refusal.set_exception(RadosError(number, f"monitor at {connection.session.peer_addrs}: {fault}"))
+        self._hunt()
+
+    def dispatch(self, connection: Connection, message: Message) -> None:
+        """A message that is not for others."""
+        payload = message.payload
+        if connection is not self._connection:
+            return
+        if isinstance(payload, MMonMap):
+            self._take_monmap(payload.monmap)
+        elif isinstance(payload, MMonCommandAck):
+            self._answer(message.tid, message)
+        elif isinstance(payload, MMonGetVersionReply):
+            self._answer(payload.handle, message)
+
+    def _answer(self, tid: int, message: Message) -> None:
+        question = self._questions.get(tid)
+        if question is not None and not question.answer.done():
+            question.answer.set_result(message)
+
+    def _take_monmap(self, monmap: MonMap) -> None:
+        self.monmap = monmap
+        self.has_monmap.set()
+        self.got("monmap", monmap.epoch)
+        addrs = [self.usable(monmap.mon_info[name].public_addrs) for name in monmap.ranks]
+        self._addrs = [known for known in addrs if len(known)] or self._addrs
+
+    # ---- hunting
+
+    def _hunt(self) -> None:
+        """Give up this monitor and dial the next one, after a pause that grows."""
+        if self._connection is not None:
+            self._connection.mark_down()
+        self._connection, self._open = None, False
+        self._cancel_timer()
+        self._timer = asyncio.get_running_loop().call_later(self._pause_s, self._dial)
+        self._pause_s = min(max(self._pause_s * 2, FIRST_PAUSE_S), HUNT_INTERVAL_S)
+
+    def _dial(self) -> None:
+        addrs = self._addrs[self._next_addrs % len(self._addrs)]
+        self._next_addrs += 1
+        self._connection = self._messenger.connect(addrs, EntityType.MON, LOSSY_CLIENT)
+        self._timer = asyncio.get_running_loop().call_later(HUNT_INTERVAL_S, self._hunt)
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,150 @@
+"""One request to an object, from the application's call to the OSD's last word (protocol.md §6.4.1)."""
+
+import asyncio
+import errno
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from messenger.denc.utime import EPOCH, UTime
+from messenger.messages.message import Message
+from messenger.messages.osd_objects import NOSNAP, HObject, ObjectLocator, ShardedPgId
+from messenger.messages.osd_op import MOSDOp
+from messenger.messages.osd_op_reply import MOSDOpReply
+from messenger.messages.osd_operations import Mode, OsdOp, RequestFlag
+from messenger.messages.osdmap import MapFlag, OSDMap
+from messenger.messages.pool import PoolFlag
+from toolkit.rados.errors import RadosError
+from toolkit.rados.placement import PgMapping, Placement, object_hash
+
+_ALWAYS = RequestFlag.ONDISK | RequestFlag.KNOWN_REDIR
+_REDIRECTED = RequestFlag.REDIRECTED | RequestFlag.IGNORE_CACHE | RequestFlag.IGNORE_OVERLAY
+_TRIES_WHEN_FULL = RequestFlag.FULL_TRY | RequestFlag.FULL_FORCE
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a request goes by one map. Two that are equal need no sending again."""
+
+    osd: int
+    """The acting primary; -1 if there is none."""
+    pgid: ShardedPgId
+    mapping: PgMapping
+    layout: tuple[int, int, int, int]
+    """Size, min_size and pg_num of the pool, and its flags that begin a new interval."""
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """A request and how far it got."""
+
+    locator: ObjectLocator
+    oid: str
+    ops: list[OsdOp]
+    flags: int
+    mtime: UTime = EPOCH
+    tid: int = 0
+    attempts: int = 0
+    """How often it was sent."""
+    sent_epoch: int = 0
+    """Of the map by which it was last sent."""
+    target: Target | None = None
+    session: object = None
+    """The OSD session it is to be answered on; None while it has none."""
+    once: bool = False
+    """Fails with ECONNRESET rather than be sent again."""
+    on_success: "Callable[[Request], None] | None" = None
+    """Called when the OSD has done it, before anything else can happen to its session."""
+    answer: "asyncio.Future[MOSDOpReply]" = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
+
+    @property
+    def what(self) -> str:
+        """For people: operations and object."""
+        names = "+".join(op.name.lower() for op in self.ops)
+        return f"{names} of {self.oid!r}" if self.oid else f"{names} of placement group {self.locator.hash:x}"
+
+    @property
+    def hash(self) -> int:
+        """What places it: for requests to a placement group, its seed."""
+        if self.locator.hash >= 0:
+            return self.locator.hash
+        return object_hash(self.oid, self.locator.key, self.locator.nspace)
+
+    @property
+    def hobject(self) -> HObject:
+        """The object, in the order in which backoffs speak of them."""
+        pool_id = self.locator.pool if self.target is None else self.target.pgid.pgid.pool
+        return HObject(self.locator.key, self.oid, NOSNAP, self.hash, nspace=self.locator.nspace, pool=pool_id)
+
+    def aim(self, placement: Placement) -> Target:
+        """The target by a map.
+
+        Raises:
+            RadosError: ENOENT, there is no such pool.
+        """
+        pool_id = self._pool_behind_overlay(placement.osdmap)
+        pool = placement.osdmap.pools[pool_id]
+        pgid = placement.pg_of(pool_id, self.hash)
+        mapping = placement.mapping(pgid)
+        layout = (pool.size, pool.min_size, pool.pg_num, placement.osdmap.flags & MapFlag.SORTBITWISE)
+        return Target(mapping.acting_primary, placement.sharded(pgid), mapping, layout)
+
+    def _pool_behind_overlay(self, osdmap: OSDMap) -> int:
+        """The pool to ask: a cache tier stands in for the pool behind it, unless told otherwise."""
+        pool = osdmap.pools.get(self.locator.pool)
+        if pool is None:
+            raise RadosError(errno.ENOENT, f"pool {self.locator.pool}")
+        tier = pool.write_tier if self.flags & RequestFlag.WRITE else pool.read_tier
+        overlaid = tier >= 0 and tier in osdmap.pools and not self.flags & RequestFlag.IGNORE_OVERLAY
+        return tier if overlaid else self.locator.pool
+
+    def must_be_resent(self, target: Target, osdmap: OSDMap) -> bool:
+        """Whether a new map takes what was sent elsewhere, or makes OSDs forget it."""
+        pool = osdmap.pools[target.pgid.pgid.pool]
+        return target != self.target or pool.last_force_op_resend > self.sent_epoch
+
+    def is_paused(self, osdmap: OSDMap) -> bool:
+        """Whether the map tells clients to wait with such requests."""
+        if self.flags & RequestFlag.READ and osdmap.flags & MapFlag.PAUSERD:
+            return True
+        if not self.flags & RequestFlag.WRITE:
+            return False
+        pool = osdmap.pools.get(self.locator.pool)
+        full = osdmap.flags & MapFlag.FULL or (pool is not None and pool.flags & PoolFlag.FULL)
+        return bool(osdmap.flags & MapFlag.PAUSEWR or (full and not self.flags & _TRIES_WHEN_FULL))
+
+    def message(self, osdmap: OSDMap) -> Message:
+        """The message for its next sending, by its target."""
+        assert self.target is not None
+        request = MOSDOp(
+            pgid=self.target.pgid,
+            hash=self.hash,
+            osdmap_epoch=osdmap.epoch,
+            flags=self.flags | (RequestFlag.RETRY if self.attempts else 0),
+            locator=replace(self.locator, pool=self.target.pgid.pgid.pool),
+            oid=self.oid,
+            ops=self.ops,
+            mtime=self.mtime,
+            retry_attempt=self.attempts,
+        )
+        self.attempts += 1
+        self.sent_epoch = osdmap.epoch
+        return request.message(self.tid)
+
+    def redirect(self, reply: MOSDOpReply) -> None:
+        """Aim at where an OSD says the object is."""
+        assert reply.redirect is not None
+        self.locator = reply.redirect.locator
+        self.oid = reply.redirect.oid or self.oid
+        self.flags |= _REDIRECTED
+
+
+def flags_for(ops: Sequence[OsdOp]) -> int:
+    """The flags that requests with these operations need."""
+    mode = Mode(0)
+    for op in ops:
+        mode |= op.mode
+    return (
+        _ALWAYS | (RequestFlag.READ if mode & Mode.READ else 0) | (RequestFlag.WRITE if mode & Mode.WRITE else 0)
+    )
