@@ -65,9 +65,19 @@ _MADE_UP = 4
 @cache
 def captured_messages() -> list[Message]:
     """Messages with the fronts that real daemons and clients sent."""
-    return [
+    plain = [
         Message(kind, front, version=version, compat_version=compat) for kind, version, compat, front in captured()
     ]
+    lines = (DATA / "osd_messages.txt").read_text().splitlines()
+    rows = [line.split() for line in lines if not line.startswith("#")]
+    return plain + [
+        Message(int(kind), _unhex(front), data=_unhex(data), version=int(version), compat_version=int(compat))
+        for kind, version, compat, front, data in rows
+    ]
+
+
+def _unhex(text: str) -> bytes:
+    return b"" if text == "-" else bytes.fromhex(text)
 
 
 @cache

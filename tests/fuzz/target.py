@@ -105,26 +105,21 @@ def same_for_every_cut(play: Callable[[Cut], T]) -> T:
     return observed
 
 
-def require_stable(value: V, encode: Callable[[V], bytes], decode: Callable[[bytes], V], *, lossy: bool) -> V:
-    """A value survives the way over the wire: what its encoding decodes to encodes to the same bytes again.
+def require_stable(value: V, encode: Callable[[V], bytes], decode: Callable[[bytes], V], *, lossy: bool) -> None:
+    """A value survives the way over the wire: what comes back is the same, and is encoded the same.
 
     Args:
         value: was decoded.
         encode: gives its encoding.
         decode: gives a value for an encoding.
-        lossy: the encoding cannot carry all that a value may hold, so only from the second on must it be the same.
-
-    Returns:
-        The value that came back.
+        lossy: the encoding cannot carry all that a value may hold; what came back once must come back again.
     """
+    if lossy:
+        value = decode(encode(value))
     encoding = encode(value)
     back = decode(encoding)
-    if lossy:
-        encoding = encode(back)
-        require_same("encoded once more", encode(decode(encoding)), encoding)
-    else:
-        require_same("decoded, encoded and decoded again", encode(back), encoding)
-    return back
+    require_same("the encoding, and that of what it decodes to", encode(back), encoding)
+    require_same("what came back, and what was encoded", back, value)
 
 
 class Cursor:

@@ -14,7 +14,7 @@ from messenger.errors import DecodeError, LocalError
 from messenger.messages.osdmap import OSDMap
 from messenger.messages.osdmap_incremental import Incremental, open_sections
 from tests.fuzz.seeds import captured_files
-from tests.fuzz.target import KIB, Cursor, Target, require_same, require_stable
+from tests.fuzz.target import KIB, Cursor, Target, require_stable
 from tests.fuzz.targets.structures import FEATURES
 
 T = TypeVar("T")
@@ -45,15 +45,12 @@ def _check_encoding(
     value: OSDMap | Incremental, masks: tuple[int, ...] = (FEATURES[0], FEATURES[2], FEATURES[-1])
 ) -> None:
     for features in masks:
-        again = require_stable(
+        require_stable(
             value,
             lambda what, features=features: what.encode(features),
             type(value).decode,
             lossy=True,  # sections of old versions have addresses without types
         )
-        back = type(value).decode(again.encode(features))
-        if features == ALL_FEATURES:
-            require_same("the map that was encoded, and the one that came back", back, again)
 
 
 def run(data: bytes) -> None:
