@@ -112,9 +112,10 @@ def require_stable(value: V, encode: Callable[[V], bytes], decode: Callable[[byt
         value: was decoded.
         encode: gives its encoding.
         decode: gives a value for an encoding.
-        lossy: the encoding cannot carry all that a value may hold; what came back once must come back again.
+        lossy: the encoding cannot carry all that a value may hold. Only what came back twice must come back again:
+            an address loses its type first, and therefore the rest of itself next.
     """
-    if lossy:
+    for _ in range(2 * lossy):
         value = decode(encode(value))
     encoding = encode(value)
     back = decode(encoding)
