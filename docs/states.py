@@ -5,6 +5,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from messenger.link import Row
+from messenger.v1.acceptor import ACCEPTOR as V1_ACCEPTOR
+from messenger.v1.connector import CONNECTOR as V1_CONNECTOR
+from messenger.v1.link import OPENING as V1_OPENING
 from messenger.v2.acceptor import ACCEPTOR as V2_ACCEPTOR
 from messenger.v2.connector import CONNECTOR as V2_CONNECTOR
 from messenger.v2.link import OPENING as V2_OPENING
@@ -48,6 +51,8 @@ def page() -> str:
         HEAD
         + diagram("msgr v2, the connector", connecting, V2_CONNECTOR)
         + diagram("msgr v2, the acceptor", accepting, V2_ACCEPTOR)
+        + diagram("msgr v1, the connector", V1_OPENING[:2], V1_CONNECTOR)
+        + diagram("msgr v1, the acceptor", V1_OPENING[2:], V1_ACCEPTOR)
     )
 
 

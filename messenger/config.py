@@ -1,8 +1,9 @@
 """Options under Ceph's own names and defaults (protocol.md §7), and the few that only this messenger has."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from messenger.cephx.exchange import ConMode
+from messenger.cephx.v1 import CephxRequirements
 from messenger.denc.entity import EntityType
 from messenger.denc.features import CLIENT_FEATURES, MSGR2_SUPPORTED
 from messenger.errors import LocalError
@@ -41,6 +42,11 @@ class Config(ServiceOptions):
     ms_dispatch_throttle_bytes: int = 100 << 20
     """Received bytes the application may hold before reading stops; 0 = no limit."""
 
+    ms_crc_header: bool = True
+    """v1: compute and check the crcs of message headers, front and middle segments."""
+    ms_crc_data: bool = True
+    """v1: compute and check the crcs of data segments."""
+
     ms_mon_cluster_mode: str = "secure crc"
     ms_mon_service_mode: str = "secure crc"
     ms_mon_client_mode: str = "secure crc"
@@ -48,6 +54,19 @@ class Config(ServiceOptions):
     ms_service_mode: str = "crc secure"
     ms_client_mode: str = "crc secure"
     """Connection modes to offer and to allow, the preferred one first; which option counts, says §4.7."""
+
+    cephx_sign_messages: bool = True
+    """v1: sign messages and check signatures, where there is a session key and MSG_AUTH (§3.7)."""
+    cephx_require_signatures: bool = False
+    """v1: require MSG_AUTH of everybody who authenticates by cephx; the next two of daemons, of clients."""
+    cephx_cluster_require_signatures: bool = False
+    cephx_service_require_signatures: bool = False
+    cephx_require_version: int = 2
+    """v1: from 2 on, require CEPHX_V2 of everybody who authenticates by cephx; the next two likewise."""
+    cephx_cluster_require_version: int = 2
+    cephx_service_require_version: int = 2
+    require_authorizer: bool = True
+    """v1: refuse peers without authorizer, except clients of monitors. Off where heartbeats are answered."""
 
     ms_osd_compress_mode: str = "none"
     """Whether links between OSDs are compressed: none, passive, aggressive or force; any but none means yes."""
@@ -87,6 +106,13 @@ class Config(ServiceOptions):
         value = getattr(self, option)
         if value not in allowed:
             raise LocalError(f"{option} = {value!r}: give {allowed.start} to {allowed.stop - 1}")
+
+    @property
+    def cephx_requirements(self) -> CephxRequirements:
+        """The ``cephx_*require*`` options together."""
+        return CephxRequirements(
+            **{option.name: getattr(self, option.name) for option in fields(CephxRequirements)}
+        )
 
     def connection_modes(self, me: EntityType, peer: EntityType, *, connecting: bool) -> tuple[ConMode, ...]:
         """The modes to offer or to allow, in order of preference (the matrix of §4.7)."""

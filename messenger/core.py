@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from messenger.cephx.exchange import AuthClient, AuthServer, ClientExchange, ConMode, ServerExchange
+from messenger.cephx.v1 import connect_exchange
 from messenger.closing import HomeClosing
 from messenger.config import Config
 from messenger.denc.address import AddrVec, EntityAddr
@@ -26,9 +27,14 @@ from messenger.session.faults import session_fault, wake
 from messenger.session.policy import Policy, PolicySet
 from messenger.session.session import IoState, Session, SessionState
 from messenger.shards.home import Shards
+from messenger.v1.existing import Decision as V1Decision
+from messenger.v1.protocol import v1_link
 from messenger.v2.protocol import v2_link
 
-_LINKS: Mapping[Protocol, Callable[..., Link]] = {Protocol.V2: v2_link}
+_LINKS: Mapping[Protocol, Callable[..., Link]] = {Protocol.V1: v1_link, Protocol.V2: v2_link}
+
+_Place = tuple[bytes, int, int]
+"""IP, port and nonce: what is left of an address when the protocol is not looked at."""
 
 
 class Core(LinkHost):
@@ -64,6 +70,7 @@ class Core(LinkHost):
         self._auth_client = auth_client
         self._auth_server = auth_server
         self._registry: dict[AddrVec, Session] = {}
+        self._places: dict[_Place, Session] = {}
         self._sessions: dict[int, Session] = {}
         self._loopback: Session | None = None
         self.keepalives: dict[int, Keepalive] = {}
@@ -117,6 +124,12 @@ class Core(LinkHost):
         if self._auth_client is None:
             raise AuthError(FaultReason.AUTH_DENIED, "this messenger has no credentials to connect with")
         return self._auth_client.exchange(peer, self.wall_time_s(now), self.rng)
+
+    def connect_exchange(self, peer: EntityType, now: float) -> ClientExchange:
+        """A new authentication in CONNECTs of v1: none at all towards monitors; raises AuthError as the other."""
+        if self._auth_client is None:
+            raise AuthError(FaultReason.AUTH_DENIED, "this messenger has no credentials to connect with")
+        return connect_exchange(self._auth_client, self.name.type, peer, self.wall_time_s(now), self.rng)
 
     def server_exchange(self, peer: EntityType, now: float) -> ServerExchange:
         """A new authentication of a peer."""
@@ -183,9 +196,12 @@ class Core(LinkHost):
         if not link.closed:
             self.trace_fault(link, session, fault.reason, str(fault), now)
             self.count_fault(link, fault)
+        dialling = link.dialling
         self.close_link(link, fault, now)
         if session is not None:
-            self.with_io(session, fault, lambda then: session_fault(self, session, fault, then), now)
+            self.with_io(
+                session, fault, lambda then: session_fault(self, session, fault, then, dialling=dialling), now
+            )
 
     def with_io(self, session: Session, fault: Fault, then: Step, now: float) -> None:
         """Do ``then`` where the io half of the session is at home, if need be after it was called back."""
@@ -209,22 +225,41 @@ class Core(LinkHost):
         """The registered session with the peer of these addresses."""
         return self._registry.get(addrs)
 
+    def lookup_place(self, addr: EntityAddr) -> Session | None:
+        """The registered session with a peer that has this address among its own, whatever the protocol."""
+        return self._places.get((addr.ip, addr.port, addr.nonce))
+
+    def end_other_protocol(self, addrs: AddrVec, protocol: Protocol, now: float) -> None:
+        """A peer dials by ``protocol``: a session with it that speaks the other one does not go on (§9, 28)."""
+        for addr in addrs:
+            session = self.lookup_place(addr)
+            if session is not None and Protocol.of(session.target_addr) is not protocol:
+                fault = Fault(FaultReason.REPLACED, f"by a session that speaks {protocol}")
+                self.stop_session(session, fault, now)
+
     def register(self, session: Session) -> None:
         """Make a session findable by its peer's addresses."""
         self._registry[session.peer_addrs] = session
+        for addr in session.peer_addrs:
+            self._places[addr.ip, addr.port, addr.nonce] = session
 
     def _unregister(self, session: Session) -> None:
         if self._registry.get(session.peer_addrs) is session:
             del self._registry[session.peer_addrs]
+        for addr in session.peer_addrs:
+            if self.lookup_place(addr) is session:
+                del self._places[addr.ip, addr.port, addr.nonce]
 
     def rename_peer(self, session: Session, addrs: AddrVec, num: int) -> None:
         """The peer said who it is; the session is found under all its addresses from now on."""
         registered = self._registry.get(session.peer_addrs) is session
-        if registered and addrs != session.peer_addrs:
+        renamed = addrs != session.peer_addrs
+        if registered and renamed:
             self._unregister(session)
-            self._registry.setdefault(addrs, session)
         session.peer_addrs = addrs
         session.peer_name = EntityName(session.peer_type, num)
+        if registered and renamed and addrs not in self._registry:
+            self.register(session)
 
     def new_session(self, peer_type: EntityType, addrs: AddrVec, target: EntityAddr, policy: Policy) -> Session:
         """A fresh session; its registration is the caller's business."""
@@ -250,22 +285,31 @@ class Core(LinkHost):
         """Deliver what was sent to oneself."""
         size_bytes = message.size_bytes
         self.dispatch_throttle.take(size_bytes)
-        self.dispatch_throttle.count_get(size_bytes)
+        self.dispatch_throttle.gets += 1
         self.shards.owe_home(size_bytes)
         self.emit(Deliver(session, [message], size_bytes))
 
     def open_session(self, session: Session, link: Link, kind: EventKind, now: float) -> None:
-        """A link is READY for its session: traffic may flow."""
-        if link.ready_timer is not None:
-            link.ready_timer.cancel()
-            link.ready_timer = None
-        link.state = link.OPEN_STATE
-        link.open = True
+        """A session has got its link: tell the application; traffic may flow."""
+        self.announce_session(session, link, kind, now)
+        self.open_link(session, link, now)
+
+    def announce_session(self, session: Session, link: Link, kind: EventKind, now: float) -> None:
+        """A session is READY as far as this side can decide; with v1, its link may not be open yet (§3.4)."""
         session.link = link
         session.cancel_backoff()
         session.backoff_s = 0.0
         self.set_state(session, SessionState.READY, kind.value, now)
         self.session_event(session, kind, None, now)
+
+    def open_link(self, session: Session, link: Link, now: float) -> None:
+        """Both sides know that the session is open: traffic may flow."""
+        if link.ready_timer is not None:
+            link.ready_timer.cancel()
+            link.ready_timer = None
+        link.state = link.OPEN_STATE
+        link.open = True
+        session.confirmed = True
         if self.shards.count:
             del self._links[link.id]
             self.shards.begin(session, link, now)
@@ -376,7 +420,9 @@ class Core(LinkHost):
         else:
             super().trace_held(session, now)
 
-    def trace_decision(self, link: Link, existing: Session | None, decision: Decision, now: float) -> None:
+    def trace_decision(
+        self, link: Link, existing: Session | None, decision: Decision | V1Decision, now: float
+    ) -> None:
         """Record who won against an existing session, and why."""
         if self.tracing:
             sid = existing.id if existing else None

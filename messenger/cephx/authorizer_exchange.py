@@ -41,7 +41,7 @@ class AuthorizerExchange:
         self._challenged = False
 
     def start(self) -> AuthOpening:
-        """The first authorizer. On v1 again for each CONNECT that does not answer a challenge (§3.3).
+        """The first authorizer.
 
         Raises:
             RefusedError: NO_TICKET or OWN_TICKET_EXPIRED.
@@ -49,6 +49,10 @@ class AuthorizerExchange:
         self._challenged = False
         self._ticket = self._source.ticket_for(self._service, self._wall_time_s, self._rng)
         return AuthOpening(AuthMethod.CEPHX, self._authorizer(Authorize(self._nonce)))
+
+    def repeated(self) -> None:
+        """v1: a peer that has replaced a session challenges the same authorizer again (§3.4)."""
+        self._challenged = False
 
     def bad_method(self, result: int, allowed_methods: list[int]) -> AuthOpening:
         """Give the ticket up, so that a new one is asked for, and end this exchange (§5.8).

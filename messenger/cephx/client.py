@@ -163,6 +163,9 @@ class MonitorExchange:
         prelude = Prelude(AuthMode.MON, self._client.name, global_id)
         return AuthOpening(AuthMethod.CEPHX, encoded(prelude))
 
+    def repeated(self) -> None:
+        """See :meth:`ClientExchange.repeated`; nothing to prepare."""
+
     def bad_method(self, result: int, allowed_methods: list[int]) -> AuthOpening:
         """End this exchange. A claim to a global_id is not repeated: the monitor may be refusing just that.
 

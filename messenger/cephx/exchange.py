@@ -78,8 +78,12 @@ class ClientExchange(Protocol):
     """The connector's half of one authentication. Every method may raise AuthError or DecodeError.
 
     On v1 the same methods serve: :meth:`start` for a CONNECT, :meth:`more` for CHALLENGE_AUTHORIZER, :meth:`done`
-    for any other reply that carries an authorizer, :meth:`bad_method` for BADAUTHORIZER (§3.3).
+    for any other reply that carries an authorizer, :meth:`bad_method` for BADAUTHORIZER, :meth:`repeated` for a
+    CONNECT that carries the last authorizer again (§3.3).
     """
+
+    def repeated(self) -> None:
+        """v1: the last authorizer is sent once more; the peer may challenge it once more."""
 
     def start(self) -> AuthOpening:
         """The first attempt."""

@@ -70,6 +70,10 @@ class NegotiatingExchange:
         """The attempt with the preferred method."""
         return self._exchange.start()
 
+    def repeated(self) -> None:
+        """See :meth:`ClientExchange.repeated`."""
+        self._exchange.repeated()
+
     def bad_method(self, result: int, allowed_methods: list[int]) -> AuthOpening:
         """The attempt with the next own method that the peer allows, whatever it refused the last one with.
 

@@ -56,6 +56,9 @@ class NoneClientExchange:
         prelude = Prelude(self._mode, self._client.name, self._client.global_id)
         return AuthOpening(AuthMethod.NONE, encoded(prelude))
 
+    def repeated(self) -> None:
+        """See :meth:`ClientExchange.repeated`; nothing to prepare."""
+
     def bad_method(self, result: int, allowed_methods: list[int]) -> AuthOpening:
         """End this exchange; always raises RefusedError."""
         raise refusal(AuthMethod.NONE, result, allowed_methods)

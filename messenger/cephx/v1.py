@@ -61,11 +61,11 @@ def connect_exchange(
 ) -> ClientExchange:
     """The connector's exchange for one link of v1: the client's own, but none towards monitors.
 
-    Each CONNECT takes the payload and method of ``start()``, except the one that answers a challenge, which
-    takes the payload of ``more(challenge)``. The authorizer of a reply goes through
-    ``done(0, ConMode.CRC, authorizer)``: that of READY and SEQ even if empty, that of RETRY_SESSION and the like
-    if there is one, before acting on the tag. The last result signs the messages. BADAUTHORIZER is
-    ``bad_method(-EACCES, [])``.
+    The first CONNECT takes the payload and method of ``start()``, the one that answers a challenge the payload of
+    ``more(challenge)``, and all others that of the one before, after ``repeated()``. The authorizer of a reply
+    goes through ``done(0, ConMode.CRC, authorizer)``: that of READY and SEQ even if empty, that of RETRY_SESSION
+    and the like if there is one, before acting on the tag. The last result signs the messages. BADAUTHORIZER is
+    ``bad_method(-EACCES, [method])``.
     """
     if peer_type is EntityType.MON and own_type is not EntityType.MON:
         return EmptyExchange()
@@ -78,6 +78,9 @@ class EmptyExchange:
     def start(self) -> AuthOpening:
         """Authorizer protocol 0 and no bytes."""
         return AuthOpening(AuthMethod.UNKNOWN, b"")
+
+    def repeated(self) -> None:
+        """See :meth:`ClientExchange.repeated`; nothing to prepare."""
 
     def bad_method(self, result: int, allowed_methods: list[int]) -> AuthOpening:
         """Always raises RefusedError: REFUSED or NO_COMMON_METHOD."""

@@ -15,16 +15,25 @@ REFUSALS = frozenset(
         FaultReason.AUTH_DENIED,
         FaultReason.AUTH_METHOD,
         FaultReason.MISSING_FEATURES,
+        FaultReason.PROTOCOL_VERSION,
     }
 )
 """Faults the application is told of while the session goes on trying."""
 
-FATAL = frozenset({FaultReason.BANNER_FEATURES, FaultReason.PEER_TYPE})
-"""Faults that trying again cannot cure: the session ends with a reset event (§4.2, §9 item 12)."""
+FATAL = frozenset({FaultReason.BANNER_FEATURES, FaultReason.PEER_TYPE, FaultReason.PEER_CLOSED})
+"""Faults that trying again cannot cure: the session ends with a reset event (§3.1, §4.2, §9 item 12)."""
 
 
-def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float) -> None:
-    """The session has lost the link that carried it or was being made for it."""
+def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float, *, dialling: bool = False) -> None:
+    """The session has lost the link that carried it or was being made for it.
+
+    Args:
+        endpoint: of the session.
+        session: whose link it was.
+        fault: what happened to the link.
+        now: monotonic seconds.
+        dialling: the link had not come far enough for its fault to end a lossy session.
+    """
     state = session.state
     if state is SessionState.CLOSED:
         return
@@ -32,14 +41,15 @@ def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float) 
     if fault.reason is FaultReason.SHUTDOWN:
         endpoint.end_session(session, fault, now)  # the shard that carries it says that all is said
         return
-    if fault.reason in REFUSALS and state is not SessionState.READY:
-        endpoint.session_event(session, EventKind.REFUSED, fault, now)
-    if fault.reason in FATAL or (session.lossy and state is SessionState.READY):
-        endpoint.stop_session(session, fault, now)
-        return
     if state is SessionState.ESTABLISHING and not session.queue:
         endpoint.end_session(session, fault, now)  # the application has not heard of it yet
         return
+    if fault.reason in FATAL or (session.lossy and not dialling):
+        endpoint.stop_session(session, fault, now)
+        return
+    if fault.reason in REFUSALS and state is not SessionState.READY:
+        endpoint.session_event(session, EventKind.REFUSED, fault, now)
+    session.is_reset_from_peer = False
     session.requeue_sent()
     why = str(fault)
     if session.policy.standby and not session.has_output and state is not SessionState.WAIT:

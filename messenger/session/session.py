@@ -66,6 +66,7 @@ class Session:
         "backoff_s",
         "backoff_timer",
         "client_cookie",
+        "confirmed",
         "connect_seq",
         "features",
         "global_seq",
@@ -73,6 +74,7 @@ class Session:
         "id",
         "in_seq",
         "io_state",
+        "is_reset_from_peer",
         "keepalive_acked_s",
         "keepalive_due",
         "keepalive_seen_s",
@@ -123,6 +125,10 @@ class Session:
         self.client_cookie = 0
         self.server_cookie = 0
         self.connect_seq = 0
+        self.confirmed = False
+        """Since it began or was last reset, both sides have known it to be open."""
+        self.is_reset_from_peer = False
+        """v1: the link that is taking over begins a session anew (§3.4)."""
         self.global_seq = 0
         self.peer_global_seq = 0
         self.features = 0
@@ -131,7 +137,7 @@ class Session:
         self.acked_seq = 0
         self.queue = OutQueue()
         self.queued_s: float | None = None
-        """Since when there is something in the queue."""
+        """Since when something waits in the queue that could not leave at once."""
         self.ack_due = 0
         """Messages received since the last seq told to the peer."""
         self.keepalive_due = False
@@ -188,6 +194,7 @@ class Session:
         self.server_cookie = 0
         self.connect_seq = 0
         self.peer_global_seq = 0
+        self.confirmed = False
         return dropped
 
     def drop_output(self) -> None:

@@ -147,6 +147,7 @@ def _on_client_ident(link: V2Link, frame: ControlFrame, now: float) -> None:
 
 def _decide_ident(link: V2Link, frame: ClientIdent, policy: Policy, now: float) -> None:
     endpoint = link.endpoint
+    endpoint.end_other_protocol(frame.addrs, link.PROTOCOL, now)
     if policy.server and policy.lossy and not policy.register_lossy_clients:
         decision = Decision(Verdict.OPEN, "lossy clients are not registered")
         existing = None
@@ -245,6 +246,7 @@ def _on_reconnect(link: V2Link, frame: ControlFrame, now: float) -> None:
 
 def _decide_reconnect(link: V2Link, frame: SessionReconnect, now: float) -> None:
     endpoint = link.endpoint
+    endpoint.end_other_protocol(frame.addrs, link.PROTOCOL, now)
     existing = endpoint.lookup(frame.addrs)
     resetcheck = endpoint.policies.towards(link.peer_entity).resetcheck
     decision = judge_reconnect(existing, frame, endpoint.addrs.msgr2_addr(), resetcheck=resetcheck)

@@ -7,10 +7,11 @@ into one write; nothing per message but the message object itself.
 from functools import partial
 from typing import TYPE_CHECKING
 
+from messenger.batch import BATCH_BYTES, JOIN_BELOW_BYTES, MOST_ACKS_DUE, decode_message, joined
 from messenger.denc.codec import Buffer
-from messenger.errors import DecodeError, FaultReason, PeerError
+from messenger.errors import FaultReason, PeerError
 from messenger.messages.message import Message
-from messenger.messages.registry import KNOWN_TYPES, decode_payload
+from messenger.messages.registry import KNOWN_TYPES
 from messenger.v2.framing import ABORTED
 from messenger.v2.preamble import MESSAGE_TAG
 from messenger.v2.wire import (
@@ -30,16 +31,12 @@ if TYPE_CHECKING:
 
 FLAGS = 3
 """Message flags COMPLETE and NOCRC, as every real sender sets them (§4.8)."""
-_BATCH_BYTES = 512 * 1024
-_MOST_ACKS_DUE = 16
-_JOIN_BELOW_BYTES = 16 * 1024
-"""Pieces shorter than this are cheaper to copy into one buffer than to hand over one by one."""
 
 _unpack_header = MESSAGE_HEADER.unpack_from
 _HEADER_SIZE = MESSAGE_HEADER.size
 
 
-def receive(link: "V2Link", view: memoryview, start: int, end: int, owned: bool, now: float) -> int:  # noqa: FBT001 - hot path
+def receive(link: "V2Link", view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:
     """Take every complete frame of ``view[start:end]``; returns where the first incomplete one begins.
 
     What was complete before a faulty frame is delivered before the fault is raised.
@@ -109,9 +106,9 @@ def _take_frames(
                     link.host.message_skipped(session, seq)
                 message = Message(type_, s1, s2, s3, tid, priority, version, compat, seq, flags, data_off)
                 if type_ in KNOWN_TYPES:
-                    _decode(message, session.features)
+                    decode_message(message, session.features)
                 session.in_seq = seq
-                throttle.take(len(s1) + len(s2) + len(s3))
+                throttle.value += len(s1) + len(s2) + len(s3)
                 deliver(message)
             else:
                 link.host.message_old(session, seq)
@@ -121,16 +118,6 @@ def _take_frames(
                 link.trace_frame("rx", control.TAG.name, stop - position, control.printable, now, position - start)
             _on_control(link, session, control)
         position = stop
-
-
-def _decode(message: Message, features: int) -> None:
-    """A message that does not decode ends the link, as in Ceph (§6.1)."""
-    try:
-        message.payload = decode_payload(message, features)
-    except DecodeError as error:
-        raise PeerError(
-            FaultReason.BAD_MESSAGE, f"type {message.type} seq {message.seq}: {error.detail}"
-        ) from None
 
 
 def _on_control(link: "V2Link", session: "Session", frame: ControlFrame) -> None:
@@ -167,22 +154,21 @@ def flush(link: "V2Link", session: "Session", now: float) -> None:
         _control(link, pieces, link.keepalive_reply, now)
         link.keepalive_reply = None
     while session.queue and link.unwritten_bytes < limit:
-        size = _build_messages(link, session, pieces, now)
-        link.write(_joined(pieces), size)
+        _write_messages(link, session, pieces, now)
         pieces = []
     if session.out_seq != sent_seq:
         host.count_sent(session, session.out_seq - sent_seq, now)
-    if _ack_is_due(link, session):
+    if session.ack_due and _ack_is_due(link, session):
         session.ack_due = 0
         _control(link, pieces, Ack(session.in_seq), now)
     if pieces:
-        link.write([b"".join(pieces)], sum(map(len, pieces)))
+        link.write(pieces, sum(map(len, pieces)))
 
 
 def _ack_is_due(link: "V2Link", session: "Session") -> bool:
     # With a part of the next frame here, the rest is on its way and wants an ack as well.
     more_is_coming = link.receive_buffer.held_bytes and not link.paused
-    return session.ack_due >= (_MOST_ACKS_DUE if more_is_coming else 1)
+    return session.ack_due >= (MOST_ACKS_DUE if more_is_coming else 1)
 
 
 def due_tags(link: "V2Link", session: "Session") -> list[str]:
@@ -191,27 +177,28 @@ def due_tags(link: "V2Link", session: "Session") -> list[str]:
         return []
     tags = [Tag.KEEPALIVE2] * session.keepalive_due + [Tag.KEEPALIVE2_ACK] * (link.keepalive_reply is not None)
     messages = [Tag.MESSAGE] * len(session.queue)
-    acks = [] if messages or not _ack_is_due(link, session) else [Tag.ACK]
+    acks = [] if messages or not session.ack_due or not _ack_is_due(link, session) else [Tag.ACK]
     return [tag.name for tag in (*tags, *messages, *acks)]
 
 
 def _control(link: "V2Link", pieces: list[Buffer], frame: ControlFrame, now: float) -> None:
     raw = link.writer.control(frame.TAG, frame.encode())
-    link.trace_frame("tx", frame.TAG.name, len(raw), frame.printable, now)
+    if link.endpoint.tracing:
+        link.trace_frame("tx", frame.TAG.name, len(raw), frame.printable, now)
     link.tx_offset += len(raw)
     pieces.append(raw)
 
 
-def _build_messages(link: "V2Link", session: "Session", pieces: list[Buffer], now: float) -> int:
-    """Frames of queued messages up to a batch's size, appended to ``pieces``; returns the size of all pieces."""
+def _write_messages(link: "V2Link", session: "Session", pieces: list[Buffer], now: float) -> None:
+    """Write ``pieces`` and behind them frames of queued messages, up to a batch's size."""
     queue, in_seq, lossy = session.queue, session.in_seq, session.lossy
     build = link.writer.message
     pack = MESSAGE_HEADER.pack
     tracing = link.host.tracing
-    size = sum(map(len, pieces))
+    size = before = sum(map(len, pieces))
+    large = False
     out_seq = session.out_seq
-    while queue and size < _BATCH_BYTES:
-        message = queue.pop()
+    for message in queue.popped():
         out_seq += 1
         if message.payload is not None:
             message.encode_front(session.features)
@@ -238,28 +225,12 @@ def _build_messages(link: "V2Link", session: "Session", pieces: list[Buffer], no
             queue.sent.append((out_seq, message))
         if tracing:
             segments = (header, message.front, message.middle, message.data)
-            link.trace_frame("tx", "MESSAGE", length, partial(printable_message, segments), now)
-        link.tx_offset += length
+            link.trace_frame("tx", "MESSAGE", length, partial(printable_message, segments), now, size - before)
         size += length
+        large = large or length >= JOIN_BELOW_BYTES
+        if size >= BATCH_BYTES:
+            break
     session.out_seq = out_seq
     session.ack_due = 0  # every header just built tells in_seq
-    return size
-
-
-def _joined(pieces: list[Buffer]) -> list[Buffer]:
-    """The pieces with runs of small ones joined; large payloads stay the buffers they are."""
-    if max(map(len, pieces)) < _JOIN_BELOW_BYTES:
-        return [b"".join(pieces)]
-    joined: list[Buffer] = []
-    run: list[Buffer] = []
-    for piece in pieces:
-        if len(piece) < _JOIN_BELOW_BYTES:
-            run.append(piece)
-            continue
-        if run:
-            joined.append(b"".join(run))
-            run = []
-        joined.append(piece)
-    if run:
-        joined.append(b"".join(run))
-    return joined
+    link.tx_offset += size - before
+    link.write(joined(pieces) if large else [b"".join(pieces)], size)

@@ -5,11 +5,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from messenger.cephx.exchange import ConMode
+from messenger.link import Protocol
 from messenger.outputs import EventKind
 from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSLESS_PEER_REUSE, STATEFUL_SERVER, Policy
 from messenger.session.session import Session
 from tests.support.network import Dial, Network, Pair
-from tests.support.node import A_ADDR, B_ADDR
 
 POLICIES = st.sampled_from(
     [
@@ -27,6 +27,8 @@ HEAL_WITHIN_S = 120.0
 class LosslessSession(RuleBasedStateMachine):
     """Two nodes on a bad network; the model is the list of what each has sent."""
 
+    PROTOCOL = Protocol.V2
+
     def __init__(self) -> None:
         super().__init__()
         self.pair: Network = Network()
@@ -35,16 +37,17 @@ class LosslessSession(RuleBasedStateMachine):
     @initialize(policies=POLICIES, security=SECURITY, limit=st.sampled_from([0, 100]), seed=st.integers(0, 9))
     def start(self, policies: tuple[Policy, Policy], security: tuple[str, ConMode], limit: int, seed: int) -> None:
         auth, mode = security
-        self.pair = Pair(
+        pair = self.pair = Pair(
             *policies,
             auth=auth,
             mode=mode,
+            protocol=self.PROTOCOL,
             seed=seed,
             tracing=False,
             ms_dispatch_throttle_bytes=limit,
             ms_connection_idle_timeout=30.0,
         )
-        self.addrs = [A_ADDR, B_ADDR]
+        self.addrs = [pair.a_addr, pair.b_addr]
         self.session(0)
 
     def session(self, who: int) -> Session | None:

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from messenger.cephx.exchange import ConMode
 from messenger.errors import LocalError
@@ -283,3 +285,45 @@ def test_many_links_that_wait_are_woken_without_going_deep() -> None:
         node.pump()
     assert len(node.delivered) == 300
     assert node.endpoint.waiting == {}
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("send"), st.sampled_from([0, 10, 40, 100, 300])),
+        st.tuples(st.just("release"), st.integers(1, 5)),
+        st.tuples(st.just("cut"), st.just(0)),
+        st.tuples(st.just("time"), st.integers(1, 20)),
+    ),
+    max_size=40,
+)
+
+
+@given(STEPS, st.sampled_from([0, 1, 3]), st.sampled_from([0, 50, 150]), st.sampled_from([0, 120]))
+def test_whatever_happens_everything_comes_once_and_is_given_back(
+    steps: list[tuple[str, int]], messages: int, size_bytes: int, dispatch_bytes: int
+) -> None:
+    hoard = hoarder(messages=messages, size_bytes=size_bytes, ms_dispatch_throttle_bytes=dispatch_bytes)
+    seen: list[int] = []
+    sent = 0
+    throttles = {throttle.name: throttle for throttle in hoard.pair.b.endpoint.throttles}
+    for step, amount in [*steps, *[("time", 20), ("release", 10_000)] * (len(steps) + 2)]:
+        if step == "send":
+            sent += 1
+            hoard.pair.a.send(hoard.mine, sent, size_bytes=amount)
+            hoard.pair.drive()
+        elif step == "release":
+            for _ in range(min(amount, len(hoard.held))):
+                seen.append(hoard.held[0][1].tid)
+                hoard.release(1)
+        elif step == "cut":
+            hoard.pair.wire.cut()
+            hoard.pair.drive()
+        else:
+            hoard.pair.pass_time(amount)
+        for throttle in throttles.values():
+            assert throttle.value >= 0
+            assert not throttle.limit or throttle.value <= throttle.limit + 300
+    assert seen == list(range(1, sent + 1))
+    assert set(hoard.values.values()) == {0}
+    assert hoard.pair.b.endpoint.waiting == {}
+    assert hoard.pair.a.endpoint.snapshot()["sent"] == 0

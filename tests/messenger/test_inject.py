@@ -272,7 +272,7 @@ def test_what_is_held_back_dies_with_its_link() -> None:
     pair.pass_time(5.0)
     assert pair.b.tids == [1]
     assert pair.a.endpoint.injector is not None
-    assert pair.a.endpoint.injector.at_rest
+    assert pair.a.endpoint.injector.held_back == 0
 
 
 # ---- black holes

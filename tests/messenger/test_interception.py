@@ -5,7 +5,7 @@ import pytest
 from messenger.cephx.exchange import ConMode
 from messenger.errors import FaultReason, LocalError
 from messenger.interception import BLOCK_LIMIT_S, Action, Custom, Point, Way, grid
-from messenger.link import Link
+from messenger.link import Link, Protocol
 from messenger.outputs import EventKind
 from messenger.session.policy import (
     LOSSLESS_CLIENT,
@@ -53,10 +53,16 @@ class Stop:
         return self.action
 
 
-def converse(stop: Stop, side: str, mode: ConMode = ConMode.CRC, auth: str = "cephx") -> Pair:
+def converse(
+    stop: Stop,
+    side: str,
+    mode: ConMode = ConMode.CRC,
+    auth: str = "cephx",
+    protocol: Protocol = Protocol.V2,
+) -> Pair:
     """A session with a reconnect in the middle, keepalives, and messages both ways, with a stop at one side."""
     sides = {"a": "interceptor", "b": "peer_interceptor"}
-    pair = Pair(mode=mode, auth=auth, **{sides[side]: stop})  # type: ignore[arg-type]
+    pair = Pair(mode=mode, auth=auth, protocol=protocol, **{sides[side]: stop})  # type: ignore[arg-type]
     node = getattr(pair, side)
 
     def settle() -> None:
@@ -80,7 +86,9 @@ def converse(stop: Stop, side: str, mode: ConMode = ConMode.CRC, auth: str = "ce
     settle()
     pair.b.send(theirs, 5)
     settle()
-    assert mine.state is theirs.state is SessionState.READY
+    # The last frame of v1 is an ack; who loses the link with it has no reason to dial again.
+    resting = {SessionState.READY} if protocol is Protocol.V2 else {SessionState.READY, SessionState.STANDBY}
+    assert {mine.state, theirs.state} <= resting
     return pair
 
 

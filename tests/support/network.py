@@ -8,6 +8,7 @@ from messenger.denc.address import EntityAddr
 from messenger.denc.entity import EntityName, EntityType
 from messenger.errors import FaultReason
 from messenger.interception import Interceptor
+from messenger.link import Protocol
 from messenger.outputs import CloseLink, OpenLink, PauseLink, ShutLink, WriteLink
 from messenger.session.policy import LOSSLESS_PEER, Policy
 from messenger.session.session import Session
@@ -202,7 +203,7 @@ class Network:
         elif answer is Dial.ACCEPTED:
             port = 40000 + len(self.wires)
             seen = EntityAddr.from_host(SEEN_HOST, port)
-            acceptor_link = acceptor.endpoint.link_accepted(seen, self.clock.now)
+            acceptor_link = acceptor.endpoint.link_accepted(seen, self.clock.now, Protocol.of(addr))
             wire = Wire(node, output.link_id, acceptor, acceptor_link)
             self.wires.append(wire)
             for pipe in wire.pipes:
@@ -242,6 +243,7 @@ class Pair(Network):
         auth: none or cephx.
         mode: connection mode.
         addr: own address of ``a``.
+        protocol: what both speak.
         seed: of both nodes' randomness.
         tracing: keep histories.
         interceptor: of ``a``; ``peer_interceptor`` of ``b``.
@@ -256,6 +258,7 @@ class Pair(Network):
         auth: str = "none",
         mode: ConMode = ConMode.CRC,
         addr: str = A_ADDR,
+        protocol: Protocol = Protocol.V2,
         seed: int = 0,
         tracing: bool = True,
         interceptor: Interceptor | None = None,
@@ -264,6 +267,8 @@ class Pair(Network):
     ) -> None:
         super().__init__()
         self._incarnation = 0
+        self.a_addr = addr.replace("v2:", f"{protocol}:")
+        self.b_addr = B_ADDR.replace("v2:", f"{protocol}:")
 
         def node(number: int, own_addr: str, own_policy: Policy, stops: Interceptor | None) -> Node:
             name = EntityName(EntityType.OSD, number)
@@ -281,15 +286,15 @@ class Pair(Network):
             return self.add(Node(endpoint))
 
         def new_b() -> Node:
-            return node(2, B_ADDR, peer_policy or policy, peer_interceptor)
+            return node(2, self.b_addr, peer_policy or policy, peer_interceptor)
 
         self._new_b = new_b
-        self.a = node(1, addr, policy, interceptor)
+        self.a = node(1, self.a_addr, policy, interceptor)
         self.b = new_b()
 
     def connect(self) -> Session:
         """``a`` dials ``b``; the session at ``a``."""
-        return self.a.connect(B_ADDR)
+        return self.a.connect(self.b_addr)
 
     def established(self) -> tuple[Session, Session]:
         """``a`` dials ``b``, both get ready; their sessions."""

@@ -208,6 +208,6 @@ class Node:
         return [str(fields["tag"]) for fields in records if fields["direction"] == direction]
 
 
-def new_node(**options: object) -> Node:
+def new_node(addr: str = A_ADDR, **options: object) -> Node:
     """osd.1 alone, with options of :func:`new_endpoint`."""
-    return Node(new_endpoint(EntityName(EntityType.OSD, 1), A_ADDR, **options))  # type: ignore[arg-type]
+    return Node(new_endpoint(EntityName(EntityType.OSD, 1), addr, **options))  # type: ignore[arg-type]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
 
+from toolkit.checks.records import MESSAGE_TAGS
 from toolkit.checks.sessions import Entry, SessionLog
 from toolkit.checks.wires import LinkLog
 
@@ -64,10 +65,10 @@ def _closed(link: LinkLog) -> float:
 
 
 def messages(link: LinkLog, direction: str) -> Iterator[tuple[int, int]]:
-    """Place and seq of every MESSAGE frame of a link in one direction."""
+    """Place and seq of every message on a link in one direction."""
     for position, record in link.tx if direction == "tx" else link.rx:
         seq = record["fields"].get("seq")
-        if record["tag"] == "MESSAGE" and isinstance(seq, int):
+        if record["tag"] in MESSAGE_TAGS and isinstance(seq, int):
             yield position, seq
 
 

@@ -18,12 +18,14 @@ def monotonic_attempts(index: Index, findings: Findings) -> None:
 def _judge_connect_seq(index: Index, findings: Findings, log: SessionLog) -> None:
     """A reset, seen by its event or by a new server_cookie, starts a session whose connect_seq is 0 again."""
     resets = log.remote_resets
+    beginnings = _beginnings(log)
     last, cookie, last_at, was_ready = 0, 0, 0, False
     for position, record in log.of("state"):
         value, is_ready = record["connect_seq"], record["state"] == SessionState.READY
         restarted = (
             cookie != record["server_cookie"]
             or any(last_at < at < position for at in resets)
+            or (not record["in_seq"] and any(last_at < at < position for at in beginnings))
             or (not cookie and log.policy is not None and not log.policy.resetcheck)
         )
         if value < last and not restarted:
@@ -35,6 +37,17 @@ def _judge_connect_seq(index: Index, findings: Findings, log: SessionLog) -> Non
             findings.add(position, f"{index.name(log)}: {text}")
         was_ready = is_ready or (was_ready and not (restarted and value == 0))
         last, cookie, last_at = value, record["server_cookie"], position
+
+
+def _beginnings(log: SessionLog) -> list[int]:
+    """Where a v1 peer said that it begins from 0; nobody is told if nothing had been exchanged before."""
+    return [
+        position
+        for link in log.links
+        for position, record in link.rx
+        if (record["tag"] == "CONNECT" and record["fields"].get("connect_seq") == 0)
+        or (record["tag"] == "CONNECT_REPLY" and record["fields"].get("tag") == "RESETSESSION")
+    ]
 
 
 def _judge_global_seq(index: Index, findings: Findings) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolkit.checks.records import Record
+from toolkit.checks.records import MESSAGE_TAGS, Record
 
 TELLING_FIELDS: Mapping[str, tuple[str, ...]] = {
     "HELLO": ("entity_type",),
@@ -20,6 +20,10 @@ TELLING_FIELDS: Mapping[str, tuple[str, ...]] = {
     "SESSION_RETRY_GLOBAL": ("global_seq",),
     "MESSAGE": ("seq", "tid"),
     "ACK": ("seq",),
+    "CONNECT": ("global_seq", "connect_seq"),
+    "CONNECT_REPLY": ("tag", "global_seq", "connect_seq"),
+    "SEQ": ("seq",),
+    "MSG": ("seq", "tid"),
     "COMPRESSION_REQUEST": ("is_compress",),
     "COMPRESSION_DONE": ("is_compress",),
 }
@@ -50,7 +54,7 @@ def _brief(value: object) -> str:
 def telling(tag: str, fields: Mapping[str, Any]) -> str:
     """The telling fields of a frame, as ``seq 4 · tid 9``; a message begins with its name, cookies are cut."""
     parts = [f"{name} {_brief(fields[name])}" for name in TELLING_FIELDS.get(tag, ()) if name in fields]
-    if tag == "MESSAGE" and "name" in fields:
+    if tag in MESSAGE_TAGS and "name" in fields:
         parts.insert(0, show(fields["name"]))
     return " · ".join(parts)
 

@@ -15,7 +15,8 @@ The kinds and their fields in order (``?``: may be null, ``*``: may be missing):
 * ``frame``: one frame of a link. link, session?, direction (tx, rx), tag (HELLO and so on; BANNER for the
   banner), index (n-th of its direction on the link, from 0), offset (of its first byte in that direction's
   stream), length (bytes on the wire), fields (object: the decoded fields; for MESSAGE type, name, seq, tid,
-  ack_seq, priority and the lengths front, middle, data).
+  ack_seq, priority and the lengths front, middle, data). On v1, tags are those of messenger/v1/wire.py: BANNER,
+  IDENTIFY, CONNECT, CONNECT_REPLY (with its own tag in fields), SEQ, MSG, ACK and so on.
 * ``state``: a session reached a state. session, peer (node name or address), policy, state (CONNECTING,
   READY, STANDBY, WAIT, CLOSED), connect_seq, global_seq, peer_global_seq, client_cookie, server_cookie,
   in_seq, out_seq, acked_seq (highest of ours the peer has acknowledged), sent (messages kept for replay),

@@ -15,6 +15,9 @@ from toolkit.checks.sessions import Entry, Process, SessionKey, SessionLog, addr
 from toolkit.checks.streams import Streams
 from toolkit.checks.wires import LinkKey, LinkLog, pair_links
 
+_V1_FINAL = frozenset({"READY", "SEQ"})
+"""The replies of v1 that open a session."""
+
 
 class Index:
     """Everything the invariants ask of a history."""
@@ -159,12 +162,13 @@ class Index:
         ]
 
     def lossy(self, log: SessionLog) -> bool:
-        """Whether a session is lossy: the server decides and says so in SERVER_IDENT (protocol.md §3.8)."""
+        """Whether a session is lossy: the server decides and says so in its last reply (protocol.md §3.8)."""
         idents = [
             (index, record["fields"].get("flags", 0))
             for link in log.links
             for index, record in (*link.tx, *link.rx)
             if record["tag"] == "SERVER_IDENT"
+            or (record["tag"] == "CONNECT_REPLY" and record["fields"].get("tag") in _V1_FINAL)
         ]
         if idents:
             return bool(max(idents)[1] & FLAG_LOSSY)

@@ -14,6 +14,8 @@ from messenger.session.session import IoState, SessionState
 
 TIME_DIGITS = 9
 """Times are kept to the nanosecond: sums on a virtual clock print without the noise of binary fractions."""
+MESSAGE_TAGS = frozenset({"MESSAGE", "MSG"})
+"""What the frames of messages are called, on v2 and on v1."""
 _LONGEST_S = 1e9
 _DEEPEST = 100
 """What is nested deeper could be read, but perhaps not be shown or written again."""

@@ -13,7 +13,9 @@ REFUSED = 1
 
 
 def probe(
-    addr: Annotated[str, typer.Argument(metavar="ADDR", help="[v2:]IP[:PORT]; port 3300 unless given.")],
+    addr: Annotated[
+        str, typer.Argument(metavar="ADDR", help="[v1:|v2:]IP[:PORT]; port 3300, on v1 6789, unless given.")
+    ],
     keyring: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Keyring to log in to a monitor with.")
     ] = None,

@@ -20,7 +20,7 @@ def run(
         str, typer.Option(help="Where: sim (virtual time) or local (processes on loopback).")
     ] = "sim",
     mode: Annotated[str, typer.Option(help="Connection mode: crc or secure.")] = "crc",
-    proto: Annotated[str, typer.Option(help="Protocol: v2 is the one spoken.")] = "v2",
+    proto: Annotated[str, typer.Option(help="Protocol: v1 or v2.")] = "v2",
     seed: Annotated[int, typer.Option(help="Decides everything random.")] = 1,
     workers: Annotated[
         int, typer.Option(min=0, max=64, help="Threads (in sim: shards) of each node for open connections.")
@@ -40,18 +40,16 @@ def run(
 ) -> int:
     """Run scenarios and check the invariants on what happened; exit 1 if anything is not as it must be."""
     from messenger.errors import LocalError
-    from toolkit.errors import Unsupported
+    from messenger.link import Protocol
     from toolkit.scenarios.catalogue import find
     from toolkit.scenarios.runner import run_scenario, save_artefacts
 
-    if proto == "v1":
-        raise Unsupported("msgr v1 is not spoken; available: v2")
-    if proto != "v2":
-        raise LocalError(f"unknown protocol {proto!r}; known: v1, v2")
+    if proto not in list(Protocol):
+        raise LocalError(f"unknown protocol {proto!r}; known: {', '.join(Protocol)}")
     wanted = [find(name) for name in scenarios]
     runs = []
     for scenario in wanted:
-        done = run_scenario(scenario, backend, mode, seed, cut or (), workers=workers)
+        done = run_scenario(scenario, backend, mode, seed, cut or (), workers=workers, protocol=Protocol(proto))
         if out is not None:
             save_artefacts(done, out / done.name)
         runs.append(done)

@@ -10,8 +10,9 @@ from collections.abc import Callable
 from queue import Empty, Queue
 from typing import Any
 
-from messenger.denc.address import AddressType, EntityAddr
+from messenger.denc.address import EntityAddr
 from messenger.errors import LocalError
+from messenger.link import Protocol
 from toolkit.faults.proxy import FaultProxy
 from toolkit.scenarios.lab import Lab
 from toolkit.scenarios.nodes import NodeSpec
@@ -136,8 +137,8 @@ class LocalLab(Lab):
 
     backend = "local"
 
-    def __init__(self, mode: str, seed: int, workers: int = 0) -> None:
-        super().__init__(mode, seed, workers)
+    def __init__(self, mode: str, seed: int, workers: int = 0, protocol: Protocol = Protocol.V2) -> None:
+        super().__init__(mode, seed, workers, protocol)
         self._began_s = time.monotonic()
         self._changed = threading.Condition()
         self._nodes: dict[str, NodeProcess] = {}
@@ -164,7 +165,7 @@ class LocalLab(Lab):
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reserved.bind((_HOST, 0))
         port = reserved.getsockname()[1]
-        return str(EntityAddr.from_host(_HOST, port, AddressType.MSGR2).with_nonce(nonce))
+        return str(EntityAddr.from_host(_HOST, port, self.protocol.addr_type).with_nonce(nonce))
 
     def start(self, *names: str) -> None:
         """Start nodes, all at once."""

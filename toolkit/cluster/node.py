@@ -14,6 +14,7 @@ from typing import Any, BinaryIO
 
 from messenger.denc.address import EntityAddr
 from messenger.errors import LocalError, MsgrError
+from messenger.link import Protocol
 from messenger.messenger import Messenger
 from toolkit.scenarios.nodes import NodeApp, NodeSpec
 
@@ -56,7 +57,7 @@ async def run_node(lines: BinaryIO, out: BinaryIO) -> None:
         app.attach(messenger)
         if spec.listens:
             own = spec.addrs.front
-            await messenger.bind(own.host, own.port)
+            await messenger.bind(own.host, own.port, Protocol.of(own))
         control.put(ready=str(messenger.addrs))
         while line := await reader.readline():
             control.put(**_carry_out(app, line))

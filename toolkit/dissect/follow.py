@@ -1,4 +1,4 @@
-"""Following a v2 link from outside: both byte streams in, frames out (protocol.md §4).
+"""Following a link from outside: both byte streams in, frames out (protocol.md §4; §3 in ``follow_v1.py``).
 
 The fault proxy and the simulated network use it to know where frames begin and end. In secure mode that takes
 keys: those of the service (authorizers) or of the principal (towards a monitor); then the connection secret is
@@ -24,6 +24,7 @@ from messenger.v2.compressor import Algorithm, new_compressor
 from messenger.v2.framing import ABORTED, FrameReader, RawReader
 from messenger.v2.revision import crc_frames, secure_frames
 from messenger.v2.wire import (
+    V1_BANNER,
     AuthDone,
     AuthRequest,
     AuthRequestMore,
@@ -36,6 +37,7 @@ from messenger.v2.wire import (
     printable_message,
     tag_name,
 )
+from toolkit.dissect.follow_v1 import V1Conversation
 
 _MAX_FRAME_BYTES = 1 << 30
 
@@ -103,6 +105,7 @@ class LinkFollower:
         self._session_key: CryptoKey | None = None
         self._principal_key: CryptoKey | None = None
         self._compression_asked = False
+        self._v1: V1Conversation | None = None
         self.con_mode = ConMode.CRC
         self.algorithm = Algorithm.NONE
         self.blind: PeerError | None = None
@@ -145,6 +148,11 @@ class LinkFollower:
     def _cut_frame(
         self, direction: Direction, stream: _Stream, view: memoryview
     ) -> tuple[int, str, dict[str, object]] | None:
+        if self._v1 is None and stream.msgr2_features is None and view[: len(V1_BANNER)] == V1_BANNER:
+            self._v1 = V1Conversation(_MAX_FRAME_BYTES)
+        if self._v1 is not None:
+            with view[:] as whole:
+                return self._v1.cut(whole, to_server=direction is Direction.TO_SERVER)
         if stream.msgr2_features is None:
             banner = decode_banner(view)
             if banner is None:

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from messenger.denc.codec import Buffer
 from messenger.errors import LocalError
+from messenger.link import Protocol
+from messenger.v1.wire import Piece
 from messenger.v2.wire import Tag
 from toolkit.dissect.follow import Direction, Keys, LinkFollower, SeenFrame
 
@@ -34,8 +36,12 @@ class Breakpoint:
             raise LocalError(f"breakpoint nth={self.nth}: counted from 1")
 
     @classmethod
-    def parse(cls, text: str) -> "Breakpoint":
+    def parse(cls, text: str, protocol: Protocol = Protocol.V2) -> "Breakpoint":
         """From ``SENDER:TAG:NTH:BYTE``; BYTE may be left out or empty (after the frame), and so may NTH (1).
+
+        Args:
+            text: as above.
+            protocol: whose frames there are.
 
         Raises:
             LocalError: it is not one, or there is no such frame.
@@ -43,7 +49,7 @@ class Breakpoint:
         sender, _, rest = text.partition(":")
         tag, _, numbers = rest.partition(":")
         nth, _, byte = numbers.partition(":")
-        known = ["BANNER", *(t.name for t in Tag)]
+        known = [piece.value for piece in Piece] if protocol is Protocol.V1 else ["BANNER", *(t.name for t in Tag)]
         if not sender or tag not in known:
             raise LocalError(f"{text!r} is not SENDER:TAG[:NTH[:BYTE]], with TAG one of {', '.join(known)}")
         try:

@@ -1,6 +1,6 @@
 """All that a probe finds out about an address, ready to be shown."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ from messenger.errors import Fault, FaultError, FaultReason
 from messenger.messages.monmap import MonMap
 from toolkit.probe.monitor import MonitorSession
 from toolkit.probe.wire import WireFindings, ask
+from toolkit.probe.wire_v1 import V1Findings
 
-_DEFAULT_PORT = 3300
+_DEFAULT_PORTS = {AddressType.MSGR2: 3300, AddressType.LEGACY: 6789}
 
 
 @dataclass(slots=True)
@@ -71,13 +72,15 @@ class Findings:
 
 
 def parse_target(text: str) -> EntityAddr:
-    """The address to probe; a monitor's v2 port unless it says otherwise.
+    """The address to probe; a monitor's port, of v2 unless it says otherwise.
 
     Raises:
         LocalError: it is not an address.
     """
     addr = EntityAddr.parse(text, AddressType.MSGR2)
-    return addr if addr.port else EntityAddr.from_host(addr.host, _DEFAULT_PORT, addr.type)
+    return (
+        addr if addr.port else replace(addr, port=_DEFAULT_PORTS.get(addr.type, _DEFAULT_PORTS[AddressType.MSGR2]))
+    )
 
 
 async def investigate(addr: EntityAddr, name_text: str, keyring: Path | None, timeout_s: float) -> Findings:
@@ -133,7 +136,7 @@ def _wire_json(wire: WireFindings) -> dict[str, Any]:
         "msgr2_features": _msgr2_names(wire.msgr2_supported),
         "msgr2_required": _msgr2_names(wire.msgr2_required),
         "seen_as": str(wire.seen_as) if wire.seen_as else None,
-        "v1_addr": str(wire.v1_addr) if wire.v1_addr else None,
+        "v1": _v1_json(wire.v1) if wire.v1 else None,
         "methods": [method.name.lower() for method in wire.methods],
         "modes": {
             method.name.lower(): [mode.name.lower() for mode in modes] for method, modes in wire.modes.items()
@@ -142,8 +145,8 @@ def _wire_json(wire: WireFindings) -> dict[str, Any]:
 
 
 def _wire_text(wire: WireFindings) -> list[tuple[str, str]]:
-    if wire.protocol == "v1":
-        return [("protocol", "msgr v1"), ("announces", str(wire.v1_addr))]
+    if wire.v1 is not None:
+        return _v1_text(wire.v1)
     lines = [
         ("protocol", "msgr v2" + (".1" if wire.msgr2_supported & Msgr2Feature.REVISION_1 else ".0")),
         ("peer", wire.entity_type.label if wire.entity_type else "unknown"),
@@ -155,6 +158,28 @@ def _wire_text(wire: WireFindings) -> list[tuple[str, str]]:
         names = ", ".join(mode.name.lower() for mode in modes) or "no mode for this entity"
         lines.append((f"modes with {method.name.lower()}", names))
     return lines
+
+
+def _v1_json(v1: V1Findings) -> dict[str, Any]:
+    return {
+        "addr": str(v1.addr),
+        "protocol_version": v1.protocol_version,
+        "features": f"0x{v1.supported:016x}",
+        "features_required": f"0x{v1.required:016x}",
+    }
+
+
+def _v1_text(v1: V1Findings) -> list[tuple[str, str]]:
+    peer = v1.entity_type.label if v1.entity_type else "unknown"
+    version = "not told" if v1.protocol_version is None else str(v1.protocol_version)
+    return [
+        ("protocol", "msgr v1"),
+        ("peer", f"{peer}, protocol version {version}"),
+        ("announces", str(v1.addr)),
+        ("sees us as", str(v1.seen_as)),
+        ("features", f"0x{v1.supported:016x}: {', '.join(feature_names(v1.supported))}"),
+        ("requires", f"0x{v1.required:016x}: {', '.join(feature_names(v1.required))}"),
+    ]
 
 
 def _msgr2_names(mask: int) -> list[str]:

@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 
 from messenger.cephx.exchange import AuthMethod, ConMode
 from messenger.cephx.structures import AuthMode
-from messenger.denc.address import EntityAddr
-from messenger.denc.codec import Decoder, Encoder
+from messenger.denc.address import AddressType, EntityAddr
+from messenger.denc.codec import Encoder
 from messenger.denc.entity import AuthName, EntityType
 from messenger.denc.features import MSGR2_SUPPORTED
 from messenger.errors import Fault, FaultError, FaultReason, PeerError
 from messenger.v2.revision import crc_frames
 from messenger.v2.wire import (
-    V1_BANNER,
     AuthBadMethod,
     AuthDone,
     AuthReplyMore,
@@ -28,8 +27,8 @@ from messenger.v2.wire import (
     decode_control,
     encode_banner,
 )
+from toolkit.probe.wire_v1 import V1Findings, ask_v1
 
-_V1_ADDR_SIZE = 136
 _MAX_ANSWER_BYTES = 64 * 1024
 _READ_BYTES = 4096
 
@@ -45,8 +44,8 @@ class WireFindings:
     msgr2_required: int = 0
     seen_as: EntityAddr | None = None
     """This side's address as the peer sees it."""
-    v1_addr: EntityAddr | None = None
-    """The address a v1 peer announces as its own."""
+    v1: V1Findings | None = None
+    """What a v1 peer said."""
     methods: list[AuthMethod] = field(default_factory=list)
     """Authentication methods it allows to clients."""
     modes: dict[AuthMethod, list[ConMode]] = field(default_factory=dict)
@@ -82,12 +81,9 @@ class _Conversation:
         self._frames, self._builder = crc_frames(supported & MSGR2_SUPPORTED, _MAX_ANSWER_BYTES)
         return supported, required
 
-    async def v1_addrs(self) -> EntityAddr:
-        """The address in a v1 peer's opening."""
-        needed = len(V1_BANNER) + 2 * _V1_ADDR_SIZE
-        while len(self._pending) < needed:
-            await self._more()
-        return EntityAddr.decode(Decoder(bytes(self._pending[len(V1_BANNER) :])))
+    async def v1(self) -> V1Findings:
+        """What a v1 port says; nothing may have been sent before."""
+        return await ask_v1(self._reader, self._writer)
 
     async def receive(self) -> ControlFrame:
         """The peer's next control frame."""
@@ -126,13 +122,25 @@ async def ask(addr: EntityAddr, name: AuthName, timeout_s: float) -> WireFinding
         FaultError: nobody listens there, or it does not speak the messenger protocol.
         TimeoutError: it says too little for too long.
     """
+    if addr.type is AddressType.LEGACY:
+        return await _ask_v1(addr, timeout_s)
+    try:
+        return await _ask_v2(addr, name, timeout_s)
+    except FaultError as error:
+        if error.fault.reason is not FaultReason.V1_PEER:
+            raise
+        return await _ask_v1(addr, timeout_s)
+
+
+async def _ask_v1(addr: EntityAddr, timeout_s: float) -> WireFindings:
     async with asyncio.timeout(timeout_s), _conversation(addr.host, addr.port) as talk:
-        try:
-            supported, required = await talk.banner()
-        except PeerError as error:
-            if error.reason is not FaultReason.V1_PEER:
-                raise
-            return WireFindings("v1", v1_addr=await talk.v1_addrs())
+        v1 = await talk.v1()
+        return WireFindings("v1", entity_type=v1.entity_type, seen_as=v1.seen_as, v1=v1)
+
+
+async def _ask_v2(addr: EntityAddr, name: AuthName, timeout_s: float) -> WireFindings:
+    async with asyncio.timeout(timeout_s), _conversation(addr.host, addr.port) as talk:
+        supported, required = await talk.banner()
         found = WireFindings("v2", msgr2_supported=supported, msgr2_required=required)
         hello = await _greet(talk, addr)
         found.entity_type, found.seen_as = hello.entity_type, hello.peer_addr

@@ -3,10 +3,11 @@
 from collections.abc import Iterable, Iterator
 from itertools import groupby, pairwise
 
+from toolkit.checks.records import MESSAGE_TAGS
 from toolkit.report.rows import Arrow, Gap, Row
 from toolkit.report.text import duration
 
-FOLDED_TAGS = frozenset({"MESSAGE", "ACK", "KEEPALIVE2", "KEEPALIVE2_ACK"})
+FOLDED_TAGS = MESSAGE_TAGS | {"ACK", "KEEPALIVE", "KEEPALIVE2", "KEEPALIVE2_ACK"}
 """Frames of the data phase, of which one is like the other."""
 
 _STRETCH = 4

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 
 from toolkit.checks.history import History
+from toolkit.checks.records import MESSAGE_TAGS
 from toolkit.report import svg
 from toolkit.report.folding import FOLDED_TAGS, cap, fold_frames, mark_silences
 from toolkit.report.layout import (
@@ -30,6 +31,9 @@ _SESSION_TAGS = frozenset(
         "SESSION_RETRY",
         "SESSION_RETRY_GLOBAL",
         "WAIT",
+        "CONNECT",
+        "CONNECT_REPLY",
+        "SEQ",
     }
 )
 _SLOPE = 5.0
@@ -207,7 +211,7 @@ def _chip(chip: Chip, x: float, y: float, wide: float) -> str:
 def _family(tag: str) -> str:
     """Which frames look alike."""
     if tag in FOLDED_TAGS:
-        return "data" if tag == "MESSAGE" else "quiet"
+        return "data" if tag in MESSAGE_TAGS else "quiet"
     return "session" if tag in _SESSION_TAGS else "handshake"
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from messenger.cephx.keys import CryptoKey
 from messenger.denc.entity import EntityType
 from messenger.errors import MsgrError
+from messenger.link import Protocol
 from messenger.outputs import EventKind
 from messenger.session.session import SessionState
 from toolkit.checks.history import NETWORK, SCENARIO, History
@@ -36,13 +37,15 @@ class Lab(ABC):
         mode: connection mode, crc or secure.
         seed: decides everything random.
         workers: how many other shards of each node run data phases.
+        protocol: what the nodes speak.
     """
 
     backend = ""
     """Name of the backend."""
 
-    def __init__(self, mode: str, seed: int, workers: int = 0) -> None:
+    def __init__(self, mode: str, seed: int, workers: int = 0, protocol: Protocol = Protocol.V2) -> None:
         self.mode = mode
+        self.protocol = protocol
         self.seed = seed
         self.workers = workers
         self.history = History()

@@ -91,6 +91,7 @@ SCENARIOS = (
         "arrived, and replay the rest: every message arrives once and in order.",
         reconnect,
         ("a:MESSAGE:10:20",),
+        ("a:MSG:10:20",),
     ),
     Scenario(
         "standby",

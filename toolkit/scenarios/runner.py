@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from messenger.errors import LocalError
+from messenger.link import Protocol
 from toolkit.checks.history import History
 from toolkit.checks.invariants import check
 from toolkit.checks.result import CheckResult
@@ -41,6 +42,8 @@ class ScenarioRun:
     """What the scenario expected in vain; empty if nothing."""
     workers: int = 0
     """Other shards of each node."""
+    protocol: Protocol = Protocol.V2
+    """What the nodes speak."""
     artefacts: dict[str, Path] = field(default_factory=dict)
     """Files it left, by what they are."""
 
@@ -52,12 +55,15 @@ class ScenarioRun:
     @property
     def name(self) -> str:
         """What tells this run from others of one invocation."""
-        return f"{self.scenario.id}-{self.backend}-{self.mode}"
+        mode = self.mode if self.protocol is Protocol.V2 else self.protocol.value
+        return f"{self.scenario.id}-{self.backend}-{mode}"
 
     @property
     def replay_command(self) -> str:
         """The command that runs it again."""
         words = ["msgrlab", "run", self.scenario.id, "--backend", self.backend, "--mode", self.mode]
+        if self.protocol is not Protocol.V2:
+            words += ["--proto", self.protocol.value]
         words += ["--seed", str(self.seed)]
         if self.workers:
             words += ["--workers", str(self.workers)]
@@ -120,7 +126,7 @@ class ScenarioRun:
             "scenario": self.scenario.id,
             "backend": self.backend,
             "mode": self.mode,
-            "protocol": "v2",
+            "protocol": self.protocol.value,
             "seed": self.seed,
             "workers": self.workers,
             "passed": self.passed,
@@ -144,6 +150,7 @@ def run_scenario(
     cuts: Sequence[str] = (),
     *,
     workers: int = 0,
+    protocol: Protocol = Protocol.V2,
 ) -> ScenarioRun:
     """Run a scenario.
 
@@ -154,16 +161,19 @@ def run_scenario(
         seed: decides everything random.
         cuts: where to cut instead of the scenario's own places, as Breakpoint.parse reads it.
         workers: how many other shards (threads, when live) of each node run data phases.
+        protocol: what the nodes speak.
 
     Raises:
         LocalError: no such backend or mode, or the scenario cannot be cut elsewhere.
-        Unsupported: the scenario cannot run on that backend.
+        Unsupported: the scenario cannot run on that backend, or that mode is none of the protocol.
     """
     _check_supported(scenario, backend, mode, cuts)
-    places = tuple(cuts) or scenario.default_cuts
-    breakpoints = [Breakpoint.parse(place) for place in places]
+    if protocol is Protocol.V1 and mode != "crc":
+        raise Unsupported(f"msgr v1 has no mode {mode}; it runs in crc")
+    places = tuple(cuts) or scenario.cuts_on(protocol)
+    breakpoints = [Breakpoint.parse(place, protocol) for place in places]
     began_s = time.monotonic()
-    lab = _lab(backend, mode, seed, workers)
+    lab = _lab(backend, mode, seed, workers, protocol)
     failure = ""
     try:
         scenario.script(lab, breakpoints)
@@ -175,7 +185,17 @@ def run_scenario(
         lab.close()
     duration_s = time.monotonic() - began_s
     return ScenarioRun(
-        scenario, backend, mode, seed, places, duration_s, history, check(history), failure, workers=workers
+        scenario,
+        backend,
+        mode,
+        seed,
+        places,
+        duration_s,
+        history,
+        check(history),
+        failure,
+        workers=workers,
+        protocol=protocol,
     )
 
 
@@ -194,14 +214,14 @@ def _list(words: tuple[str, ...]) -> str:
     return ", ".join(words)
 
 
-def _lab(backend: str, mode: str, seed: int, workers: int) -> Lab:
+def _lab(backend: str, mode: str, seed: int, workers: int, protocol: Protocol) -> Lab:
     if backend == "sim":
         from toolkit.simulation.lab import SimLab  # noqa: PLC0415 - one backend does not pay for the other
 
-        return SimLab(mode, seed, workers)
+        return SimLab(mode, seed, workers, protocol)
     from toolkit.cluster.local import LocalLab  # noqa: PLC0415
 
-    return LocalLab(mode, seed, workers)
+    return LocalLab(mode, seed, workers, protocol)
 
 
 def save_artefacts(run: ScenarioRun, directory: Path) -> None:

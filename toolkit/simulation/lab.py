@@ -4,7 +4,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from messenger.denc.address import AddressType, EntityAddr
+from messenger.denc.address import EntityAddr
+from messenger.link import Protocol
 from toolkit.faults.tap import Breakpoint
 from toolkit.scenarios.lab import Lab
 from toolkit.scenarios.nodes import NodeApp, NodeSpec
@@ -20,8 +21,8 @@ class SimLab(Lab):
 
     backend = "sim"
 
-    def __init__(self, mode: str, seed: int, workers: int = 0) -> None:
-        super().__init__(mode, seed, workers)
+    def __init__(self, mode: str, seed: int, workers: int = 0, protocol: Protocol = Protocol.V2) -> None:
+        super().__init__(mode, seed, workers, protocol)
         self.clock = Clock()
         rng = Random(f"network {seed}")
         self._network = Network(self.clock, rng, self.breakpoints_between, lambda: self.keys, self._on_struck)
@@ -49,7 +50,7 @@ class SimLab(Lab):
         if not listens:
             return f"any:0.0.0.0:0/{nonce}"
         port = _FIRST_PORT + len(self._specs)
-        return str(EntityAddr.from_host("127.0.0.1", port, AddressType.MSGR2).with_nonce(nonce))
+        return str(EntityAddr.from_host("127.0.0.1", port, self.protocol.addr_type).with_nonce(nonce))
 
     def _spawn(self, spec: NodeSpec) -> None:
         def write(time_s: float, kind: str, fields: dict[str, Any]) -> None:

@@ -10,6 +10,7 @@ from messenger.driver import Driver
 from messenger.endpoint import Endpoint
 from messenger.errors import FaultReason
 from messenger.host import LinkHost
+from messenger.link import Protocol
 from messenger.outputs import CallHome, Output, TraceRecord
 from messenger.shards.calls import ToHome, ToShard
 from toolkit.scenarios.nodes import NodeApp, NodeSpec, Writer
@@ -135,7 +136,7 @@ class SimNode(Driver):
         if isinstance(output, CallHome):
             self.clock.after(self.hop_s(), partial(self.called_home, output.call))
         else:
-            self._carry_out(output)
+            self._carry_out(output, self.now())
 
     # ---- the Driver's transport
 
@@ -145,7 +146,7 @@ class SimNode(Driver):
 
     def soon(self) -> None:
         """See :meth:`Driver.soon`."""
-        if not self._pump_due and not self._pumping:
+        if not self._pump_due:
             self._pump_due = True
             self.clock.after(0.0, self._pump_soon)
 
@@ -212,7 +213,7 @@ class SimNode(Driver):
 
     def accepted(self, wire: Wire, remote: EntityAddr) -> None:
         """See :meth:`Host.accepted`."""
-        link_id = self.endpoint.link_accepted(remote, self.now())
+        link_id = self.endpoint.link_accepted(remote, self.now(), Protocol.of(self.addrs.front))
         wire.link_ids[wire.direction_from(self)] = link_id
         self._wires[link_id] = wire
         self.pump()

@@ -19,6 +19,7 @@ from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.codec import Decoder, Encoder
 from messenger.denc.entity import EntityName, EntityType
 from messenger.dispatch import Dispatcher
+from messenger.link import Protocol
 from messenger.messages.config import MConfig
 from messenger.messages.fields import decode_paxos
 from messenger.messages.message import Message
@@ -76,7 +77,10 @@ class Monitor(Dispatcher):
         front = Decoder(message.front)
         decode_paxos(front)
         protocol, request = front.u32(), front.blob()
-        result = connection.session.link.auth_result
+        link = connection.session.link
+        result = (
+            link.auth_result if link.PROTOCOL is Protocol.V2 else None
+        )  # on v1 nothing but MAuth authenticates
         session = self._sessions.setdefault(
             id(connection), MonAuthSession(self.server, SystemRandom(), established=result)
         )
@@ -102,13 +106,15 @@ class Monitor(Dispatcher):
         connection.send(Message.of(ack, data=output, tid=message.tid))
 
 
-async def run(server: MonAuthServer, directory: Path, mode: str, entry: KeyringEntry) -> tuple[int, str, Monitor]:
+async def run(
+    server: MonAuthServer, directory: Path, mode: str, entry: KeyringEntry, protocol: Protocol = Protocol.V2
+) -> tuple[int, str, Monitor]:
     """Exit code and output of ``ceph renew`` against a monitor that authenticates by ``server``."""
     monitor = Monitor(server)
     policies = PolicySet(STATELESS_SERVER)
     name = EntityName(EntityType.MON, 0)
     async with Messenger(name, auth_server=server, dispatcher=monitor, nonce=0, policies=policies) as messenger:
-        addr: EntityAddr = await messenger.bind()
+        addr: EntityAddr = await messenger.bind(protocol=protocol)
         monitor.monmap.mon_info["a"] = MonInfo("a", AddrVec((addr,)))
         monitor.monmap.ranks.append("a")
         keyring, conf = directory / "keyring", directory / "ceph.conf"
@@ -144,6 +150,13 @@ def test_login_and_renewal(tmp_path: Path, mode: str, service_type: KeyType) -> 
     code, output, monitor = asyncio.run(run(server, tmp_path, mode, entry))
     assert (code, output) == (0, "renewed")
     assert set(monitor.renewed) == RENEWALS
+
+
+def test_login_and_renewal_on_v1(tmp_path: Path) -> None:
+    server, entry = new_server()
+    code, output, monitor = asyncio.run(run(server, tmp_path, "crc", entry, Protocol.V1))
+    assert (code, output) == (0, "renewed")
+    assert set(monitor.renewed) >= RENEWALS
 
 
 def test_login_with_a_pending_key(tmp_path: Path) -> None:

@@ -57,6 +57,20 @@ def test_v1_counts_the_first_open(story):
     assert story.judge("INV-7").ok
 
 
+def test_a_v1_peer_begins_again_before_anything_was_exchanged(story):
+    """It never saw the last reply; nobody is told, since nothing was lost (protocol.md §3.4)."""
+    story.policies["a", 1] = "lossless_peer_reuse"
+    story.cookies["a", 1] = {"client_cookie": 0, "server_cookie": 0}
+    story.state("a", connect_seq=1)
+    story.state("a", state="CONNECTING", connect_seq=2)
+    story.link("a", "a/1", "accept", "b")
+    story.frame("a", "a/1", "rx", "CONNECT", 0, connect_seq=0)
+    story.state("a", connect_seq=1)
+    assert story.judge("INV-7").ok
+    wrong = story.state("a", connect_seq=0, in_seq=3)
+    assert [violation.record for violation in story.judge("INV-7").violations] == [wrong]
+
+
 def test_global_seq_falls(story):
     story.pair()
     story.state("a", global_seq=5)

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from messenger.link import Protocol
 from toolkit.checks.history import History
 from toolkit.checks.index import Index
 from toolkit.checks.invariants import check
@@ -32,10 +33,10 @@ def broken(history: History) -> set[str]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-@pytest.mark.parametrize("mode", ["crc", "secure"])
+@pytest.mark.parametrize(("mode", "protocol"), [("crc", "v2"), ("secure", "v2"), ("crc", "v1")])
 @pytest.mark.parametrize("scenario", sorted(CATALOGUE))
-def test_real_runs_are_clean_and_wholly_judged(scenario: str, mode: str, seed: int) -> None:
-    results = check(recorded(scenario, seed, mode))
+def test_real_runs_are_clean_and_wholly_judged(scenario: str, mode: str, protocol: str, seed: int) -> None:
+    results = check(run_scenario(CATALOGUE[scenario], "sim", mode, seed, protocol=Protocol(protocol)).history)
     assert [(result.id, result.violations, result.note) for result in results] == [
         (f"INV-{number}", [], "") for number in range(1, 10)
     ]

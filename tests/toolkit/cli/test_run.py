@@ -93,8 +93,29 @@ def test_wrong_input_is_one_line_and_exit_2(
 
 
 def test_what_cannot_be_had_here_is_exit_3(capsys: pytest.CaptureFixture[str]) -> None:
-    assert msgrlab(["run", "reconnect", "--proto", "v1"]) == 3
-    assert capsys.readouterr().err == "msgrlab: msgr v1 is not spoken; available: v2\n"
+    assert msgrlab(["run", "reconnect", "--proto", "v1", "--mode", "secure"]) == 3
+    assert capsys.readouterr().err == "msgrlab: msgr v1 has no mode secure; it runs in crc\n"
+
+
+@pytest.mark.parametrize("backend", ["sim", "local"])
+def test_the_same_scenarios_run_on_v1(backend: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    scenarios = ["reconnect", "standby", "session-reset"]
+    out = ["--out", str(tmp_path)]
+    assert msgrlab(["run", *scenarios, "--proto", "v1", "--backend", backend, "--json", *out]) == 0
+    runs = json.loads(capsys.readouterr().out)["runs"]
+    assert [(run["protocol"], run["passed"]) for run in runs] == [("v1", True)] * 3
+    chart = Path(runs[0]["artefacts"]["chart"]).read_text(encoding="utf-8")
+    assert "CONNECT_REPLY" in chart
+
+
+def test_v1_is_cut_by_the_names_of_its_own_frames(capsys: pytest.CaptureFixture[str]) -> None:
+    cuts = ["--cut", "b:CONNECT_REPLY:1:5", "--cut", "a:CONNECT:2", "--cut", "a:SEQ:1:3", "--cut", "b:MSG:7:60"]
+    assert msgrlab(["run", "reconnect", "--proto", "v1", *cuts, "--json"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert "--proto v1" in run["replay"]
+    assert msgrlab([*run["replay"].split()[1:], "--json"]) == 0
+    assert msgrlab(["run", "reconnect", "--proto", "v1", "--cut", "a:MESSAGE"]) == 2
+    assert "CONNECT_REPLY" in capsys.readouterr().err
 
 
 def test_scenario_without_a_backend_is_unsupported_there() -> None:

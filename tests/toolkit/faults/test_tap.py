@@ -3,6 +3,7 @@
 import pytest
 
 from messenger.errors import LocalError
+from messenger.link import Protocol
 from messenger.v2.framing import CrcWriter
 from messenger.v2.wire import Ack, encode_banner
 from toolkit.dissect.follow import Direction
@@ -69,6 +70,13 @@ def test_parse() -> None:
     assert Breakpoint.parse("a:MESSAGE:10:20") == Breakpoint("a", "MESSAGE", 10, 20)
     assert Breakpoint.parse("a:MESSAGE:2:") == Breakpoint("a", "MESSAGE", 2, None)
     assert Breakpoint.parse("osd:BANNER") == Breakpoint("osd", "BANNER", 1, None)
+
+
+def test_parse_v1() -> None:
+    assert Breakpoint.parse("a:CONNECT_REPLY:2:5", Protocol.V1) == Breakpoint("a", "CONNECT_REPLY", 2, 5)
+    for text, protocol in (("a:MSG", Protocol.V2), ("a:MESSAGE", Protocol.V1)):
+        with pytest.raises(LocalError, match="with TAG one of BANNER"):
+            Breakpoint.parse(text, protocol)
 
 
 @pytest.mark.parametrize("text", ["", "a", "a:", "a:NOPE", ":ACK", "a:ACK:x", "a:ACK:1:y", "a:ACK:0", "a:ACK:-1"])

@@ -22,6 +22,9 @@ from toolkit.cluster.monitor import Mode, RealMonitor
 from toolkit.probe.findings import Findings, investigate, parse_target
 from toolkit.probe.monitor import MonitorSession
 
+PACIFIC_FEATURES = 0x3F01CFBDFFFDFFFF
+CRUSH_FEATURES = 0x0401020002040000
+"""What every monitor requires of clients on v1 (protocol.md §2.4, without MSG_ADDR2)."""
 Monitors = Callable[[Mode], RealMonitor]
 real = pytest.mark.needs("ceph-mon", "ceph-authtool", "ceph")
 
@@ -98,8 +101,27 @@ def test_v1_port_is_recognised(real_monitor: Monitors) -> None:
     monitor = real_monitor("crc")
     found = _probe(monitor.addr_v1.replace("v1:", "v2:"))
     assert found.fault is None
-    assert found.as_json()["v1_addr"] == monitor.addr_v1
+    values = found.as_json()
+    assert (values["protocol"], values["entity_type"]) == ("v1", "mon")
+    assert values["v1"]["addr"] == monitor.addr_v1
+    assert values["v1"]["protocol_version"] == 15
     assert "msgr v1 only" in found.notes[0]
+
+
+@real
+def test_v1_port_tells_features_without_a_session(real_monitor: Monitors) -> None:
+    monitor = real_monitor("crc")
+    found = _probe(monitor.addr_v1)
+    assert found.fault is None
+    v1 = found.as_json()["v1"]
+    supported, required = int(v1["features"], 16), int(v1["features_required"], 16)
+    assert supported == PACIFIC_FEATURES
+    assert required & ~supported == 0
+    assert required & CRUSH_FEATURES == CRUSH_FEATURES
+    text = dict(found.as_text())
+    assert text["peer"] == "mon, protocol version 15"
+    assert "CRUSH_V4" in text["requires"]
+    assert text["sees us as"].startswith("v1:127.0.0.1:")
 
 
 @real
@@ -193,5 +215,6 @@ def test_nobody_listens() -> None:
 def test_default_port_is_the_monitors() -> None:
     assert str(parse_target("10.1.2.3")) == "v2:10.1.2.3:3300/0"
     assert str(parse_target("[fd00::1]:6800")) == "v2:[fd00::1]:6800/0"
+    assert str(parse_target("v1:10.1.2.3")) == "v1:10.1.2.3:6789/0"
     with pytest.raises(LocalError):
         parse_target("monitor.example")

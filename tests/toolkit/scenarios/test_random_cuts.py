@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from messenger.link import Protocol
 from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSLESS_PEER_REUSE, STATEFUL_SERVER
 from toolkit.checks.invariants import check
 from toolkit.faults.tap import Breakpoint
@@ -15,16 +16,29 @@ POLICIES = [
     (LOSSLESS_PEER_REUSE, LOSSLESS_PEER_REUSE),
     (LOSSLESS_CLIENT, STATEFUL_SERVER),
 ]
-TAGS = [
+V2_TAGS = [
     *("BANNER", "HELLO", "AUTH_REQUEST", "AUTH_REPLY_MORE", "AUTH_REQUEST_MORE", "AUTH_DONE", "AUTH_SIGNATURE"),
     *("CLIENT_IDENT", "SERVER_IDENT", "SESSION_RECONNECT", "SESSION_RECONNECT_OK"),
     *("MESSAGE", "MESSAGE", "MESSAGE", "ACK"),
 ]
+V1_TAGS = [
+    "BANNER",
+    "IDENTIFY",
+    "CONNECT",
+    "CONNECT",
+    "CONNECT_REPLY",
+    "CONNECT_REPLY",
+    "SEQ",
+    "SEQ",
+    "MSG",
+    "MSG",
+    "ACK",
+]
 
 
-def _random_cut(rng: Random) -> Breakpoint:
-    tag = rng.choice(TAGS)
-    nth = rng.randrange(1, 12 if tag in {"MESSAGE", "ACK"} else 4)
+def _random_cut(rng: Random, tags: list[str]) -> Breakpoint:
+    tag = rng.choice(tags)
+    nth = rng.randrange(1, 12 if tag in {"MESSAGE", "MSG", "ACK"} else 4)
     return Breakpoint(rng.choice("ab"), tag, nth, rng.choice([None, 0, 1, rng.randrange(200)]))
 
 
@@ -34,7 +48,7 @@ def _random_life(lab: SimLab, rng: Random) -> None:
     lab.node("a", "osd.1", policies[0].name)
     lab.node("b", "osd.2", policies[1].name)
     for _ in range(rng.randrange(1, 6)):
-        lab.cut_at("a", "b", _random_cut(rng))
+        lab.cut_at("a", "b", _random_cut(rng, V1_TAGS if lab.protocol is Protocol.V1 else V2_TAGS))
     lab.start("a", "b")
     dials_back = not policies[1].server
     sent = {"a": 0, "b": 0}
@@ -58,7 +72,17 @@ def _random_life(lab: SimLab, rng: Random) -> None:
 def test_nothing_is_lost_doubled_or_reordered(first: int, workers: int) -> None:
     for seed in range(first, first + SEEDS_PER_TEST):
         rng = Random(seed)
-        lab = SimLab(rng.choice(["crc", "secure"]), seed, workers)
-        _random_life(lab, rng)
-        violations = [f"{r.id}: {v.text}" for r in check(lab.history) for v in r.violations]
-        assert not violations, f"seed {seed}: {violations}"
+        _judge_life(SimLab(rng.choice(["crc", "secure"]), seed, workers), rng)
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+@pytest.mark.parametrize("first", range(0, 200, SEEDS_PER_TEST))
+def test_nothing_is_lost_doubled_or_reordered_on_v1(first: int, workers: int) -> None:
+    for seed in range(first, first + SEEDS_PER_TEST):
+        _judge_life(SimLab("crc", seed, workers, Protocol.V1), Random(seed))
+
+
+def _judge_life(lab: SimLab, rng: Random) -> None:
+    _random_life(lab, rng)
+    violations = [f"{r.id}: {v.text}" for r in check(lab.history) for v in r.violations]
+    assert not violations, f"seed {lab.seed}: {violations}"

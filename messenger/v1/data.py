@@ -1,0 +1,229 @@
+"""The data phase of a v1 link: messages, acks and keepalives, in batches (protocol.md §3.6, §3.7).
+
+The hot path. One call takes every complete frame out of the receive buffer, one call turns everything queued
+into one write; nothing per message but the message object itself.
+"""
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from messenger.batch import BATCH_BYTES, MOST_ACKS_DUE, decode_message, joined
+from messenger.denc.codec import Buffer
+from messenger.denc.entity import EntityName
+from messenger.denc.features import Feature, has_feature
+from messenger.errors import FaultReason, PeerError
+from messenger.messages.message import Message
+from messenger.messages.registry import KNOWN_TYPES
+from messenger.v1.framing import HeaderFields, printable_message
+from messenger.v1.wire import Ack, Close, Frame, KeepAlive, KeepAlive2, KeepAlive2Ack, Piece
+
+if TYPE_CHECKING:
+    from messenger.session.session import Session
+    from messenger.v1.link import V1Link
+
+MESSAGES_PER_ACK = 128
+"""Real peers forget no more messages than this for one ACK (§3.6)."""
+
+
+def receive(link: "V1Link", view: memoryview, start: int, end: int, owned: bool, now: float) -> int:  # noqa: FBT001 - hot path
+    """Take every complete frame of ``view[start:end]``; returns where the first incomplete one begins.
+
+    What was complete before a faulty frame is delivered before the fault is raised.
+
+    Raises:
+        PeerError: the peer broke the protocol, or ended the session.
+    """
+    session = link.session
+    assert session is not None
+    host = link.host
+    held_bytes = host.dispatch_throttle.value
+    messages: list[Message] = []
+    position = start
+    try:
+        position = _take_frames(link, session, messages, view, start, end, owned, now)
+    finally:
+        if messages:
+            host.deliver(link, session, messages, host.dispatch_throttle.value - held_bytes, now)
+            if not session.lossy:
+                session.ack_due += len(messages)
+        elif link.gate is not None:
+            link.gate.settle(0, 0, now)
+        if session.ack_due:
+            host.want_flush(session)
+    link.rx_offset += position - start
+    return position
+
+
+def _take_frames(
+    link: "V1Link",
+    session: "Session",
+    messages: list[Message],
+    view: memoryview,
+    start: int,
+    end: int,
+    owned: bool,  # noqa: FBT001
+    now: float,
+) -> int:
+    next_frame = link.reader.next_frame
+    deliver = messages.append
+    throttle = link.host.dispatch_throttle
+    limit = throttle.limit
+    tracing = link.host.tracing
+    peer_num = session.peer_name.num
+    position = start
+    while True:
+        if 0 < limit <= throttle.value:  # throttle.full, without a call per frame
+            link.pause()
+            return position
+        if position == end:
+            return position
+        frame = next_frame(view, position, end, owned=owned)
+        if frame is None:
+            return position
+        if len(frame) == 2:
+            stop, small = frame
+            if tracing:
+                link.trace_frame("rx", small.PIECE.value, stop - position, small.printable, now, position - start)
+            _on_small(link, session, small)
+            position = stop
+            continue
+        stop, header, front, middle, data, flags = frame
+        seq, tid, type_, priority, version, _, _, _, data_off, src_type, src_num, compat, _, _ = header
+        if tracing:
+            printable = partial(printable_message, header)
+            link.trace_frame("rx", Piece.MSG.value, stop - position, printable, now, position - start)
+        if seq > session.in_seq:
+            if seq != session.in_seq + 1:
+                link.host.message_skipped(session, seq)
+            message = Message(type_, front, middle, data, tid, priority, version, compat, seq, flags, data_off)
+            if type_ in KNOWN_TYPES:
+                decode_message(message, session.features)
+            if src_num != peer_num and src_type == session.peer_type:
+                # Here alone a v1 peer says its number; a client changes it once a monitor gave it one.
+                session.peer_name = EntityName(session.peer_type, src_num)
+                peer_num = src_num
+            session.in_seq = seq
+            throttle.take(len(front) + len(middle) + len(data))
+            deliver(message)
+        else:
+            link.host.message_old(session, seq)
+        position = stop
+
+
+def _on_small(link: "V1Link", session: "Session", frame: Frame) -> None:
+    """The small frames; a KEEPALIVE wants no answer."""
+    if isinstance(frame, Ack):
+        session.acknowledge(frame.seq)
+    elif isinstance(frame, KeepAlive2):
+        link.keepalive_reply = KeepAlive2Ack(frame.seconds, frame.nanoseconds)
+        session.keepalive_seen_s = link.host.wall_time_s(link.last_activity_s)
+        link.host.want_flush(session)
+    elif isinstance(frame, KeepAlive2Ack):
+        stamp = frame.seconds + frame.nanoseconds / 1e9
+        session.keepalive_acked_s = max(session.keepalive_acked_s, stamp)
+    elif isinstance(frame, KeepAlive):
+        session.keepalive_seen_s = link.host.wall_time_s(link.last_activity_s)
+    elif isinstance(frame, Close):
+        raise PeerError(FaultReason.PEER_CLOSED)
+
+
+def flush(link: "V1Link", session: "Session", now: float) -> None:
+    """Write what is due: keepalive, its reply, acks, messages.
+
+    Everything waits while the transport is behind: a peer that asks but does not read costs no memory.
+    """
+    host = link.host
+    limit = host.config.write_ahead_bytes
+    if link.unwritten_bytes >= limit:
+        return
+    pieces: list[Buffer] = []
+    sent_seq = session.out_seq
+    if session.keepalive_due:
+        session.keepalive_due = False
+        _small(link, pieces, _keepalive(session, host.wall_time_s(now)), now)
+    if link.keepalive_reply is not None:
+        _small(link, pieces, link.keepalive_reply, now)
+        link.keepalive_reply = None
+    if _ack_is_due(link, session):
+        _acknowledge(link, session, pieces, now)
+    while session.queue and link.unwritten_bytes < limit:
+        size = _build_messages(link, session, pieces, now)
+        link.write(joined(pieces), size)
+        pieces = []
+    if session.out_seq != sent_seq:
+        host.count_sent(session, session.out_seq - sent_seq, now)
+    if pieces:
+        link.write([b"".join(pieces)], sum(map(len, pieces)))
+
+
+def due_tags(link: "V1Link", session: "Session") -> list[str]:
+    """Names of the frames that :func:`flush` would write now."""
+    if link.unwritten_bytes >= link.host.config.write_ahead_bytes:
+        return []
+    keepalive = [_keepalive(session, 0.0).PIECE] * session.keepalive_due
+    reply = [Piece.KEEPALIVE2_ACK] * (link.keepalive_reply is not None)
+    acks = [Piece.ACK] * _ack_is_due(link, session)
+    return [tag.value for tag in (*keepalive, *reply, *acks, *[Piece.MSG] * len(session.queue))]
+
+
+def _keepalive(session: "Session", wall_time_s: float) -> Frame:
+    if not has_feature(session.features, Feature.MSGR_KEEPALIVE2):
+        return KeepAlive()
+    return KeepAlive2(int(wall_time_s), int(wall_time_s % 1 * 1e9))
+
+
+def _ack_is_due(link: "V1Link", session: "Session") -> bool:
+    # With a part of the next message here, the rest is on its way and wants an ack as well.
+    more_is_coming = link.receive_buffer.held_bytes and not link.paused
+    return session.ack_due >= (MOST_ACKS_DUE if more_is_coming else 1)
+
+
+def _acknowledge(link: "V1Link", session: "Session", pieces: list[Buffer], now: float) -> None:
+    """Tell in_seq, in steps that a real peer takes notice of."""
+    told = session.in_seq - session.ack_due
+    for seq in (*range(told + MESSAGES_PER_ACK, session.in_seq, MESSAGES_PER_ACK), session.in_seq):
+        _small(link, pieces, Ack(seq), now)
+    session.ack_due = 0
+
+
+def _small(link: "V1Link", pieces: list[Buffer], frame: Frame, now: float) -> None:
+    raw = frame.encode()
+    link.trace_frame("tx", frame.PIECE.value, len(raw), frame.printable, now)
+    link.tx_offset += len(raw)
+    pieces.append(raw)
+
+
+def _build_messages(link: "V1Link", session: "Session", pieces: list[Buffer], now: float) -> int:
+    """Queued messages up to a batch's size, appended to ``pieces``; returns the size of all pieces."""
+    queue, lossy = session.queue, session.lossy
+    build = link.writer.message
+    src = int(link.endpoint.name.type), link.endpoint.name.num
+    tracing = link.host.tracing
+    size = sum(map(len, pieces))
+    out_seq = session.out_seq
+    for message in queue.popped():
+        out_seq += 1
+        if message.payload is not None:
+            message.encode_front(session.features)
+        fields = out_seq, message.tid, message.type, message.priority, message.version
+        parts = message.front, message.middle, message.data
+        length = build(pieces, fields, parts, message.data_off, src, message.compat_version)
+        if not lossy:
+            queue.sent.append((out_seq, message))
+        if tracing:
+            header: HeaderFields = (  # type: ignore[assignment]
+                *fields,
+                *map(len, parts),
+                message.data_off,
+                *src,
+                message.compat_version,
+                0,
+                0,
+            )
+            link.trace_frame("tx", Piece.MSG.value, length, partial(printable_message, header), now)
+        link.tx_offset += length
+        size += length
+        if size >= BATCH_BYTES:
+            break
+    session.out_seq = out_seq
+    return size

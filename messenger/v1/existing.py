@@ -1,0 +1,156 @@
+"""What becomes of a CONNECT: the steps of protocol.md §3.4, in the order given there.
+
+Pure decisions over values; carrying them out is the acceptor's work.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from messenger.cephx.exchange import AuthMethod
+from messenger.config import Config
+from messenger.denc.address import EntityAddr
+from messenger.denc.entity import EntityType
+from messenger.session.policy import Policy
+from messenger.session.session import Session, SessionState
+from messenger.v1.wire import Connect
+
+_INTERNAL_VERSIONS = {EntityType.MON: 13, EntityType.OSD: 10, EntityType.MDS: 36}
+"""Protocol versions between two of a kind (§3.1)."""
+_PUBLIC_VERSIONS = {EntityType.MON: 15, EntityType.OSD: 24, EntityType.MDS: 32}
+"""Protocol versions of servers towards all others."""
+
+
+class Verdict(Enum):
+    """What becomes of the incoming link and the existing session."""
+
+    BADPROTOVER = auto()
+    """The protocol versions differ."""
+    FEATURES = auto()
+    """The connector lacks required features."""
+    OPEN = auto()
+    """The session opens on the incoming link: a fresh one, or the one the link has taken over already."""
+    STOP_EXISTING = auto()
+    """End the existing session with a reset event, then as OPEN."""
+    REPLACE = auto()
+    """The incoming link takes over the existing session; the connector is to try again by RETRY_GLOBAL."""
+    REPLACE_FRESH = auto()
+    """As REPLACE; the connector counts its messages from the beginning again."""
+    REPLACE_RESET = auto()
+    """As REPLACE_FRESH, after a full reset of the existing session: the peer lost its state."""
+    RETRY_GLOBAL = auto()
+    """Answer RETRY_GLOBAL with the existing peer_global_seq."""
+    RETRY_SESSION = auto()
+    """Answer RETRY_SESSION with the existing connect_seq plus one."""
+    WAIT = auto()
+    """The existing session's own dial wins."""
+    RESETSESSION = auto()
+    """This side has lost the session the connector speaks of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A verdict and why, in one line for the history."""
+
+    verdict: Verdict
+    why: str
+
+
+def protocol_version(me: EntityType, peer: EntityType, *, connecting: bool) -> int:
+    """The protocol version that ``me`` expects between these types (§3.1)."""
+    if me is peer:
+        return _INTERNAL_VERSIONS.get(me, 0)
+    return _PUBLIC_VERSIONS.get(peer if connecting else me, 0)
+
+
+def required_features(config: Config, policy: Policy, connect: Connect) -> int:
+    """What a connector must support: the policy's features, with cephx also those of the options (step 2)."""
+    required = policy.features_required
+    if connect.authorizer_protocol == AuthMethod.CEPHX:
+        required |= config.cephx_requirements.features(connect.host_type)
+    return required
+
+
+def judge_terms(connect: Connect, version: int, required: int) -> Decision | None:
+    """Steps 1 to 3: whether the two can talk at all; None if they can."""
+    if connect.protocol_version != version:
+        return Decision(
+            Verdict.BADPROTOVER, f"protocol version {connect.protocol_version}, this side has {version}"
+        )
+    missing = required & ~connect.features
+    if missing:
+        return Decision(Verdict.FEATURES, f"the peer lacks 0x{missing:x}")
+    return None
+
+
+def judge_connect(
+    existing: Session | None,
+    connect: Connect,
+    policy: Policy,
+    *,
+    peer_addr: EntityAddr,
+    my_addr: EntityAddr,
+    replacing: bool,
+) -> Decision:
+    """Steps 5 to 8, for a connector that is who it says.
+
+    Args:
+        existing: the session registered for the peer's address that speaks v1, unless it is the link's own.
+        connect: what it says.
+        policy: towards the connector's type.
+        peer_addr: the connector's address, of type LEGACY.
+        my_addr: this messenger's address, of type LEGACY.
+        replacing: the link has taken over a session already.
+    """
+    if policy.server and policy.lossy and not policy.register_lossy_clients:
+        return Decision(Verdict.OPEN, "lossy clients are not registered")
+    if existing is None:
+        if connect.connect_seq > 0 and not replacing:
+            return Decision(Verdict.RESETSESSION, f"connect_seq {connect.connect_seq} of a session not known here")
+        return Decision(Verdict.OPEN, "the session goes on" if replacing else "no session with this peer")
+    if existing.state is SessionState.CLOSED:
+        return Decision(Verdict.OPEN, "the existing session is closed")
+    if existing.state is SessionState.REPLACING:
+        return Decision(Verdict.RETRY_GLOBAL, "another link is taking over")
+    if connect.global_seq < existing.peer_global_seq:
+        return Decision(
+            Verdict.RETRY_GLOBAL, f"global_seq {connect.global_seq} is behind {existing.peer_global_seq}"
+        )
+    if existing.lossy:
+        return Decision(Verdict.STOP_EXISTING, "the existing session is lossy")
+    return _judge_attempt(existing, connect, policy, peer_addr, my_addr)
+
+
+def _judge_attempt(
+    existing: Session, connect: Connect, policy: Policy, peer_addr: EntityAddr, my_addr: EntityAddr
+) -> Decision:
+    """Steps 7.5 to 7.8: what the two values of connect_seq say."""
+    theirs, mine = connect.connect_seq, existing.connect_seq
+    if theirs == 0 and mine > 0:
+        if not existing.confirmed:
+            return Decision(Verdict.REPLACE, "connect_seq 0: establishment was interrupted")
+        verdict = Verdict.REPLACE_RESET if policy.resetcheck else Verdict.REPLACE_FRESH
+        return Decision(verdict, f"connect_seq 0 against {mine}: the peer lost its session")
+    if theirs < mine:
+        return Decision(Verdict.RETRY_SESSION, f"connect_seq {theirs} is behind {mine}")
+    if theirs == mine:
+        if _is_open(existing) or existing.state is SessionState.STANDBY:
+            if policy.resetcheck and mine == 0:
+                return Decision(Verdict.REPLACE, f"the existing session is {existing.state} and never was open")
+            return Decision(Verdict.RETRY_SESSION, f"the existing session is {existing.state} at {mine}")
+        return _judge_race(existing, peer_addr, my_addr)
+    if policy.resetcheck and mine == 0:
+        return Decision(Verdict.RESETSESSION, f"connect_seq {theirs} of a session lost here")
+    return Decision(Verdict.REPLACE, f"connect_seq {theirs} is ahead of {mine}")
+
+
+def _is_open(session: Session) -> bool:
+    """OPENED: the peer's in_seq has come too, which a session that is READY may still wait for."""
+    return session.state is SessionState.READY and session.link is not None and session.link.open
+
+
+def _judge_race(existing: Session, peer_addr: EntityAddr, my_addr: EntityAddr) -> Decision:
+    if peer_addr.sort_key() < my_addr.sort_key():
+        return Decision(Verdict.REPLACE, "connection race: the peer's address is the lower one")
+    if existing.policy.server:
+        return Decision(Verdict.REPLACE, "connection race: a server never dials")
+    return Decision(Verdict.WAIT, "connection race: this side's address is the lower one")

@@ -1,0 +1,313 @@
+"""The stream of an open v1 link: messages of tag, header, parts and footer, and small frames (protocol.md §3.7).
+
+A reader cuts the next frame out of a receive buffer, a writer appends the pieces of a message to a list of
+buffers. Both ends of a link, the fault proxy and the decoders use the same two. This is the hot path: payloads
+are not copied except out of a receive buffer that will be reused.
+"""
+
+from collections.abc import Callable
+from struct import Struct
+from typing import NamedTuple, Protocol
+
+from messenger.crc import standard_crc32c
+from messenger.denc.codec import Buffer
+from messenger.errors import DecodeError, FaultReason, PeerError
+from messenger.messages.types import message_name
+from messenger.v1.wire import ADDR_SIZE, Frame, Tag, cut_small
+
+HEADER = Struct("<QQHHHIIIHBqHHI")
+"""seq, tid, type, priority, version, front_len, middle_len, data_len, data_off, src type, src num,
+compat_version, reserved, crc."""
+FOOTER = Struct("<IIIQB")
+"""front_crc, middle_crc, data_crc, sig, flags; with MSG_AUTH."""
+FOOTER_OLD = Struct("<IIIB")
+"""The same without sig."""
+
+COMPLETE = 1
+"""Footer flag: without it the sender aborted the message."""
+NOCRC = 2
+"""Footer flag: data_crc was not computed."""
+SIGNED = 4
+"""Footer flag: sig was computed."""
+
+_MSG_TAG = int(Tag.MSG)
+_MSG = bytes([_MSG_TAG])
+_INVERT = 0xFFFFFFFF
+
+# The header from before NOSRCADDR: two names with addresses where the name is now (§3.7).
+_OLD_HEAD = Struct("<QQHHHIIIH")
+_OLD_INST = 9 + ADDR_SIZE
+_OLD_TAIL = Struct("<II")
+OLD_HEADER_SIZE = _OLD_HEAD.size + 2 * _OLD_INST + _OLD_TAIL.size
+
+_unpack_header = HEADER.unpack_from
+_pack_footer, _unpack_footer = FOOTER.pack, FOOTER.unpack_from
+_pack_old_footer, _unpack_old_footer = FOOTER_OLD.pack, FOOTER_OLD.unpack_from
+_pack_u32 = Struct("<I").pack
+_pack_summed = Struct("<QQHHHIIIHBqHH").pack
+
+
+class Header(NamedTuple):
+    """What a message's header says."""
+
+    seq: int
+    tid: int
+    type: int
+    priority: int
+    version: int
+    front_len: int
+    middle_len: int
+    data_len: int
+    data_off: int
+    src_type: int
+    src_num: int
+    compat_version: int
+    reserved: int
+    crc: int
+
+
+HeaderFields = Header | tuple[int, int, int, int, int, int, int, int, int, int, int, int, int, int]
+"""The same without names, as the hot path has it."""
+
+Signer = Callable[[int, int, int, int, int, int, int, int], int]
+"""The signature of a message by the key of its connection, from header crc, front crc and length, middle crc and
+length, data crc and length, seq."""
+
+StreamFrame = tuple[int, HeaderFields, Buffer, Buffer, Buffer, int] | tuple[int, Frame]
+"""Of a message: offset just behind it, header, its three parts (``b""`` where absent), the footer's flags.
+Of a small frame: offset just behind it, and the frame."""
+
+
+class FrameReader(Protocol):
+    """Cuts frames out of one direction of an open link."""
+
+    needed: int
+    """Total bytes of the message that was found incomplete; 0 while its header has not arrived."""
+
+    def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> StreamFrame | None:
+        """The frame at ``view[start:end]``, which is not empty, or None while it is incomplete.
+
+        Args:
+            view: the receive buffer.
+            start: where the frame begins.
+            end: where the received bytes end.
+            owned: the buffer will not be reused, so parts may stay slices of it.
+
+        Raises:
+            PeerError: HEADER_CRC, SEGMENT_CRC, MESSAGE_SIGNATURE, OVERSIZE, ABORTED, UNKNOWN_TAG or
+                UNEXPECTED_FRAME.
+        """
+
+
+class StreamReader:
+    """The frames of a link.
+
+    Args:
+        max_message_bytes: longer ones are refused before anything is allocated for them.
+        msg_auth: MSG_AUTH was negotiated, so footers have a signature.
+        signer: checks signatures; None: they are not looked at.
+        check_header: verify the crcs of header, front and middle (``ms_crc_header``).
+        check_data: verify the crc of data (``ms_crc_data``).
+        old_header: the sender lacks NOSRCADDR.
+    """
+
+    __slots__ = (
+        "_check_data",
+        "_check_header",
+        "_footer_bytes",
+        "_head_bytes",
+        "_new_footer",
+        "_new_header",
+        "_signer",
+        "max_message_bytes",
+        "needed",
+    )
+
+    def __init__(
+        self,
+        max_message_bytes: int,
+        signer: Signer | None = None,
+        *,
+        msg_auth: bool = True,
+        check_header: bool = True,
+        check_data: bool = True,
+        old_header: bool = False,
+    ) -> None:
+        self.max_message_bytes = max_message_bytes
+        self.needed = 0
+        self._head_bytes = 1 + (OLD_HEADER_SIZE if old_header else HEADER.size)
+        self._footer_bytes = FOOTER.size if msg_auth else FOOTER_OLD.size
+        self._new_header = not old_header
+        self._new_footer = msg_auth
+        self._signer = signer
+        self._check_header = check_header
+        self._check_data = check_data
+
+    def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> StreamFrame | None:
+        """See :meth:`FrameReader.next_frame`."""
+        if view[start] != _MSG_TAG:
+            self.needed = 0
+            return cut_small(view, start, end)
+        at = start + self._head_bytes
+        if at > end:
+            self.needed = 0
+            return None
+        header = _unpack_header(view, start + 1) if self._new_header else decode_old_header(view[start + 1 : at])
+        _, _, type_, _, _, front_len, middle_len, data_len, _, _, _, _, _, crc = header
+        check_header = self._check_header
+        if check_header and standard_crc32c(view[start + 1 : at - 4], _INVERT) ^ _INVERT != crc:
+            raise PeerError(FaultReason.HEADER_CRC, f"crc 0x{crc:08x}")
+        stop = at + front_len + middle_len + data_len + self._footer_bytes
+        if stop > end or stop - start > self.max_message_bytes:
+            self._incomplete(stop - start)
+            return None
+        front: Buffer = b""
+        middle: Buffer = b""
+        data: Buffer = b""
+        if front_len:
+            front = view[at : at + front_len] if owned else view[at : at + front_len].tobytes()
+            at += front_len
+        if middle_len:
+            middle = view[at : at + middle_len] if owned else view[at : at + middle_len].tobytes()
+            at += middle_len
+        if data_len:
+            data = view[at : at + data_len] if owned else view[at : at + data_len].tobytes()
+            at += data_len
+        sig = 0
+        if self._new_footer:
+            front_crc, middle_crc, data_crc, sig, flags = _unpack_footer(view, at)
+        else:
+            front_crc, middle_crc, data_crc, flags = _unpack_old_footer(view, at)
+        if not flags & COMPLETE:
+            raise PeerError(FaultReason.ABORTED, f"type {type_} seq {header[0]}")
+        # An absent part has crc 0.
+        if check_header and (
+            (standard_crc32c(front, _INVERT) ^ _INVERT if front_len else 0) != front_crc
+            or (standard_crc32c(middle, _INVERT) ^ _INVERT if middle_len else 0) != middle_crc
+        ):
+            raise PeerError(FaultReason.SEGMENT_CRC, f"front or middle of type {type_} seq {header[0]}")
+        if (
+            self._check_data
+            and not flags & NOCRC
+            and (standard_crc32c(data, _INVERT) ^ _INVERT if data_len else 0) != data_crc
+        ):
+            raise PeerError(FaultReason.SEGMENT_CRC, f"data of type {type_} seq {header[0]}")
+        sign = self._signer
+        if (
+            sign is not None
+            and sign(crc, front_crc, front_len, middle_crc, middle_len, data_crc, data_len, header[0]) != sig
+        ):
+            what = "wrong" if flags & SIGNED else "missing"
+            raise PeerError(FaultReason.MESSAGE_SIGNATURE, f"{what} on type {type_} seq {header[0]}")
+        return stop, header, front, middle, data, flags
+
+    def _incomplete(self, total: int) -> None:
+        if total > self.max_message_bytes:
+            raise PeerError(FaultReason.OVERSIZE, f"{total} bytes, the limit is {self.max_message_bytes}")
+        self.needed = total
+
+
+def decode_old_header(view: Buffer) -> Header:
+    """The header of a sender without NOSRCADDR; its addresses are skipped.
+
+    Raises:
+        DecodeError: too short.
+    """
+    if len(view) < OLD_HEADER_SIZE:
+        raise DecodeError(f"old message header of {len(view)} bytes, {OLD_HEADER_SIZE} are needed")
+    head = _OLD_HEAD.unpack_from(view)
+    src_type, src_num = Struct("<Bq").unpack_from(view, _OLD_HEAD.size)
+    reserved, crc = _OLD_TAIL.unpack_from(view, OLD_HEADER_SIZE - _OLD_TAIL.size)
+    return Header._make((*head, src_type, src_num, 0, reserved, crc))
+
+
+class MessageWriter:
+    """Builds messages for one direction of a link.
+
+    Args:
+        msg_auth: MSG_AUTH was negotiated, so footers have a signature.
+        signer: signs; None: messages are not signed.
+        sum_header: compute the crcs of header, front and middle (``ms_crc_header``).
+        sum_data: compute the crc of data (``ms_crc_data``).
+    """
+
+    __slots__ = ("_frame_bytes", "_new_footer", "_signer", "_sum_data", "_sum_header")
+
+    def __init__(
+        self,
+        signer: Signer | None = None,
+        *,
+        msg_auth: bool = True,
+        sum_header: bool = True,
+        sum_data: bool = True,
+    ) -> None:
+        self._new_footer = msg_auth
+        self._signer = signer
+        self._sum_header = sum_header
+        self._sum_data = sum_data
+        self._frame_bytes = 1 + HEADER.size + (FOOTER.size if msg_auth else FOOTER_OLD.size)
+
+    def message(
+        self,
+        pieces: list[Buffer],
+        fields: tuple[int, int, int, int, int],
+        parts: tuple[Buffer, Buffer, Buffer],
+        data_off: int,
+        src: tuple[int, int],
+        compat_version: int,
+    ) -> int:
+        """Append a message to ``pieces``; returns its length on the wire.
+
+        Args:
+            pieces: where to.
+            fields: seq, tid, type, priority, version.
+            parts: front, middle, data.
+            data_off: as in the header.
+            src: entity type and number of the sender.
+            compat_version: as in the header.
+        """
+        front, middle, data = parts
+        front_len, middle_len, data_len = len(front), len(middle), len(data)
+        summed = _pack_summed(*fields, front_len, middle_len, data_len, data_off, *src, compat_version, 0)
+        crc = front_crc = middle_crc = data_crc = sig = 0
+        flags = COMPLETE
+        if self._sum_header:
+            crc = standard_crc32c(summed, _INVERT) ^ _INVERT
+            front_crc = standard_crc32c(front, _INVERT) ^ _INVERT if front_len else 0
+            middle_crc = standard_crc32c(middle, _INVERT) ^ _INVERT if middle_len else 0
+        if not self._sum_data:
+            flags = COMPLETE | NOCRC
+        elif data_len:
+            data_crc = standard_crc32c(data, _INVERT) ^ _INVERT
+        if self._signer is not None:
+            sig = self._signer(crc, front_crc, front_len, middle_crc, middle_len, data_crc, data_len, fields[0])
+            flags |= SIGNED
+        pieces.append(_MSG + summed + _pack_u32(crc))
+        if front_len:
+            pieces.append(front)
+        if middle_len:
+            pieces.append(middle)
+        if data_len:
+            pieces.append(data)
+        if self._new_footer:
+            pieces.append(_pack_footer(front_crc, middle_crc, data_crc, sig, flags))
+        else:
+            pieces.append(_pack_old_footer(front_crc, middle_crc, data_crc, flags))
+        return self._frame_bytes + front_len + middle_len + data_len
+
+
+def printable_message(header: HeaderFields) -> dict[str, object]:
+    """What a header says, as JSON values."""
+    fields = Header._make(header)
+    return {
+        "type": fields.type,
+        "name": message_name(fields.type),
+        "seq": fields.seq,
+        "tid": fields.tid,
+        "priority": fields.priority,
+        "version": fields.version,
+        "compat_version": fields.compat_version,
+        "front": fields.front_len,
+        "middle": fields.middle_len,
+        "data": fields.data_len,
+    }

@@ -1,0 +1,56 @@
+"""Steps that connector and acceptor share (protocol.md §3.2 to §3.6)."""
+
+from typing import TYPE_CHECKING
+
+from messenger.cephx.exchange import AuthResult
+from messenger.cephx.signature import message_signer
+from messenger.config import Config
+from messenger.denc.address import AddressType, AddrVec, EntityAddr
+from messenger.denc.features import Feature, has_feature
+from messenger.v1.framing import Signer
+from messenger.v1.wire import as_legacy
+
+if TYPE_CHECKING:
+    from messenger.core import Core
+    from messenger.session.session import Session
+
+_OUT_SEQ_BITS = 31
+"""A random out_seq is at most 0x7FFFFFFF."""
+
+
+def my_legacy_addr(addrs: AddrVec) -> EntityAddr:
+    """The own address as v1 peers know it: bound to v1, or of a client; what listens for v2 only has no port."""
+    legacy = addrs.legacy_addr()
+    if legacy.is_blank:
+        front = addrs.front
+        legacy = EntityAddr(
+            nonce=front.nonce,
+            port=front.port if front.type is AddressType.ANY else 0,
+            ip=front.ip,
+            flowinfo=front.flowinfo,
+            scope_id=front.scope_id,
+        )
+    return as_legacy(legacy)
+
+
+def signer_for(config: Config, result: AuthResult | None, features: int) -> Signer | None:
+    """What signs the messages of a connection, if they are signed (§3.7)."""
+    if result is None or not config.cephx_sign_messages or not has_feature(features, Feature.MSG_AUTH):
+        return None
+    return message_signer(result, features)
+
+
+def session_reset(endpoint: "Core", session: "Session", why: str, now: float) -> None:
+    """The peer does not have the session: drop what was for it, and count from somewhere else (§3.6).
+
+    A session that never was open has nothing the peer could have lost: what is queued stays, and nobody is told.
+    """
+    peer_global_seq = session.peer_global_seq
+    if session.confirmed:
+        endpoint.reset_session(session, why, now)
+    else:
+        session.connect_seq = 0
+        session.forget_peer_state()
+    session.peer_global_seq = peer_global_seq
+    if has_feature(session.features, Feature.MSG_AUTH):
+        session.out_seq = session.acked_seq = endpoint.rng.getrandbits(_OUT_SEQ_BITS)

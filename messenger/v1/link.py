@@ -1,0 +1,217 @@
+"""One v1 link: bytes in, pieces out to the handshake table or the data phase (protocol.md §3.2).
+
+Until a CONNECT opens or replaces a session, a link that was accepted has none.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from messenger.cephx.exchange import AuthMethod, AuthResult, ClientExchange, ServerExchange
+from messenger.denc.address import EntityAddr
+from messenger.denc.features import Feature, has_feature
+from messenger.errors import FaultReason, PeerError
+from messenger.interception import Custom, Point, Way
+from messenger.link import Link, Protocol, Row, Step
+from messenger.v1 import data
+from messenger.v1.framing import FrameReader, MessageWriter, Signer, StreamReader
+from messenger.v1.handshake import my_legacy_addr
+from messenger.v1.intercept import InterceptedReader
+from messenger.v1.states import LinkState
+from messenger.v1.throttled import ThrottledReader
+from messenger.v1.wire import (
+    Banner,
+    ClientIdentify,
+    Connect,
+    ConnectReply,
+    Frame,
+    KeepAlive2Ack,
+    Piece,
+    Seq,
+    ServerIdentify,
+    Tag,
+    as_legacy,
+)
+
+if TYPE_CHECKING:
+    from messenger.core import Core
+    from messenger.gate import Gate
+    from messenger.session.session import Session
+
+Handler = Callable[["V1Link", Frame, float], None]
+Table = Mapping[tuple[LinkState, Piece | Tag], Row[Handler, LinkState]]
+"""What a handshake does with each piece in each state, with replies by their tag; the rest is a fault."""
+
+OPENING = (
+    (LinkState.START_CONNECT, "the socket opens", LinkState.CONNECTING),
+    (LinkState.CONNECTING, "the banner is written", LinkState.CONNECTING_WAIT_BANNER_AND_IDENTIFY),
+    (LinkState.START_ACCEPT, "banner and addresses are written", LinkState.ACCEPTING),
+)
+"""The steps before the first piece that a table has."""
+
+_FIXED: Mapping[LinkState, type[ServerIdentify | ClientIdentify | Seq]] = {
+    LinkState.CONNECTING_WAIT_BANNER_AND_IDENTIFY: ServerIdentify,
+    LinkState.CONNECTING_WAIT_ACK_SEQ: Seq,
+    LinkState.ACCEPTING: ClientIdentify,
+    LinkState.ACCEPTING_HANDLED_CONNECT_MSG: Seq,
+}
+"""The pieces of fixed size, by the state in which they are due."""
+
+
+class V1Link(Link):
+    """A link that speaks msgr v1."""
+
+    __slots__ = (
+        "auth_method",
+        "auth_result",
+        "authorizer",
+        "banner_seen",
+        "exchange",
+        "keepalive_reply",
+        "peer_addr",
+        "reader",
+        "reply",
+        "rounds",
+        "table",
+        "writer",
+    )
+
+    PROTOCOL = Protocol.V1
+    OPEN_STATE = LinkState.OPENED
+    CLOSED_STATE = LinkState.CLOSED
+
+    def __init__(self, endpoint: "Core", link_id: int, table: Table, *, connector: bool) -> None:
+        state = LinkState.START_CONNECT if connector else LinkState.START_ACCEPT
+        super().__init__(endpoint, link_id, state, connector=connector)
+        self.table = table
+        self.banner_seen = False
+        self.peer_addr = EntityAddr()
+        """Acceptor: the peer's address, corrected by the socket's (§3.2)."""
+        self.exchange: ClientExchange | ServerExchange | None = None
+        self.auth_method = AuthMethod.UNKNOWN
+        """Connector: the method of the last authorizer."""
+        self.authorizer: bytes | None = None
+        """Connector: the last authorizer; empty towards monitors."""
+        self.auth_result: AuthResult | None = None
+        self.rounds = 0
+        """Connector: how many CONNECTs were sent."""
+        self.reply: ConnectReply | None = None
+        """Connector: the reply with tag SEQ, whose number is still to come."""
+        self.reader: FrameReader = StreamReader(0)
+        self.writer = MessageWriter()
+        self.keepalive_reply: KeepAlive2Ack | None = None
+
+    def start(self, now: float) -> None:
+        """Both sides send their banner at once, the acceptor its addresses too (§3.2)."""
+        self.state = LinkState.CONNECTING if self.connector else LinkState.ACCEPTING
+
+        def write(at: float) -> None:
+            self._write(Banner(), at)
+
+        def then(at: float) -> None:
+            if self.connector:
+                self.state = LinkState.CONNECTING_WAIT_BANNER_AND_IDENTIFY
+            else:
+                self.send(ServerIdentify(my_legacy_addr(self.endpoint.addrs), as_legacy(self.remote_addr)), at)
+
+        self.gate_write([Custom.BANNER_WRITE], now, write, then)
+
+    @property
+    def dialling(self) -> bool:
+        """See :attr:`Link.dialling`."""
+        return self.state in {LinkState.START_CONNECT, LinkState.CONNECTING}
+
+    @property
+    def needed_bytes(self) -> int:
+        """See :attr:`Link.needed_bytes`."""
+        return self.reader.needed
+
+    def pause(self) -> None:
+        """See :meth:`Link.pause`."""
+        self.reader.needed = 0  # of an earlier message; the one that comes next has not been looked at
+        super().pause()
+
+    def install(self, gate: "Gate") -> None:
+        """See :meth:`Link.install`."""
+        super().install(gate)
+        self.reader = ThrottledReader(self, gate, self.reader)
+
+    # ---- receiving
+
+    def data_step(self, view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:
+        """See :meth:`Link.data_step`."""
+        return data.receive(self, view, start, end, owned, now)
+
+    def handshake_step(self, view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:  # noqa: ARG002 - small pieces are copied
+        """Handle the piece that is due."""
+        piece = self._cut(view[start:end])
+        if piece is None:
+            return 0
+        size, frame = piece
+        limit = self.endpoint.config.max_preauth_bytes
+        if self.rx_offset + size > limit:
+            raise PeerError(FaultReason.OVERSIZE, f"handshake of more than {limit} bytes")
+        self.trace_frame("rx", frame.PIECE.value, size, frame.printable, now)
+        if isinstance(frame, Banner):
+            self.banner_seen = True
+            self.gate_read(Point(Custom.BANNER_READ), now, lambda _at: None)
+            return size
+        key = frame.tag if isinstance(frame, ConnectReply) else frame.PIECE
+        row = self.table.get((LinkState(self.state), key))
+        if row is None:
+            raise PeerError(FaultReason.UNEXPECTED_FRAME, frame.PIECE.value)
+        self.gate_read(Point(frame.PIECE.value, Way.READ), now, lambda at: row.handle(self, frame, at))
+        return size
+
+    def _cut(self, view: memoryview) -> tuple[int, Frame] | None:
+        """The piece that is due, if all of it is at the start of ``view``."""
+        if not self.banner_seen:
+            return Banner.cut(view)
+        state = LinkState(self.state)
+        if state in _FIXED:
+            return _FIXED[state].cut(view)
+        limit = self.endpoint.config.max_preauth_frame_bytes
+        return ConnectReply.cut(view, limit) if self.connector else Connect.cut(view, limit)
+
+    # ---- sending
+
+    def flush(self, session: "Session", now: float) -> None:
+        """See :meth:`Link.flush`."""
+        if self.host.interceptor is None:
+            data.flush(self, session, now)
+        elif tags := data.due_tags(self, session):
+            self.gate_write(tags, now, lambda at: data.flush(self, session, at))
+
+    def send(self, frame: Frame, now: float, then: Step | None = None) -> None:
+        """Write one piece; what must not happen before it is written goes into ``then``."""
+        self.gate_write([frame.PIECE.value], now, lambda at: self._write(frame, at), then)
+
+    def _write(self, frame: Frame, now: float) -> None:
+        raw = frame.encode()
+        self.trace_frame("tx", frame.PIECE.value, len(raw), frame.printable, now)
+        self.tx_offset += len(raw)
+        self.write([raw], len(raw))
+
+    # ---- the stream's terms
+
+    def agree(self, features: int, signer: Signer | None, max_message_bytes: int) -> None:
+        """Features and key are known: make reader and writer of the stream that follows.
+
+        Args:
+            features: negotiated.
+            signer: of a connection whose messages are signed.
+            max_message_bytes: longest message to accept.
+        """
+        config = self.endpoint.config
+        msg_auth = has_feature(features, Feature.MSG_AUTH)
+        reader = StreamReader(
+            max_message_bytes,
+            signer,
+            msg_auth=msg_auth,
+            check_header=config.ms_crc_header,
+            check_data=config.ms_crc_data,
+            old_header=not has_feature(features, Feature.NOSRCADDR),
+        )
+        self.reader = reader if self.endpoint.interceptor is None else InterceptedReader(self, reader)
+        self.writer = MessageWriter(
+            signer, msg_auth=msg_auth, sum_header=config.ms_crc_header, sum_data=config.ms_crc_data
+        )

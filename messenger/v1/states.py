@@ -1,0 +1,23 @@
+"""States of one v1 link, under the names of Ceph's AsyncMessenger (protocol.md §3.11).
+
+Ceph's states between the parts of a message (THROTTLE_*, READ_*) do not exist here: a message is taken whole.
+CONNECTING_WAIT_ACK_SEQ is what Ceph has no name for: the reply was SEQ, its number is still to come.
+"""
+
+from enum import StrEnum
+
+
+class LinkState(StrEnum):
+    """Where a link stands between the dial or the accept and its end."""
+
+    START_CONNECT = "START_CONNECT"
+    CONNECTING = "CONNECTING"
+    CONNECTING_WAIT_BANNER_AND_IDENTIFY = "CONNECTING_WAIT_BANNER_AND_IDENTIFY"
+    CONNECTING_SEND_CONNECT_MSG = "CONNECTING_SEND_CONNECT_MSG"
+    CONNECTING_WAIT_ACK_SEQ = "CONNECTING_WAIT_ACK_SEQ"
+    START_ACCEPT = "START_ACCEPT"
+    ACCEPTING = "ACCEPTING"
+    ACCEPTING_WAIT_CONNECT_MSG_AUTH = "ACCEPTING_WAIT_CONNECT_MSG_AUTH"
+    ACCEPTING_HANDLED_CONNECT_MSG = "ACCEPTING_HANDLED_CONNECT_MSG"
+    OPENED = "OPENED"
+    CLOSED = "CLOSED"

@@ -1,0 +1,100 @@
+"""Asking a v1 port what it is, without credentials and without opening a session (protocol.md §3.2, §3.4).
+
+A CONNECT with a protocol version that nobody has is refused with the peer's own, which tells what the peer is;
+and the refusal names features: those common to both and those required. Asking once with all features and once
+with none tells the two apart.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+from messenger.denc.address import EntityAddr
+from messenger.denc.entity import EntityType
+from messenger.errors import FaultReason, PeerError
+from messenger.v1.wire import Banner, ClientIdentify, Connect, ConnectReply, ServerIdentify, Tag, as_legacy
+
+_ALL_FEATURES = (1 << 64) - 1
+_NO_VERSION = (1 << 32) - 1
+_MAX_ANSWER_BYTES = 64 * 1024
+_READ_BYTES = 4096
+_PEERS = {15: EntityType.MON, 24: EntityType.OSD, 32: EntityType.MDS}
+"""Who expects which protocol version of a client (§3.1)."""
+
+
+@dataclass(slots=True)
+class V1Findings:
+    """What a v1 port said."""
+
+    addr: EntityAddr
+    """The address it announces as its own."""
+    seen_as: EntityAddr
+    """This side's address as it sees it."""
+    protocol_version: int | None = None
+    """What it expects of clients; None if it did not say."""
+    supported: int = 0
+    """Features it supports."""
+    required: int = 0
+    """Features it requires of clients."""
+
+    @property
+    def entity_type(self) -> EntityType | None:
+        """What it is, if its protocol version tells; managers and clients share theirs."""
+        return None if self.protocol_version is None else _PEERS.get(self.protocol_version)
+
+
+class _Conversation:
+    """The connection, with what was read of it already."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pending: bytes) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._pending = bytearray(pending)
+
+    async def more(self) -> None:
+        chunk = await self._reader.read(_READ_BYTES)
+        if not chunk:
+            raise PeerError(FaultReason.EOF)
+        self._pending += chunk
+
+    async def take(self, kind: type[Banner | ServerIdentify]) -> Banner | ServerIdentify:
+        """The next piece, which is of a fixed size."""
+        while (found := kind.cut(memoryview(bytes(self._pending)))) is None:
+            await self.more()
+        del self._pending[: found[0]]
+        return found[1]
+
+    async def ask(self, features: int) -> ConnectReply:
+        """What it says to a CONNECT of no known protocol version with these features."""
+        self._writer.write(Connect(features, EntityType.CLIENT, 1, 0, _NO_VERSION).encode())
+        while (found := ConnectReply.cut(memoryview(bytes(self._pending)), _MAX_ANSWER_BYTES)) is None:
+            await self.more()
+        del self._pending[: found[0]]
+        return found[1]
+
+    def introduce(self, addr: EntityAddr) -> None:
+        """Say the banner and an own address."""
+        self._writer.write(Banner().encode() + ClientIdentify(addr).encode())
+
+
+async def ask_v1(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pending: bytes = b"") -> V1Findings:
+    """Question a v1 port on a connection on which nothing has been written yet.
+
+    Args:
+        reader: of the connection.
+        writer: of the connection.
+        pending: what was read from it already.
+
+    Raises:
+        PeerError: it does not answer as a messenger would.
+    """
+    talk = _Conversation(reader, writer, pending)
+    await talk.take(Banner)
+    identify = await talk.take(ServerIdentify)
+    assert isinstance(identify, ServerIdentify)
+    found = V1Findings(identify.server_addr, identify.client_addr)
+    talk.introduce(as_legacy(EntityAddr(nonce=1, ip=identify.client_addr.ip)))
+    everything, nothing = await talk.ask(_ALL_FEATURES), await talk.ask(0)
+    if everything.tag is nothing.tag is Tag.BADPROTOVER:
+        found.protocol_version = everything.protocol_version
+        found.supported, found.required = everything.features, nothing.features
+    return found
