@@ -10,7 +10,9 @@ from types import ModuleType
 
 import messenger
 
-DECODER_NAME = re.compile(r"(decode|parse|open|unseal|unwrap|decrypt|from)(_.*)?|next_frame|printable_.*")
+DECODER_NAME = re.compile(
+    r"(decode|parse|open|unseal|unwrap|decrypt|from)(_.*)?|next_frame|cut(_small)?|printable_.*"
+)
 """What is called like this, and is public, turns bytes or text of others into values."""
 
 

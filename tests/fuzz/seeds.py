@@ -40,6 +40,7 @@ from messenger.denc.features import CLIENT_FEATURES
 from messenger.denc.layout import encoded
 from messenger.denc.utime import UTime
 from messenger.errors import PeerError
+from messenger.link import Protocol
 from messenger.messages.message import Message
 from messenger.messages.osdmap import OSDMap
 from messenger.messages.osdmap_incremental import Incremental
@@ -112,7 +113,7 @@ Chunk = tuple[Direction, bytes]
 
 
 @cache
-def conversation(auth: str, mode: ConMode) -> list[Chunk]:
+def conversation(auth: str, mode: ConMode, protocol: Protocol = Protocol.V2) -> list[Chunk]:
     """What two endpoints say to each other on one link, in the order of arrival, from the banners on."""
     chunks: list[Chunk] = []
 
@@ -120,7 +121,7 @@ def conversation(auth: str, mode: ConMode) -> list[Chunk]:
         for pipe, direction in zip(wire.pipes, (Direction.TO_SERVER, Direction.TO_CLIENT), strict=True):
             pipe.edit = lambda _at, raw, direction=direction: chunks.append((direction, raw)) or raw
 
-    pair = Pair(auth=auth, mode=mode)
+    pair = Pair(auth=auth, mode=mode, protocol=protocol)
     pair.opened = listen
     mine, theirs = pair.established()
     pair.a.send(mine, 1, 2)

@@ -6,7 +6,9 @@ its bytes. Option bit 0: with the keys of the link.
 
 from collections.abc import Iterator
 
+from messenger.cephx.exchange import ConMode
 from messenger.denc.entity import EntityType
+from messenger.link import Protocol
 from tests.fuzz.seeds import ADMIN, KEYS, SECURITY, Chunk, conversation, reconnection
 from tests.fuzz.target import Cursor, Cut, Target, require_same, same_for_every_cut
 from tests.support.node import SECRET_ID, SHARED_KEY
@@ -68,7 +70,8 @@ def encoded_chunks(chunks: list[Chunk]) -> bytes:
 
 def seeds() -> Iterator[bytes]:
     """Conversations in every security, followed with and without keys."""
-    for chunks in (*(conversation(*security) for security in SECURITY), reconnection()):
+    v1 = [conversation(auth, ConMode.CRC, Protocol.V1) for auth in ("none", "cephx")]
+    for chunks in (*(conversation(*security) for security in SECURITY), reconnection(), *v1):
         for options in range(2):
             yield bytes([options]) + encoded_chunks(chunks[:_MOST_CHUNKS])
 
