@@ -149,7 +149,7 @@ async def test_several_operations_are_done_all_or_none(real_cluster: Clusters) -
         reply = await pool.operate(
             "several",
             operation(OpCode.READ, length=2),
-            operation(OpCode.GETXATTR, "none", flags=OpFlag.FAILOK),
+            operation(OpCode.GETXATTR, "none", op_flags=OpFlag.FAILOK),
             operation(OpCode.GETXATTR, "k"),
         )
         assert reply.return_values[1] == -errno.ENODATA
