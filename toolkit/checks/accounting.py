@@ -84,8 +84,11 @@ def _judge_agreement(index: Index, findings: Findings, ours: Conversation, their
     """What we count as acknowledged the peer has, and what it has we sent."""
     name, peer = index.name(ours.log), index.name(theirs.log)
     received = theirs.received()
+    process = theirs.log.key.process
+    # Other shards acknowledge what has not reached the application yet: when a process dies, that is not recorded.
+    died_behind = process in index.sharded and process in index.process_ends
     # A session that goes on in a new conversation carries its old count into it.
-    if ours.highest("acked_seq") > max(received, ours.first("acked_seq")):
+    if not died_behind and ours.highest("acked_seq") > max(received, ours.first("acked_seq")):
         where = next(
             at for at, record in ours.entries if record.kind == "state" and record["acked_seq"] > received
         )

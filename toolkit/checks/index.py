@@ -29,6 +29,8 @@ class Index:
         self.process_ends: dict[Process, int] = {}
         self.ends: dict[str, Entry] = {}
         """The last ``end`` record of each node."""
+        self.sharded: set[Process] = set()
+        """Processes whose connections run on other shards."""
         self._processes: dict[str, Process] = {}
         self._started: set[Process] = set()
         self._nodes_by_address: dict[str, str] = {}
@@ -47,6 +49,8 @@ class Index:
             self._add_process(index, record, process)
         elif kind == "end":
             self.ends[record.node] = (index, record)
+        elif kind == "io":
+            self.sharded.add(process)
         if kind in {"link", "frame"}:
             key = LinkKey(*process, record["link"])
             self.links.setdefault(key, LinkLog(key)).add(index, record)
