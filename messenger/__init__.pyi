@@ -15,6 +15,7 @@ from .dispatch import Dispatcher
 from .errors import (
     AuthError,
     DecodeError,
+    DieError,
     Fault,
     FaultError,
     FaultReason,
@@ -53,6 +54,7 @@ from .session.policy import (
     STATELESS_SERVER,
     Policy,
     PolicySet,
+    ThrottleLimit,
 )
 from .session.session import SessionState
 
@@ -79,6 +81,7 @@ __all__ = [
     "CryptoKey",
     "Custom",
     "DecodeError",
+    "DieError",
     "Dispatcher",
     "EntityAddr",
     "EntityName",
@@ -122,5 +125,6 @@ __all__ = [
     "ServiceKey",
     "SessionState",
     "Subscription",
+    "ThrottleLimit",
     "Way",
 ]

@@ -285,7 +285,7 @@ class Core(LinkHost):
         """Deliver what was sent to oneself."""
         size_bytes = message.size_bytes
         self.dispatch_throttle.take(size_bytes)
-        self.dispatch_throttle.count_get(size_bytes)
+        self.dispatch_throttle.gets += 1
         self.shards.owe_home(size_bytes)
         self.emit(Deliver(session, [message], size_bytes))
 

@@ -51,7 +51,8 @@ class Driver(ABC):
         self.connections: dict[int, Connection] = {}
         """Open connections by session id."""
         self._shutting: dict[int, Connection] = {}
-        self._pumping = False
+        # When the present pump began, None between pumps. Whatever happens within one has one time.
+        self._turn_s: float | None = None
 
     @property
     def dispatcher(self) -> Dispatcher:
@@ -76,7 +77,7 @@ class Driver(ABC):
 
     @abstractmethod
     def soon(self) -> None:
-        """Arrange for :meth:`pump` to run when the present caller is done."""
+        """Arrange for :meth:`pump` to run when the present caller, which is not a pump, is done."""
 
     @abstractmethod
     def set_timer(self, deadline_s: float | None) -> None:
@@ -157,33 +158,27 @@ class Driver(ABC):
             addrs = AddrVec.parse(addrs)
         elif isinstance(addrs, EntityAddr):
             addrs = AddrVec((addrs,))
-        session = self.endpoint.connect(addrs, peer_type, self.now(), policy, anonymous=anonymous)
-        self.soon()
+        session = self.endpoint.connect(addrs, peer_type, self._input(), policy, anonymous=anonymous)
         return self._connection(session)
 
     def send(self, connection: Connection, message: Message) -> bool:
         """See :meth:`Connection.send`."""
-        accepted = self.endpoint.send(connection.session, message, self.now())
-        self.soon()
-        return accepted
+        return self.endpoint.send(connection.session, message, self._input())
 
     def keepalive(self, connection: Connection) -> None:
         """See :meth:`Connection.keepalive`."""
-        self.endpoint.send_keepalive(connection.session, self.now())
-        self.soon()
+        self.endpoint.send_keepalive(connection.session, self._input())
 
     def keep_alive(self, connection: Connection, interval_s: float | None, timeout_s: float | None) -> None:
         """See :meth:`Connection.keep_alive`."""
         config = self.endpoint.config
         interval_s = config.mon_client_ping_interval if interval_s is None else interval_s
         timeout_s = config.mon_client_ping_timeout if timeout_s is None else timeout_s
-        self.endpoint.keep_alive(connection.session, interval_s, timeout_s, self.now())
-        self.soon()
+        self.endpoint.keep_alive(connection.session, interval_s, timeout_s, self._input())
 
     def release(self, connection: Connection, message: Message) -> None:
         """See :meth:`Connection.release`."""
-        self.endpoint.release(message.size_bytes, self.now(), connection.session)
-        self.soon()
+        self.endpoint.release(message.size_bytes, self._input(), connection.session)
 
     def perf_dump(self) -> PerfDump:
         """What was counted so far, shaped like ``ceph daemon NAME perf dump``."""
@@ -195,47 +190,50 @@ class Driver(ABC):
 
     def unblock(self, link_id: int) -> None:
         """Let a link go on that the interceptor blocked or stalled."""
-        self.endpoint.unblock(link_id, self.now())
-        self.soon()
+        self.endpoint.unblock(link_id, self._input())
 
     def mark_down(self, connection: Connection) -> None:
         """See :meth:`Connection.mark_down`; without effect on the connection to oneself."""
         if connection.is_loopback:
             return
         connection.marked_down = True
-        self.endpoint.mark_down(connection.session, self.now())
+        self.endpoint.mark_down(connection.session, self._input())
         self._forget(connection, Fault(FaultReason.MARKED_DOWN))
+
+    def _input(self) -> float:
+        """The time of an input from the application; what comes of it is carried out in this turn, or soon."""
+        if self._turn_s is not None:
+            return self._turn_s
         self.soon()
+        return self.now()
 
     def mark_down_all(self) -> None:
         """End every session with a reset event, and every incoming link that has no session yet."""
-        self.endpoint.mark_down_all(self.now())
-        self.soon()
+        self.endpoint.mark_down_all(self._input())
 
     def begin_shutdown(self, connection: Connection) -> None:
         """See :meth:`Connection.begin_shutdown`."""
         self._shutting[connection.session.id] = connection
-        self.endpoint.close_gracefully(connection.session, self.now())
-        self.soon()
+        self.endpoint.close_gracefully(connection.session, self._input())
 
     # ---- carrying out
 
     def pump(self) -> None:
         """Carry out everything the core asks for."""
-        if self._pumping:
+        if self._turn_s is not None:
             return
-        self._pumping = True
+        now = self._turn_s = self.now()
         try:
-            while outputs := self.endpoint.drain(self.now()):
+            while outputs := self.endpoint.drain(now):
                 for output in outputs:
-                    self._carry_out(output)
+                    self._carry_out(output, now)
                 if not self._in_order:
                     self._queue.run()
         finally:
-            self._pumping = False
+            self._turn_s = None
         if self._shutting:
             self._forget_shut()
-        self.set_timer(self.endpoint.next_deadline())
+        self.set_timer(self.endpoint.timers.next_deadline())
 
     def _forget_shut(self) -> None:
         """Graceful ends make no event: see which have come."""
@@ -244,9 +242,9 @@ class Driver(ABC):
                 del self._shutting[connection.session.id]
                 self._forget(connection, Fault(FaultReason.SHUTDOWN))
 
-    def _carry_out(self, output: Output) -> None:
+    def _carry_out(self, output: Output, now: float) -> None:
         if isinstance(output, Deliver):
-            self._deliver(output)
+            self._deliver(output, now)
         elif isinstance(output, WriteLink):
             self.write_link(output.link_id, output.buffers)
         elif isinstance(output, TraceRecord):
@@ -266,7 +264,7 @@ class Driver(ABC):
         elif isinstance(output, ShutLink):
             self.shut_link(output.link_id)
 
-    def _deliver(self, output: Deliver) -> None:
+    def _deliver(self, output: Deliver, now: float) -> None:
         connection = self._connection(output.session)
         if not self._by_batch:
             self._queue.arrive(connection, output.messages)
@@ -285,7 +283,7 @@ class Driver(ABC):
             elif taken is False:
                 self._unhandled(connection, message)
         done = len(output.messages) - kept_messages
-        self.endpoint.release(output.size_bytes - kept_bytes, self.now(), output.session, done)
+        self.endpoint.release(output.size_bytes - kept_bytes, now, output.session, done)
 
     def _dispatch(self, connection: Connection, message: Message, handler: Handler) -> None:
         """One message by itself; the usual way is by the batch."""
@@ -296,7 +294,7 @@ class Driver(ABC):
         except Exception as error:  # noqa: BLE001 - the application's; its message counts as done
             self.failed(error)
         if not taken:
-            self.endpoint.release(message.size_bytes, self.now(), connection.session)
+            self.endpoint.release(message.size_bytes, self._input(), connection.session)
         if taken is False:
             self._unhandled(connection, message)
 
@@ -308,7 +306,7 @@ class Driver(ABC):
         if endpoint.tracing:
             peer = str(session.peer_addrs)
             endpoint.trace(
-                "unhandled", self.now(), session=session.id, peer=peer, seq=message.seq, type=message.type
+                "unhandled", self._input(), session=session.id, peer=peer, seq=message.seq, type=message.type
             )
         if endpoint.config.ms_die_on_unhandled_msg:
             raise DieError("ms_die_on_unhandled_msg", f"{message!r} of {connection!r}")

@@ -92,6 +92,7 @@ class Endpoint(Core):
         """
         if session.guarded and (answer := self._guarded_send(session)) is not None:
             return answer
+        state = session.state
         if message.payload is not None:
             message.encode_front(session.features)  # a payload that cannot be encoded is the caller's to know
         if (
@@ -104,11 +105,10 @@ class Endpoint(Core):
         if session.stint is not None:
             self.shards.send(session.stint, message)
             return True
-        if session.queued_s is None:
-            session.queued_s = now
         session.queue.push(message)
-        self.want_flush(session)
-        wake(self, session, now)
+        self._unflushed[session.id] = session
+        if state is SessionState.STANDBY:
+            wake(self, session, now)
         return True
 
     def _guarded_send(self, session: Session) -> bool | None:
@@ -277,11 +277,12 @@ class Endpoint(Core):
 
     def snapshot(self) -> dict[str, object]:
         """Counters that must be at rest when nothing happens, for the history's ``end`` record."""
+        travelling = self.shards.travelling + (0 if self.injector is None else self.injector.held_back)
         return {
             "registry": len(self._registry),
             "links": len(self._links) + len(self.shards),
             "dispatch_bytes": self.held_by_application_bytes,
-            "queued": sum(len(session.queue) for session in self._sessions.values()) + self.shards.travelling,
+            "queued": sum(len(session.queue) for session in self._sessions.values()) + travelling,
             "sent": sum(len(session.queue.sent) for session in self._sessions.values()),
             "unsettled": sum(session.state not in _SETTLED for session in self._sessions.values()),
         }

@@ -15,11 +15,13 @@ from messenger.interception import ONLY_CONTINUE, Action, Interceptor, Point
 from messenger.link import Link
 from messenger.messages.message import Message
 from messenger.outputs import CloseLink, Deliver, Output, TraceRecord
-from messenger.perf import Counters
+from messenger.perf import Counters, add_link
+from messenger.pool import BufferPool
 from messenger.receive import SCRATCH_BYTES
 from messenger.session.session import Session
 from messenger.session.throttle import Throttle, Throttles
 from messenger.session.timers import Timers
+from messenger.v2.framing import FrameCaches
 
 
 class LinkHost(ABC):
@@ -57,6 +59,8 @@ class LinkHost(ABC):
         self._given_back = False
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         """The buffer all links read through."""
+        self.pool = BufferPool()
+        self.frame_caches = FrameCaches()
         self.wall_offset_s = wall_offset_s
         self._links: dict[int, Link] = {}
         self._outputs: list[Output] = []
@@ -67,6 +71,11 @@ class LinkHost(ABC):
         """Only where an option asks for faults."""
         self.passes: dict[Point, int] = {}
         """How often each point was passed."""
+
+    @property
+    def links(self) -> list[Link]:
+        """Every link, in no order that means anything."""
+        return list(self._links.values())
 
     # ---- inputs from the transport
 
@@ -102,8 +111,9 @@ class LinkHost(ABC):
         if link is None:
             return
         link.last_activity_s = now
+        was_behind = link.unwritten_bytes >= self.config.write_ahead_bytes
         link.unwritten_bytes -= count
-        if link.session is not None:
+        if was_behind and link.session is not None:
             self.want_flush(link.session)
 
     def link_eof(self, link_id: int, now: float) -> None:
@@ -143,7 +153,8 @@ class LinkHost(ABC):
         throttle = self.dispatch_throttle
         was_full = throttle.full
         throttle.put(size_bytes)
-        throttle.count_put(size_bytes, messages)
+        throttle.puts += messages
+        throttle.put_sum += size_bytes
         if size_bytes:
             self.trace_throttle(now)
         held = None if session is None else session.policy_throttles(self.throttles)
@@ -154,7 +165,8 @@ class LinkHost(ABC):
             for link in [link for link in self._links.values() if link.paused and link.id not in self.waiting]:
                 if not throttle.full:
                     link.resume(now)
-        self.wake_waiting(now)
+        if self.waiting:
+            self.wake_waiting(now)
 
     def wake_waiting(self, now: float) -> None:
         """Something was given back: links that waited for it read on."""
@@ -212,12 +224,15 @@ class LinkHost(ABC):
 
     def _flush(self, session: Session, now: float) -> None:
         link = session.link
-        if link is None or link.host is not self or not link.open or link.held:
+        if link is not None and link.host is not self:
             return
-        try:
-            link.flush(session, now)
-        except PeerError as error:
-            link.fault(error.reason, error.detail, now)
+        if link is not None and link.open and not link.held:
+            try:
+                link.flush(session, now)
+            except PeerError as error:
+                link.fault(error.reason, error.detail, now)
+        if session.queued_s is None and session.queue:
+            session.queued_s = now
 
     # ---- the rest is called by the parts of the core
 
@@ -260,6 +275,7 @@ class LinkHost(ABC):
     def begin_data(self, link: Link, session: Session) -> None:
         """The data phase of a link begins here."""
         self.watch_idle(link)
+        link.opened_at = (link.rx_offset, link.tx_offset)
         throttles = session.policy_throttles(self.throttles)
         if throttles is not None:
             link.install(Gate(link, throttles))
@@ -270,7 +286,7 @@ class LinkHost(ABC):
             self.trace_throttle(now)
             self.trace_held(session, now)
         self.counters.recv_messages += len(messages)
-        self.dispatch_throttle.count_get(size_bytes, len(messages))
+        self.dispatch_throttle.gets += len(messages)
         self.emit(Deliver(session, messages, size_bytes))
         if link.gate is not None:
             link.gate.settle(len(messages), size_bytes, now)
@@ -279,10 +295,10 @@ class LinkHost(ABC):
         """A batch of messages was written."""
         counters = self.counters
         counters.send_messages += messages
+        counters.batches_sent += 1
         if session.queued_s is not None:
-            counters.batches_sent += 1
             counters.queued_s += now - session.queued_s
-            session.queued_s = now if session.queue else None
+            session.queued_s = None
 
     def message_skipped(self, session: Session, seq: int) -> None:
         """A message came, but not the one before it (§3.6)."""
@@ -315,6 +331,7 @@ class LinkHost(ABC):
         if self._links.pop(link.id, None) is None:
             return
         link.end()
+        add_link(self.counters, link)
         if link.gate is not None:
             link.gate.close(now)
         self.trace_link(link, "close", now, fault)

@@ -66,9 +66,10 @@ class Injector:
         )
 
     @property
-    def at_rest(self) -> bool:
-        """Whether nothing is held back."""
-        return not (self._ready or self._congested or any(self._delayed.values()))
+    def held_back(self) -> int:
+        """Writes and messages that are late."""
+        late = len(self._ready) + sum(len(writes) for writes in self._congested.values())
+        return late + sum(len(messages) for messages in self._delayed.values())
 
     def reconfigured(self) -> None:
         """Options have changed; what is held back already leaves when it was going to."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from messenger.cephx.exchange import ConMode
+from messenger.cephx.exchange import AuthResult, ConMode
 from messenger.denc.address import AddressType, EntityAddr
 from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityType
@@ -73,6 +73,7 @@ class Link(ABC):
         "_held",
         "_hold_timer",
         "_waiting",
+        "auth_result",
         "closed",
         "con_mode",
         "connector",
@@ -84,6 +85,7 @@ class Link(ABC):
         "idle_timer",
         "last_activity_s",
         "open",
+        "opened_at",
         "paused",
         "peer_type",
         "ready_timer",
@@ -117,7 +119,8 @@ class Link(ABC):
         self.remote_addr = EntityAddr()
         self.peer_type: EntityType | None = None
         self.con_mode = ConMode.CRC
-        self.receive_buffer = ReceiveBuffer(endpoint.scratch)
+        self.auth_result: AuthResult | None = None
+        self.receive_buffer = ReceiveBuffer(endpoint.scratch, endpoint.pool)
         self.unwritten_bytes = 0
         self.paused = False
         """Nothing is read: the dispatch throttle is full, or an interceptor blocks."""
@@ -131,9 +134,11 @@ class Link(ABC):
         self._waiting = False
         self._hold_timer: Timer | None = None
         self._failure: tuple[FaultReason, str] | None = None
-        # Position in the two byte streams, for the history.
+        # Position in the two byte streams, for the history and the counters.
         self.rx_offset = 0
         self.tx_offset = 0
+        self.opened_at = (0, 0)
+        """Positions in them where the data phase begins."""
         self.rx_frames = 0
         self.tx_frames = 0
 
@@ -197,12 +202,8 @@ class Link(ABC):
     def receive(self, count: int, now: float) -> None:
         """Process ``count`` bytes the transport has put into the receive buffer."""
         self.last_activity_s = now
-        counters = self.host.counters
-        counters.recv_bytes += count
-        if self.open and self.con_mode is ConMode.SECURE:
-            counters.recv_encrypted_bytes += count
-        view, end, owned = self.receive_buffer.received(count)
-        position, host = 0, self.host
+        view, position, end, owned = self.receive_buffer.received(count)
+        host = self.host
         try:
             while not self.closed and not self.paused and self.host is host:
                 if self.open:
@@ -215,15 +216,14 @@ class Link(ABC):
                 self.rx_offset += step
         except PeerError as error:
             self.fault(error.reason, error.detail, now)
-        if self.closed:
-            self.receive_buffer.drop()
-        else:
-            self.receive_buffer.keep(view, position, end, self.needed_bytes)
+        if position != end and not self.closed:
+            ahead = self.open  # the peer has authenticated
+            self.receive_buffer.keep(view, position, end, self.needed_bytes, owned=owned, ahead=ahead)
 
     def move_to(self, host: "LinkHost") -> None:
         """Be carried by another host from now on."""
         self.host = host
-        self.receive_buffer.move_to(host.scratch)
+        self.receive_buffer.move_to(host.scratch, host.pool)
 
     def install(self, gate: "Gate") -> None:
         """Ask the gate before a message is handed on, from here on."""
@@ -247,10 +247,6 @@ class Link(ABC):
     def write(self, buffers: list[Buffer], size_bytes: int) -> None:
         """Hand frames to the transport."""
         self.unwritten_bytes += size_bytes
-        counters = self.host.counters
-        counters.send_bytes += size_bytes
-        if self.open and self.con_mode is ConMode.SECURE:
-            counters.send_encrypted_bytes += size_bytes
         self.host.emit(WriteLink(self.id, buffers, size_bytes))
 
     # ---- interception

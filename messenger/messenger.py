@@ -146,6 +146,7 @@ class Messenger(Driver):
         self._abandoned_dials: set[asyncio.Task[None]] = set()
         self._can_accept = auth_server is not None
         self._timer: asyncio.TimerHandle | None = None
+        self._deadline_s: float | None = None
         self._pump_scheduled = False
         self._workers = [
             Worker(self.endpoint.shards.new_shard(index), self._loop.call_soon_threadsafe, self._from_worker)
@@ -263,7 +264,7 @@ class Messenger(Driver):
     def pump(self) -> None:
         """See :meth:`Driver.pump`; what there is for the workers leaves last."""
         super().pump()
-        if self._for_workers and not self._pumping:
+        if self._for_workers and self._turn_s is None:
             for_workers, self._for_workers = self._for_workers, {}
             for shard, (streams, calls) in for_workers.items():
                 self._workers[shard - 1].call(streams, calls)
@@ -290,12 +291,12 @@ class Messenger(Driver):
     # ---- the Driver's transport
 
     def now(self) -> float:
-        """Monotonic seconds, the clock of the event loop."""
-        return self._loop.time()
+        """Monotonic seconds, the clock of event loops."""
+        return time.monotonic()
 
     def soon(self) -> None:
         """Pump at the end of this turn of the loop, so that what is sent together leaves together."""
-        if not self._pump_scheduled and not self._pumping:
+        if not self._pump_scheduled:
             self._pump_scheduled = True
             self._loop.call_soon(self._scheduled_pump)
 
@@ -305,16 +306,17 @@ class Messenger(Driver):
 
     def set_timer(self, deadline_s: float | None) -> None:
         """See :meth:`Driver.set_timer`."""
+        if deadline_s == self._deadline_s:
+            return
+        self._deadline_s = deadline_s
         if self._timer is not None:
-            if self._timer.when() == deadline_s:
-                return
             self._timer.cancel()
         self._timer = None if deadline_s is None else self._loop.call_at(deadline_s, self._on_timer)
 
     def _on_timer(self) -> None:
-        assert self._timer is not None
-        due_s = self._timer.when()
-        self._timer = None
+        assert self._deadline_s is not None
+        due_s = self._deadline_s
+        self._timer = self._deadline_s = None
         # The loop runs a timer up to its clock's resolution early.
         self.endpoint.timer(max(self.now(), due_s))
         self.pump()

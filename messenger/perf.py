@@ -6,14 +6,16 @@ The counters of a host are plain numbers that the core adds to once per batch of
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from messenger.cephx.exchange import ConMode
 from messenger.errors import FaultReason
 from messenger.session.throttle import Throttle
 
 if TYPE_CHECKING:
     from messenger.host import LinkHost
+    from messenger.link import Link
 
 Group = dict[str, "float | dict[str, float]"]
 PerfDump = dict[str, Group]
@@ -22,7 +24,7 @@ PerfDump = dict[str, Group]
 
 @dataclass(slots=True)
 class Counters:
-    """One host's counters since it began."""
+    """One host's counters since it began. Bytes are those of links that are closed; see :func:`with_links`."""
 
     recv_messages: int = 0
     send_messages: int = 0
@@ -39,6 +41,24 @@ class Counters:
     skipped_messages: int = 0
     faults: Counter[FaultReason] = field(default_factory=Counter)
     """Broken links by reason."""
+
+
+def add_link(counters: Counters, link: "Link") -> None:
+    """Add what has flowed on a link."""
+    counters.recv_bytes += link.rx_offset
+    counters.send_bytes += link.tx_offset
+    if link.con_mode is ConMode.SECURE and any(link.opened_at):
+        received_before, sent_before = link.opened_at
+        counters.recv_encrypted_bytes += link.rx_offset - received_before
+        counters.send_encrypted_bytes += link.tx_offset - sent_before
+
+
+def with_links(counters: Counters, links: "Iterable[Link]") -> Counters:
+    """A copy of the counters with the bytes of links that are open."""
+    total = replace(counters)
+    for link in links:
+        add_link(total, link)
+    return total
 
 
 def worker_group(counters: Counters, active_connections: int) -> Group:
@@ -74,19 +94,20 @@ def session_group(counters: Iterable[Counters]) -> Group:
 def throttle_group(throttles: Iterable[Throttle]) -> Group:
     """The counters of a throttle, or of its parts on several hosts together."""
     parts = list(throttles)
-    gets, get_sum = (sum(getattr(one, name) for one in parts) for name in ("gets", "get_sum"))
+    gets = sum(one.gets for one in parts)
+    put_sum = sum(one.put_sum for one in parts)
     return {
         "val": sum(one.value for one in parts),
         "max": sum(one.limit for one in parts),
         "get_started": 0,
         "get": gets,
-        "get_sum": get_sum,
+        "get_sum": put_sum + sum(one.value for one in parts),
         "get_or_fail_fail": sum(one.refusals for one in parts),
         "get_or_fail_success": gets,
         "take": 0,
         "take_sum": 0,
         "put": sum(one.puts for one in parts),
-        "put_sum": sum(one.put_sum for one in parts),
+        "put_sum": put_sum,
         "wait": time_average(sum(one.waits for one in parts), sum(one.waited_s for one in parts)),
     }
 
@@ -105,11 +126,11 @@ def perf_dump(name: str, hosts: Sequence["LinkHost"], active: Sequence[int]) -> 
         active: connections of each.
     """
     dump = {
-        f"{_WORKER}{index}": worker_group(host.counters, count)
+        f"{_WORKER}{index}": worker_group(with_links(host.counters, host.links), count)
         for index, (host, count) in enumerate(zip(hosts, active, strict=True))
     }
     dump["msgr"] = session_group(host.counters for host in hosts)
-    dump[f"throttle-msgr_dispatch_throttler-{name}"] = throttle_group(host.dispatch_throttle for host in hosts)
+    dump[f"throttle-msgr_dispatch_throttler-{name}"] = throttle_group([host.dispatch_throttle for host in hosts])
     by_name: dict[str, list[Throttle]] = {}
     for host in hosts:
         for throttle in host.throttles:

@@ -1,25 +1,35 @@
 """Where received bytes lie until they make a whole frame.
 
 All links of an endpoint read through one reused scratch buffer; what a read leaves incomplete is kept per link:
-a short rest by copying it, a large frame by giving it a buffer of its own, into which the transport then reads
-directly and out of which the payload is never copied again.
+a short rest by copying it, a large frame by giving the link a buffer from the pool, into which the transport then
+reads directly and out of which large payloads are never copied again.
 """
+
+from messenger.pool import BufferPool
 
 SCRATCH_BYTES = 256 * 1024
 OWN_BUFFER_BYTES = 32 * 1024
 """Frames from this size on get a buffer of their own as soon as their head is known."""
+_READ_AHEAD_BYTES = SCRATCH_BYTES + 16 * 1024
+"""Size of such a buffer if the frame is shorter: what comes behind it is read together with it.
+
+Payloads of a power of two fill it with whole frames, headers and all, so that little of the last one is copied.
+"""
 
 
 class ReceiveBuffer:
     """One link's view of its unprocessed bytes."""
 
-    __slots__ = ("_filled", "_own", "_rest", "_scratch")
+    __slots__ = ("_filled", "_own", "_pool", "_rest", "_scratch", "_start")
 
-    def __init__(self, scratch: memoryview) -> None:
+    def __init__(self, scratch: memoryview, pool: BufferPool) -> None:
         self._scratch = scratch
+        self._pool = pool
         self._rest = b""
         self._own: memoryview | None = None
-        self._filled = 0  # bytes already in the own buffer
+        # The unprocessed part of the own buffer.
+        self._start = 0
+        self._filled = 0
 
     @property
     def held_bytes(self) -> int:
@@ -30,46 +40,55 @@ class ReceiveBuffer:
         """Where the transport may write the next bytes."""
         if self._own is not None:
             return self._own[self._filled :]
-        return self._scratch[len(self._rest) :]
+        return self._scratch[len(self._rest) :] if self._rest else self._scratch
 
-    def received(self, count: int) -> tuple[memoryview, int, bool]:
-        """The buffer, the end of what is in it, and whether it is the link's own, after ``count`` new bytes."""
-        if self._own is not None:
-            self._filled += count
-            return self._own, self._filled, True
+    def received(self, count: int) -> tuple[memoryview, int, int, bool]:
+        """What there is after ``count`` new bytes; it is forgotten but for what :meth:`keep` is told to keep.
+
+        Returns:
+            The buffer, start and end of the bytes in it, and whether it is the link's own.
+        """
+        own = self._own
+        if own is not None:
+            self._own = None
+            return own, self._start, self._filled + count, True
         rest = self._rest
+        if not rest:
+            return self._scratch, 0, count, False
+        self._rest = b""
         if not count:
-            return memoryview(rest), len(rest), False
-        if rest:
-            self._scratch[: len(rest)] = rest
-        return self._scratch, len(rest) + count, False
+            return memoryview(rest), 0, len(rest), False
+        self._scratch[: len(rest)] = rest
+        return self._scratch, 0, len(rest) + count, False
 
-    def move_to(self, scratch: memoryview) -> None:
-        """Read through another scratch buffer from now on; what is kept stays."""
+    def move_to(self, scratch: memoryview, pool: BufferPool) -> None:
+        """Read through another scratch buffer and pool from now on; what is kept stays."""
         self._scratch = scratch
+        self._pool = pool
 
     def hold(self, chunk: memoryview) -> None:
         """Keep bytes that arrived although reading is paused."""
         if self._own is not None:
-            self._rest = bytes(self._own[: self._filled])
+            self._rest = bytes(self._own[self._start : self._filled])
             self._own = None
         self._rest += chunk
 
-    def keep(self, view: memoryview, start: int, end: int, needed: int) -> None:
-        """Keep ``view[start:end]`` for the next read; ``needed`` is the size of the frame it begins, or 0."""
-        if self._own is not None and start == 0:
-            return
-        self._own = None
-        if start == end:
-            self._rest = b""
+    def keep(self, view: memoryview, start: int, end: int, needed: int, *, owned: bool, ahead: bool) -> None:
+        """Keep ``view[start:end]`` for the next read.
+
+        Args:
+            view: what :meth:`received` returned.
+            start: where the incomplete frame begins.
+            end: where the received bytes end.
+            needed: size of the frame, 0 if it is not known.
+            owned: what :meth:`received` returned.
+            ahead: read beyond the frame's end, if it gets a buffer of its own.
+        """
+        if owned and start + (needed or OWN_BUFFER_BYTES) <= len(view):
+            self._own, self._start, self._filled = view, start, end
         elif needed >= OWN_BUFFER_BYTES:
-            own = memoryview(bytearray(needed))
+            own = self._pool.take(max(needed, _READ_AHEAD_BYTES) if ahead else needed)
             own[: end - start] = view[start:end]
-            self._own, self._filled = own, end - start
+            self._own, self._start, self._filled = own, 0, end - start
         else:
             self._rest = bytes(view[start:end])
-
-    def drop(self) -> None:
-        """Forget everything."""
-        self._rest = b""
-        self._own = None

@@ -5,6 +5,7 @@ object may be sent twice or on two connections (protocol.md §3.6, §6.1).
 """
 
 from collections import deque
+from collections.abc import Iterator
 
 from messenger.messages.message import Message
 
@@ -34,23 +35,22 @@ class OutQueue:
     def __len__(self) -> int:
         return len(self.requeued) + sum(map(len, self._by_priority.values()))
 
-    def pop(self) -> Message:
-        """The next message to write: requeued ones first, then the highest priority, oldest first.
+    def popped(self) -> Iterator[Message]:
+        """Messages to write, each taken out as it is handed on: requeued ones first, then by priority and age.
 
-        Raises:
-            IndexError: nothing is queued.
+        One iterator for a batch costs less than a call for each message. Push nothing while it is in use.
         """
-        if self.requeued:
-            return self.requeued.popleft()[1]
-        by_priority = self._by_priority
-        if not by_priority:
-            raise IndexError("pop from an empty OutQueue")
-        priority = max(by_priority) if len(by_priority) > 1 else next(iter(by_priority))
-        queue = by_priority[priority]
-        message = queue.popleft()
-        if not queue:
-            del by_priority[priority]
-        return message
+        requeued, by_priority = self.requeued, self._by_priority
+        while requeued:
+            yield requeued.popleft()[1]
+        while by_priority:
+            priority = max(by_priority)
+            queue = by_priority[priority]
+            while queue:
+                message = queue.popleft()
+                if not queue:
+                    del by_priority[priority]
+                yield message
 
     def acknowledge(self, seq: int) -> None:
         """Forget sent messages up to ``seq``."""

@@ -137,7 +137,7 @@ class Session:
         self.acked_seq = 0
         self.queue = OutQueue()
         self.queued_s: float | None = None
-        """Since when there is something in the queue."""
+        """Since when something waits in the queue that could not leave at once."""
         self.ack_due = 0
         """Messages received since the last seq told to the peer."""
         self.keepalive_due = False

@@ -14,7 +14,7 @@ class Throttle:
         name: what perf counters and histories call it.
     """
 
-    __slots__ = ("get_sum", "gets", "limit", "name", "put_sum", "puts", "refusals", "value", "waited_s", "waits")
+    __slots__ = ("gets", "limit", "name", "put_sum", "puts", "refusals", "value", "waited_s", "waits")
 
     def __init__(self, limit: int, name: str = "dispatch_bytes") -> None:
         self.limit = limit
@@ -22,7 +22,6 @@ class Throttle:
         self.value = 0
         # For the perf counters.
         self.gets = 0
-        self.get_sum = 0
         self.refusals = 0
         self.puts = 0
         self.put_sum = 0
@@ -49,7 +48,7 @@ class Throttle:
             self.refusals += 1
             return False
         self.value += amount
-        self.count_get(amount)
+        self.gets += 1
         return True
 
     def take(self, amount: int) -> None:
@@ -65,11 +64,6 @@ class Throttle:
         if amount > self.value:
             raise LocalError(f"{amount} bytes released where {self.value} are held: was a message released twice?")
         self.value -= amount
-
-    def count_get(self, amount: int, gets: int = 1) -> None:
-        """``amount`` units were taken, in so many steps."""
-        self.gets += gets
-        self.get_sum += amount
 
     def count_put(self, amount: int, puts: int = 1) -> None:
         """``amount`` units were given back, in so many steps."""

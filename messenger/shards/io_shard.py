@@ -131,8 +131,6 @@ class IoShard(LinkHost):
         assert session is not None
         assert link is not None
         if isinstance(call, SendIo):
-            if session.queued_s is None:
-                session.queued_s = now
             session.queue.push(call.message)
             self.want_flush(session)
         elif isinstance(call, KeepAliveIo):

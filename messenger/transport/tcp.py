@@ -10,6 +10,7 @@ import errno
 import socket
 from collections import deque
 from collections.abc import Callable
+from time import monotonic
 
 from messenger.denc.address import AddressType, EntityAddr
 from messenger.denc.codec import Buffer
@@ -79,7 +80,7 @@ class TcpLink:
         self._sock.close()
 
     def _on_readable(self) -> None:
-        endpoint, link_id, now = self._endpoint, self.link_id, self._loop.time()
+        endpoint, link_id, now = self._endpoint, self.link_id, monotonic()
         try:
             for _ in range(_READS_PER_WAKEUP):
                 buffer = endpoint.receive_buffer(link_id)
@@ -128,13 +129,11 @@ class TcpLink:
             while pending:
                 count = self._sock.send(pending[0]) if len(pending) == 1 else self._send_many()
                 written += count
-                while count:
-                    head = pending[0]
-                    if count < len(head):
-                        pending[0] = memoryview(head)[count:]
-                        break
-                    count -= len(head)
-                    pending.popleft()
+                while pending and count >= len(pending[0]):
+                    count -= len(pending.popleft())
+                if count:  # the socket is full
+                    pending[0] = memoryview(pending[0])[count:]
+                    break
         except _WOULD_BLOCK:
             pass
         except OSError as error:
@@ -142,13 +141,13 @@ class TcpLink:
             # The core must not be re-entered while it is being drained.
             self._loop.call_soon(self._failed, _text(error))
         if written:
-            self._endpoint.link_written(self.link_id, written, self._loop.time())
+            self._endpoint.link_written(self.link_id, written, monotonic())
 
     def _send_many(self) -> int:
         return self._sock.sendmsg([self._pending[i] for i in range(min(len(self._pending), _MAX_IOVECS))])
 
     def _failed(self, detail: str) -> None:
-        self._endpoint.link_failed(self.link_id, FaultReason.SOCKET, detail, self._loop.time())
+        self._endpoint.link_failed(self.link_id, FaultReason.SOCKET, detail, monotonic())
         self._pump()
 
 

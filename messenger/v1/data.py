@@ -201,8 +201,7 @@ def _build_messages(link: "V1Link", session: "Session", pieces: list[Buffer], no
     tracing = link.host.tracing
     size = sum(map(len, pieces))
     out_seq = session.out_seq
-    while queue and size < BATCH_BYTES:
-        message = queue.pop()
+    for message in queue.popped():
         out_seq += 1
         if message.payload is not None:
             message.encode_front(session.features)
@@ -212,7 +211,7 @@ def _build_messages(link: "V1Link", session: "Session", pieces: list[Buffer], no
         if not lossy:
             queue.sent.append((out_seq, message))
         if tracing:
-            header: HeaderFields = (
+            header: HeaderFields = (  # type: ignore[assignment]
                 *fields,
                 *map(len, parts),
                 message.data_off,
@@ -220,9 +219,11 @@ def _build_messages(link: "V1Link", session: "Session", pieces: list[Buffer], no
                 message.compat_version,
                 0,
                 0,
-            )  # type: ignore[assignment]
+            )
             link.trace_frame("tx", Piece.MSG.value, length, partial(printable_message, header), now)
         link.tx_offset += length
         size += length
+        if size >= BATCH_BYTES:
+            break
     session.out_seq = out_seq
     return size

@@ -7,7 +7,7 @@ into one write; nothing per message but the message object itself.
 from functools import partial
 from typing import TYPE_CHECKING
 
-from messenger.batch import BATCH_BYTES, MOST_ACKS_DUE, decode_message, joined
+from messenger.batch import BATCH_BYTES, JOIN_BELOW_BYTES, MOST_ACKS_DUE, decode_message, joined
 from messenger.denc.codec import Buffer
 from messenger.errors import FaultReason, PeerError
 from messenger.messages.message import Message
@@ -36,7 +36,7 @@ _unpack_header = MESSAGE_HEADER.unpack_from
 _HEADER_SIZE = MESSAGE_HEADER.size
 
 
-def receive(link: "V2Link", view: memoryview, start: int, end: int, owned: bool, now: float) -> int:  # noqa: FBT001 - hot path
+def receive(link: "V2Link", view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:
     """Take every complete frame of ``view[start:end]``; returns where the first incomplete one begins.
 
     What was complete before a faulty frame is delivered before the fault is raised.
@@ -108,7 +108,7 @@ def _take_frames(
                 if type_ in KNOWN_TYPES:
                     decode_message(message, session.features)
                 session.in_seq = seq
-                throttle.take(len(s1) + len(s2) + len(s3))
+                throttle.value += len(s1) + len(s2) + len(s3)
                 deliver(message)
             else:
                 link.host.message_old(session, seq)
@@ -154,16 +154,15 @@ def flush(link: "V2Link", session: "Session", now: float) -> None:
         _control(link, pieces, link.keepalive_reply, now)
         link.keepalive_reply = None
     while session.queue and link.unwritten_bytes < limit:
-        size = _build_messages(link, session, pieces, now)
-        link.write(joined(pieces), size)
+        _write_messages(link, session, pieces, now)
         pieces = []
     if session.out_seq != sent_seq:
         host.count_sent(session, session.out_seq - sent_seq, now)
-    if _ack_is_due(link, session):
+    if session.ack_due and _ack_is_due(link, session):
         session.ack_due = 0
         _control(link, pieces, Ack(session.in_seq), now)
     if pieces:
-        link.write([b"".join(pieces)], sum(map(len, pieces)))
+        link.write(pieces, sum(map(len, pieces)))
 
 
 def _ack_is_due(link: "V2Link", session: "Session") -> bool:
@@ -178,27 +177,28 @@ def due_tags(link: "V2Link", session: "Session") -> list[str]:
         return []
     tags = [Tag.KEEPALIVE2] * session.keepalive_due + [Tag.KEEPALIVE2_ACK] * (link.keepalive_reply is not None)
     messages = [Tag.MESSAGE] * len(session.queue)
-    acks = [] if messages or not _ack_is_due(link, session) else [Tag.ACK]
+    acks = [] if messages or not session.ack_due or not _ack_is_due(link, session) else [Tag.ACK]
     return [tag.name for tag in (*tags, *messages, *acks)]
 
 
 def _control(link: "V2Link", pieces: list[Buffer], frame: ControlFrame, now: float) -> None:
     raw = link.writer.control(frame.TAG, frame.encode())
-    link.trace_frame("tx", frame.TAG.name, len(raw), frame.printable, now)
+    if link.endpoint.tracing:
+        link.trace_frame("tx", frame.TAG.name, len(raw), frame.printable, now)
     link.tx_offset += len(raw)
     pieces.append(raw)
 
 
-def _build_messages(link: "V2Link", session: "Session", pieces: list[Buffer], now: float) -> int:
-    """Frames of queued messages up to a batch's size, appended to ``pieces``; returns the size of all pieces."""
+def _write_messages(link: "V2Link", session: "Session", pieces: list[Buffer], now: float) -> None:
+    """Write ``pieces`` and behind them frames of queued messages, up to a batch's size."""
     queue, in_seq, lossy = session.queue, session.in_seq, session.lossy
     build = link.writer.message
     pack = MESSAGE_HEADER.pack
     tracing = link.host.tracing
-    size = sum(map(len, pieces))
+    size = before = sum(map(len, pieces))
+    large = False
     out_seq = session.out_seq
-    while queue and size < BATCH_BYTES:
-        message = queue.pop()
+    for message in queue.popped():
         out_seq += 1
         if message.payload is not None:
             message.encode_front(session.features)
@@ -225,9 +225,12 @@ def _build_messages(link: "V2Link", session: "Session", pieces: list[Buffer], no
             queue.sent.append((out_seq, message))
         if tracing:
             segments = (header, message.front, message.middle, message.data)
-            link.trace_frame("tx", "MESSAGE", length, partial(printable_message, segments), now)
-        link.tx_offset += length
+            link.trace_frame("tx", "MESSAGE", length, partial(printable_message, segments), now, size - before)
         size += length
+        large = large or length >= JOIN_BELOW_BYTES
+        if size >= BATCH_BYTES:
+            break
     session.out_seq = out_seq
     session.ack_due = 0  # every header just built tells in_seq
-    return size
+    link.tx_offset += size - before
+    link.write(joined(pieces) if large else [b"".join(pieces)], size)

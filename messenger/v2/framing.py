@@ -2,7 +2,7 @@
 
 A reader cuts the next frame out of a receive buffer, a writer appends the pieces of a frame to a list of
 buffers. Both ends of a link, the fault proxy and the decoders use the same two. This is the hot path:
-lengths of repeated preambles are cached per reader and writer, and payloads are not copied except out of a
+repeated preambles are parsed and built once for all links of a thread, and payloads are not copied except out of a
 receive buffer that will be reused.
 """
 
@@ -12,6 +12,7 @@ from typing import Protocol
 from messenger.crc import crc32c, standard_crc32c
 from messenger.denc.codec import Buffer
 from messenger.errors import FaultReason, PeerError
+from messenger.pool import BufferPool
 from messenger.v2.onwire import GCM_TAG_SIZE, StreamCipher
 from messenger.v2.preamble import (
     COMPRESSED,
@@ -38,14 +39,22 @@ _CRC_EPILOGUE = Struct("<BIII")
 _pack_u32, _unpack_u32 = _U32.pack, _U32.unpack_from
 _pack_crc_epilogue, _unpack_crc_epilogue = _CRC_EPILOGUE.pack, _CRC_EPILOGUE.unpack_from
 _CRC_EPILOGUE_SIZE = 13
+_MESSAGE_HEADER_SIZE = 41
+# What nearly every frame begins with: preamble, a message's header and its crc, in one call.
+_CRC_HEAD = Struct(f"<{PREAMBLE_SIZE}s{_MESSAGE_HEADER_SIZE}sI")
+_CRC_HEAD_SIZE = _CRC_HEAD.size
+_unpack_crc_head = _CRC_HEAD.unpack_from
 _SECURE_EPILOGUE_SIZE = 16
 _COMPLETE = 0x0E
 _STATUS_ABORTED = 0x01
 _STATUS_MASK = 0x0F
 _EMPTY_CRC = 0xFFFFFFFF
-_IN_PLACE_BYTES = 16 * 1024
+_SLICE_BYTES = 64 * 1024
+"""Shorter segments are copied even out of an owned buffer, so that whoever keeps one does not keep far more."""
+_COPY_BELOW_BYTES = 16 * 1024
 _SECURE_EPILOGUE = bytes([_COMPLETE]) + bytes(15)
 _PADDING = tuple(bytes(-n % 16) for n in range(16))
+_SECURE_TAILS = tuple(padding + _SECURE_EPILOGUE for padding in _PADDING)
 
 Frame = tuple[int, int, Buffer, Buffer, Buffer, Buffer]
 """Offset just behind the frame, tag, and the four segments (``b""`` where absent)."""
@@ -59,6 +68,11 @@ def _status(status: int, tag: int) -> int:
     if low == _STATUS_ABORTED:
         return ABORTED
     raise PeerError(FaultReason.FRAME, f"late status 0x{status:02x}")
+
+
+def _segment(part: memoryview) -> Buffer:
+    """A segment of an owned buffer."""
+    return part if len(part) >= _SLICE_BYTES else part.tobytes()
 
 
 class FrameReader(Protocol):
@@ -107,15 +121,26 @@ class RawWriter(FrameWriter, Protocol):
         """Append a frame whose segments are compressed already; returns its length on the wire."""
 
 
+class FrameCaches:
+    """What the links of one thread share: preambles that were parsed, and such as were built."""
+
+    __slots__ = ("crc_layouts", "message_preambles", "secure_layouts")
+
+    def __init__(self) -> None:
+        self.crc_layouts = Layouts(_crc_frame_bytes)
+        self.secure_layouts = Layouts(_secure_frame_bytes)
+        self.message_preambles = MessagePreambles()
+
+
 class CrcReader:
     """Frames of crc mode: preamble, first segment and its crc, the other segments, their crcs."""
 
     __slots__ = ("_layouts", "max_frame_bytes", "needed")
 
-    def __init__(self, max_frame_bytes: int) -> None:
+    def __init__(self, max_frame_bytes: int, caches: FrameCaches | None = None) -> None:
         self.max_frame_bytes = max_frame_bytes
         self.needed = 0
-        self._layouts = Layouts(_crc_frame_bytes)
+        self._layouts = (caches or FrameCaches()).crc_layouts
 
     def allow_compressed(self) -> None:
         """See :meth:`RawReader.allow_compressed`."""
@@ -124,34 +149,41 @@ class CrcReader:
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
         """See :meth:`FrameReader.next_frame`."""
         body = start + PREAMBLE_SIZE
-        if body > end:
+        s0: Buffer = b""
+        crc0 = 0
+        if start + _CRC_HEAD_SIZE <= end:
+            preamble, s0, crc0 = _unpack_crc_head(view, start)  # s0, crc0: if it is a message
+        elif body <= end:
+            preamble = view[start:body].tobytes()
+        else:
             self.needed = 0
             return None
-        tag, segments, l0, l1, l2, l3, total = self._layouts[view[start:body].tobytes()]
+        tag, segments, l0, l1, l2, l3, total = self._layouts[preamble]
         stop = start + total
         if stop > end or total > self.max_frame_bytes:
             self._incomplete(total)
             return None
-        s0: Buffer = b""
-        if l0:
+        if l0 != _MESSAGE_HEADER_SIZE:
             s0 = view[body : body + l0].tobytes()
-            body += l0
-            if (standard_crc32c(s0) ^ 0xFFFFFFFF) != _unpack_u32(view, body)[0]:
+            if l0:
+                (crc0,) = _unpack_u32(view, body + l0)
+        if l0:
+            if (standard_crc32c(s0) ^ 0xFFFFFFFF) != crc0:
                 raise PeerError(FaultReason.SEGMENT_CRC, f"segment 0 of tag {tag & ~COMPRESSED}")
-            body += 4
+            body += l0 + 4
         if segments == 1:
             return stop, tag, s0, b"", b"", b""
         s1: Buffer = b""
         s2: Buffer = b""
         s3: Buffer = b""
         if l1:
-            s1 = view[body : body + l1] if owned else view[body : body + l1].tobytes()
+            s1 = _segment(view[body : body + l1]) if owned else view[body : body + l1].tobytes()
             body += l1
         if l2:
-            s2 = view[body : body + l2] if owned else view[body : body + l2].tobytes()
+            s2 = _segment(view[body : body + l2]) if owned else view[body : body + l2].tobytes()
             body += l2
         if l3:
-            s3 = view[body : body + l3] if owned else view[body : body + l3].tobytes()
+            s3 = _segment(view[body : body + l3]) if owned else view[body : body + l3].tobytes()
         status, crc1, crc2, crc3 = _unpack_crc_epilogue(view, stop - _CRC_EPILOGUE_SIZE)
         if (
             (standard_crc32c(s1) ^ 0xFFFFFFFF if l1 else _EMPTY_CRC) != crc1
@@ -177,8 +209,8 @@ class CrcWriter:
 
     __slots__ = ("_preambles",)
 
-    def __init__(self) -> None:
-        self._preambles = MessagePreambles()
+    def __init__(self, caches: FrameCaches | None = None) -> None:
+        self._preambles = (caches or FrameCaches()).message_preambles
 
     def control(self, tag: int, payload: bytes) -> bytes:
         """See :meth:`FrameWriter.control`."""
@@ -228,11 +260,11 @@ class SecureReader:
 
     __slots__ = ("_cipher", "_head", "_layouts", "_opened", "max_frame_bytes", "needed")
 
-    def __init__(self, cipher: StreamCipher, max_frame_bytes: int) -> None:
+    def __init__(self, cipher: StreamCipher, max_frame_bytes: int, caches: FrameCaches | None = None) -> None:
         self.max_frame_bytes = max_frame_bytes
         self.needed = 0
         self._cipher = cipher
-        self._layouts = Layouts(_secure_frame_bytes)
+        self._layouts = (caches or FrameCaches()).secure_layouts
         self._head = b""
         self._opened = False  # the head is that of the frame to be read next
 
@@ -265,15 +297,28 @@ class SecureReader:
         if segments == 1:
             return stop, tag, s0, b"", b"", b""
         sealed = view[body:stop]
-        plain: Buffer = self._cipher.decrypt_in_place(sealed) if owned else self._cipher.decrypt(sealed)
-        status = plain[-_SECURE_EPILOGUE_SIZE]
-        if owned or l3 > _IN_PLACE_BYTES:
-            plain = memoryview(plain)
         at2 = (l1 + 15) & ~15
         at3 = at2 + ((l2 + 15) & ~15)
-        s1 = plain[:l1] if l1 else b""
-        s2 = plain[at2 : at2 + l2] if l2 else b""
-        s3 = plain[at3 : at3 + l3] if l3 else b""
+        s1: Buffer = b""
+        s2: Buffer = b""
+        s3: Buffer = b""
+        if owned and len(sealed) > _SLICE_BYTES:
+            opened = self._cipher.decrypt_in_place(sealed)
+            status = opened[-_SECURE_EPILOGUE_SIZE]
+            s1 = _segment(opened[:l1])
+            s2 = _segment(opened[at2 : at2 + l2])
+            s3 = _segment(opened[at3 : at3 + l3])
+        else:
+            plain: Buffer = self._cipher.decrypt(sealed)
+            status = plain[-_SECURE_EPILOGUE_SIZE]
+            if l3 > _COPY_BELOW_BYTES:
+                plain = memoryview(plain)
+            if l1:
+                s1 = plain[:l1]
+            if l2:
+                s2 = plain[at2 : at2 + l2]
+            if l3:
+                s3 = plain[at3 : at3 + l3]
         return stop, tag if status == _COMPLETE else _status(status, tag), s0, s1, s2, s3
 
     def _incomplete(self, total: int) -> None:
@@ -294,11 +339,14 @@ def _secure_frame_bytes(segments: int, lengths: Lengths) -> int:
 class SecureWriter:
     """Frames of secure mode."""
 
-    __slots__ = ("_cipher", "_preambles")
+    __slots__ = ("_cipher", "_pool", "_preambles")
 
-    def __init__(self, cipher: StreamCipher) -> None:
+    def __init__(
+        self, cipher: StreamCipher, pool: BufferPool | None = None, caches: FrameCaches | None = None
+    ) -> None:
         self._cipher = cipher
-        self._preambles = MessagePreambles()
+        self._pool = pool or BufferPool()
+        self._preambles = (caches or FrameCaches()).message_preambles
 
     def control(self, tag: int, payload: bytes) -> bytes:
         """See :meth:`FrameWriter.control`."""
@@ -316,20 +364,12 @@ class SecureWriter:
         pieces.append(self._cipher.encrypt(preamble + header.ljust(INLINE_SIZE, b"\0")))
         if not (l1 or l2 or l3):
             return SECURE_HEAD_SIZE
-        parts = (
-            front,
-            _PADDING[l1 & 15],
-            middle,
-            _PADDING[l2 & 15],
-            data,
-            _PADDING[l3 & 15],
-            _SECURE_EPILOGUE,
-        )
-        if l1 + l2 + l3 < _IN_PLACE_BYTES:
-            sealed: Buffer = self._cipher.encrypt(b"".join(parts))
+        head = b"".join((front, _PADDING[l1 & 15], middle, _PADDING[l2 & 15])) if l1 or l2 else b""
+        tail = _SECURE_TAILS[l3 & 15]
+        if l1 + l2 + l3 < _COPY_BELOW_BYTES:
+            sealed: Buffer = self._cipher.encrypt(b"".join((head, data, tail)))
         else:
-            sealed = bytearray().join((*parts, bytes(GCM_TAG_SIZE)))
-            self._cipher.encrypt_in_place(sealed)
+            sealed = self._seal_in_place(head, data, tail)
         pieces.append(sealed)
         return SECURE_HEAD_SIZE + len(sealed)
 
@@ -344,3 +384,21 @@ class SecureWriter:
             frame.append(self._cipher.encrypt(b"".join([*map(zero_padded, rest), _SECURE_EPILOGUE])))
         pieces += frame
         return sum(map(len, frame))
+
+    def use_pool(self, pool: BufferPool) -> None:
+        """Seal large frames in buffers of this pool from now on."""
+        self._pool = pool
+
+    def _seal_in_place(self, head: bytes, data: Buffer, tail: bytes) -> memoryview:
+        """The parts of a large frame, copied into a buffer of the pool and sealed there."""
+        if isinstance(data, memoryview) and data.format != "B":
+            data = data.tobytes()  # the view of the pool's buffer takes no other
+        at_data = len(head)
+        at_tail = at_data + len(data)
+        at_tag = at_tail + len(tail)
+        sealed = self._pool.take(at_tag + GCM_TAG_SIZE)
+        sealed[:at_data] = head
+        sealed[at_data:at_tail] = data
+        sealed[at_tail:at_tag] = tail
+        self._cipher.encrypt_in_place(sealed)
+        return sealed

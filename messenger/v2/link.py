@@ -15,7 +15,7 @@ from messenger.link import Link, Protocol, Row, Step
 from messenger.v2 import data
 from messenger.v2.compression import CompressingWriter, DecompressingReader
 from messenger.v2.compressor import Algorithm, new_compressor
-from messenger.v2.framing import FrameReader, FrameWriter, RawReader, RawWriter
+from messenger.v2.framing import FrameReader, FrameWriter, RawReader, RawWriter, SecureWriter
 from messenger.v2.intercept import InterceptedReader
 from messenger.v2.revision import crc_frames, secure_frames
 from messenger.v2.states import LinkState
@@ -35,6 +35,7 @@ from messenger.v2.wire import (
 if TYPE_CHECKING:
     from messenger.core import Core
     from messenger.gate import Gate
+    from messenger.host import LinkHost
     from messenger.session.session import Session
 
 Handler = Callable[["V2Link", ControlFrame, float], None]
@@ -57,7 +58,6 @@ class V2Link(Link):
         "_raw_writer",
         "algorithm",
         "auth_method",
-        "auth_result",
         "compression_request",
         "exchange",
         "expected_signature",
@@ -82,7 +82,6 @@ class V2Link(Link):
         self.exchange: ClientExchange | ServerExchange | None = None
         self.auth_method = 0
         """Acceptor: the method of the peer's last AUTH_REQUEST."""
-        self.auth_result: AuthResult | None = None
         self.msgr2_features = endpoint.config.msgr2_features
         """Those in force: once the peer's banner is here, what it advertises too."""
         self.compression_request: CompressionRequest | None = None
@@ -91,7 +90,8 @@ class V2Link(Link):
         """What both directions are compressed with."""
         self.reader: FrameReader
         self.writer: FrameWriter
-        self._speak(crc_frames(self.msgr2_features, endpoint.config.max_preauth_frame_bytes))
+        limit, caches = endpoint.config.max_preauth_frame_bytes, endpoint.frame_caches
+        self._speak(crc_frames(self.msgr2_features, limit, caches))
         # Every raw byte of either direction until authentication is complete, for the signatures (§4.7).
         self.rx_transcript: bytearray | None = bytearray()
         self.tx_transcript: bytearray | None = bytearray()
@@ -103,7 +103,17 @@ class V2Link(Link):
     def _speak(self, frames: tuple[RawReader, RawWriter]) -> None:
         """From here on the link consists of such frames."""
         self._raw_reader, self._raw_writer = frames
+        self._use_pool(self.host)
         self.reader, self.writer = self._watched(self._raw_reader), self._raw_writer
+
+    def move_to(self, host: "LinkHost") -> None:
+        """See :meth:`Link.move_to`."""
+        super().move_to(host)
+        self._use_pool(host)
+
+    def _use_pool(self, host: "LinkHost") -> None:
+        if isinstance(self._raw_writer, SecureWriter):
+            self._raw_writer.use_pool(host.pool)
 
     def _watched(self, reader: FrameReader) -> FrameReader:
         return reader if self.endpoint.interceptor is None else InterceptedReader(self, reader)
@@ -137,9 +147,7 @@ class V2Link(Link):
 
     # ---- receiving
 
-    def data_step(self, view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:
-        """See :meth:`Link.data_step`."""
-        return data.receive(self, view, start, end, owned, now)
+    data_step = data.receive
 
     def handshake_step(self, view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:
         """Handle the banner or one frame."""
@@ -170,7 +178,10 @@ class V2Link(Link):
         if missing:
             raise PeerError(FaultReason.BANNER_FEATURES, f"0x{missing:x}")
         self.msgr2_features &= supported
-        self._speak(crc_frames(self.msgr2_features, self.endpoint.config.max_preauth_frame_bytes))
+        endpoint = self.endpoint
+        self._speak(
+            crc_frames(self.msgr2_features, endpoint.config.max_preauth_frame_bytes, endpoint.frame_caches)
+        )
 
         def payload_read(then: float) -> None:
             self.gate_read(Point(Custom.BANNER_PAYLOAD_READ), then, self._send_hello)
@@ -227,9 +238,9 @@ class V2Link(Link):
         self.con_mode = con_mode
         self.rx_transcript = self.tx_transcript = None
         if con_mode is ConMode.SECURE:
-            limit = self.endpoint.config.max_preauth_frame_bytes
+            limit, caches = self.endpoint.config.max_preauth_frame_bytes, self.endpoint.frame_caches
             secret = result.connection_secret
-            self._speak(secure_frames(self.msgr2_features, limit, secret, connector=self.connector))
+            self._speak(secure_frames(self.msgr2_features, limit, secret, caches, connector=self.connector))
 
     def lift_limits(self) -> None:
         """The peer's signature holds: it is who it says, the large limits apply."""

@@ -44,10 +44,9 @@ class StreamCipher:
         """Ciphertext and tag in a new buffer."""
         return self._aes.encrypt(self._next_nonce(), plain, None)
 
-    def encrypt_in_place(self, buffer: bytearray) -> None:
+    def encrypt_in_place(self, buffer: memoryview) -> None:
         """Encrypt all but the last 16 bytes of ``buffer``, which receive the tag."""
-        with memoryview(buffer) as view:
-            self._aes.encrypt_into(self._next_nonce(), view[:-GCM_TAG_SIZE], None, view)
+        self._aes.encrypt_into(self._next_nonce(), buffer[:-GCM_TAG_SIZE], None, buffer)
 
     def decrypt(self, sealed: memoryview) -> bytes:
         """Plaintext in a new buffer.

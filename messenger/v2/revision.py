@@ -1,25 +1,41 @@
 """Which frames a link speaks: of msgr 2.1 if both banners have REVISION_1, else of 2.0 (protocol.md §4.2)."""
 
 from messenger.denc.features import Msgr2Feature
-from messenger.v2.framing import CrcReader, CrcWriter, RawReader, RawWriter, SecureReader, SecureWriter
+from messenger.v2.framing import (
+    CrcReader,
+    CrcWriter,
+    FrameCaches,
+    RawReader,
+    RawWriter,
+    SecureReader,
+    SecureWriter,
+)
 from messenger.v2.onwire import rev0_ciphers, stream_ciphers
 from messenger.v2.rev0 import Rev0CrcReader, Rev0CrcWriter, Rev0SecureReader, Rev0SecureWriter
 
 
-def crc_frames(msgr2_features: int, max_frame_bytes: int) -> tuple[RawReader, RawWriter]:
+def crc_frames(
+    msgr2_features: int, max_frame_bytes: int, caches: FrameCaches | None = None
+) -> tuple[RawReader, RawWriter]:
     """Reader and writer of crc mode.
 
     Args:
         msgr2_features: what both banners advertise.
         max_frame_bytes: longest frame to accept.
+        caches: what the links of a host share; for one link alone, nothing.
     """
     if msgr2_features & Msgr2Feature.REVISION_1:
-        return CrcReader(max_frame_bytes), CrcWriter()
+        return CrcReader(max_frame_bytes, caches), CrcWriter(caches)
     return Rev0CrcReader(max_frame_bytes), Rev0CrcWriter()
 
 
 def secure_frames(
-    msgr2_features: int, max_frame_bytes: int, connection_secret: bytes, *, connector: bool
+    msgr2_features: int,
+    max_frame_bytes: int,
+    connection_secret: bytes,
+    caches: FrameCaches | None = None,
+    *,
+    connector: bool,
 ) -> tuple[RawReader, RawWriter]:
     """Reader and writer of secure mode, for one end.
 
@@ -27,6 +43,7 @@ def secure_frames(
         msgr2_features: what both banners advertise.
         max_frame_bytes: longest frame to accept.
         connection_secret: where keys and nonces come from.
+        caches: as above.
         connector: which end.
 
     Raises:
@@ -34,6 +51,6 @@ def secure_frames(
     """
     if msgr2_features & Msgr2Feature.REVISION_1:
         receiving, sending = stream_ciphers(connection_secret, connector=connector)
-        return SecureReader(receiving, max_frame_bytes), SecureWriter(sending)
+        return SecureReader(receiving, max_frame_bytes, caches), SecureWriter(sending, caches=caches)
     old_receiving, old_sending = rev0_ciphers(connection_secret, connector=connector)
     return Rev0SecureReader(old_receiving, max_frame_bytes), Rev0SecureWriter(old_sending)

@@ -111,6 +111,25 @@ def test_inputs_ask_for_a_pump_and_a_pump_sets_the_timer() -> None:
     assert driver.deadline_s is None
 
 
+def test_everything_within_a_pump_has_one_time() -> None:
+    """A clock that moves while messages are dispatched does not make the history go back in time."""
+    node = new_node(policy=STATELESS_SERVER)
+    peer = meet("acceptor", node).handshake()
+
+    class Busy(Dispatcher):
+        def ms_dispatch(self, connection: Connection, message: Message) -> None:
+            node.clock.now += 1.0
+            connection.send(message)
+
+    NodeDriver(node, Busy())
+    del node.trace[:]
+    peer.write(peer.message(1) + peer.message(2))
+    times_s = [record.time_s for record in node.trace]
+    assert node.clock.now == 2.0
+    assert times_s == sorted(times_s)
+    assert len(set(times_s)) == 1
+
+
 @pytest.mark.parametrize("addr", ["", "10.0.0.2", "nonsense", "v2:10.0.0.2:99999/0", "v1:10.0.0.2:0/0"])
 def test_an_address_that_means_nothing_is_the_callers_mistake(addr: str) -> None:
     driver = NodeDriver(new_node(), Recorder())

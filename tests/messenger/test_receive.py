@@ -81,13 +81,51 @@ def test_a_transport_that_reads_into_the_named_buffer(auth: str, mode: ConMode) 
     check(node, SIZES)
 
 
-def test_delivered_payloads_are_not_overwritten_by_what_comes_later() -> None:
-    node, peer = ready("none", ConMode.CRC)
-    for number in range(1, 6):
-        peer.write(peer.message(number, front=content(number, 20 * KIB), data=content(number, 50 * KIB)))
-    for number, (_, message) in enumerate(node.delivered, 1):
+@by_security
+@pytest.mark.parametrize("data_bytes", [50 * KIB, 64 * KIB, 300 * KIB])
+@pytest.mark.parametrize("piece_bytes", [60 * KIB, 1 << 30])
+def test_delivered_payloads_are_not_overwritten_by_what_comes_later(
+    auth: str, mode: ConMode, data_bytes: int, piece_bytes: int
+) -> None:
+    node, peer = ready(auth, mode)
+    for number in range(1, 12):
+        raw = peer.message(number, front=content(number, 20 * KIB), data=content(number, data_bytes))
+        for start in range(0, len(raw), piece_bytes):
+            peer.write(raw[start : start + piece_bytes])
+        if number == 4:
+            del node.delivered[:3]  # their memory may be used again
+    for number, (_, message) in enumerate(node.delivered, 4):
         assert bytes(message.front) == content(number, 20 * KIB)
-        assert bytes(message.data) == content(number, 50 * KIB)
+        assert bytes(message.data) == content(number, data_bytes)
+
+
+@by_security
+def test_large_payloads_are_views_of_what_was_read_and_smaller_ones_keep_little(auth: str, mode: ConMode) -> None:
+    node, peer = ready(auth, mode)
+    raw = stream(peer, [64 * KIB] * 4 + [40 * KIB] * 6)
+    for start in range(0, len(raw), 100 * KIB):
+        peer.write(raw[start : start + 100 * KIB])
+    data = [memoryview(message.data) for _, message in node.delivered]
+    assert all(isinstance(view.obj, bytearray) for view in data[1:4])
+    assert all(len(view.obj) <= 5 * len(view) for view in data[1:4])
+    assert all(len(view.obj) < len(view) + 100 for view in data[4:])
+
+
+@by_security
+def test_frames_behind_a_large_one_are_read_together_with_it(auth: str, mode: ConMode) -> None:
+    node, peer = ready(auth, mode)
+    raw = stream(peer, [64 * KIB] * 12)
+    position, reads = 0, 0
+    while position < len(raw):
+        buffer = node.endpoint.receive_buffer(peer.link)
+        count = min(len(buffer), len(raw) - position)
+        buffer[:count] = raw[position : position + count]
+        node.endpoint.link_received(peer.link, count, node.now)
+        position += count
+        reads += 1
+    node.pump()
+    check(node, [64 * KIB] * 12)
+    assert reads <= 4
 
 
 # ---- the dispatch throttle

@@ -58,6 +58,7 @@ class Result:
     """The same messages over a plain socket."""
     cpu_us_per_op: float
     """User and system time of both processes together."""
+    floor_cpu_us_per_op: float
     peak_rss_mib: float
     """The larger one of the two processes' peaks."""
 
@@ -65,6 +66,19 @@ class Result:
     def ratio(self) -> float:
         """Rate of the messenger as a part of the plain socket's."""
         return self.ops_per_s / self.floor_ops_per_s
+
+    @property
+    def latency_us(self) -> float | None:
+        """From a message to its answer; None where several are on their way at a time."""
+        return self._latency_us(self.ops_per_s)
+
+    @property
+    def floor_latency_us(self) -> float | None:
+        """The same over the plain socket."""
+        return self._latency_us(self.floor_ops_per_s)
+
+    def _latency_us(self, ops_per_s: float) -> float | None:
+        return round(1e6 / ops_per_s, 2) if self.cell.in_flight == 1 else None
 
     def as_json(self) -> dict[str, Any]:
         """The row of the JSON contract."""
@@ -74,7 +88,10 @@ class Result:
             "ops_per_s": round(self.ops_per_s, 1),
             "floor_ops_per_s": round(self.floor_ops_per_s, 1),
             "ratio": round(self.ratio, 3),
+            "latency_us": self.latency_us,
+            "floor_latency_us": self.floor_latency_us,
             "cpu_us_per_op": round(self.cpu_us_per_op, 2),
+            "floor_cpu_us_per_op": round(self.floor_cpu_us_per_op, 2),
             "peak_rss_mib": round(self.peak_rss_mib, 1),
         }
 

@@ -23,6 +23,7 @@ from messenger.messages.message import Message
 from messenger.messages.types import MessageType
 from messenger.outputs import Deliver, OpenLink, WriteLink
 from messenger.receive import OWN_BUFFER_BYTES
+from messenger.session.session import Session
 from messenger.v2.framing import CrcReader, CrcWriter, FrameReader, FrameWriter, SecureReader, SecureWriter
 from messenger.v2.onwire import stream_ciphers
 from messenger.v2.wire import MESSAGE_HEADER
@@ -86,7 +87,7 @@ def _medians(batches: Iterator[Times], seconds: float) -> Times:
 
 def _frame_batches(mode: str, payload: bytes) -> Iterator[Times]:
     writer, reader = _codec(mode)
-    header = MESSAGE_HEADER.pack(1, 0, MessageType.OSD_OP, 127, 1, 0, 0, 0, 3, 1, 0)
+    header = MESSAGE_HEADER.pack(1, 0, MessageType.OSD_REPOP, 127, 1, 0, 0, 0, 3, 1, 0)
     # As on a link: small frames are taken out of a reused buffer, large ones stay in their own.
     owned = len(payload) >= OWN_BUFFER_BYTES
     while True:
@@ -122,6 +123,14 @@ class Side:
         self.spent_s = 0.0
         """Time in the core since this was set to 0."""
         self._written: list[Buffer] = []
+
+    def connect(self, addrs: AddrVec) -> Session:
+        """Dial; the wire is there at once."""
+        session = self.endpoint.connect(addrs, RECEIVER.type, 0.0)
+        (dial,) = (output for output in self.endpoint.drain(0.0) if isinstance(output, OpenLink))
+        self.link_id = dial.link_id
+        self.endpoint.link_opened(dial.link_id, addrs.front, 0.0)
+        return session
 
     def pump(self, started_s: float) -> None:
         """Carry out what the core asks for; its work began at ``started_s``."""
@@ -159,16 +168,14 @@ class Side:
 
 def _endpoint_batches(mode: str, payload: bytes) -> Iterator[Times]:
     sender, receiver = _sides(mode)
-    session = sender.endpoint.connect(receiver.endpoint.addrs, RECEIVER.type, 0.0)
     addr = receiver.endpoint.addrs.front
-    (dial,) = (output for output in sender.endpoint.drain(0.0) if isinstance(output, OpenLink))
-    sender.link_id, receiver.link_id = dial.link_id, receiver.endpoint.link_accepted(addr, 0.0)
-    sender.endpoint.link_opened(sender.link_id, addr, 0.0)
+    session = sender.connect(receiver.endpoint.addrs)
+    receiver.link_id = receiver.endpoint.link_accepted(addr, 0.0)
     while True:
         sender.spent_s = receiver.spent_s = 0.0
         started_s = perf_counter()
         for _ in range(BATCH):
-            sender.endpoint.send(session, Message(MessageType.OSD_OP, data=payload), 0.0)
+            sender.endpoint.send(session, Message(MessageType.OSD_REPOP, data=payload), 0.0)
         sender.pump(started_s)
         # the handshake takes several turns, a batch and its ack one
         receiver.pump(perf_counter())
@@ -179,28 +186,31 @@ def _endpoint_batches(mode: str, payload: bytes) -> Iterator[Times]:
 
 
 def _sides(mode: str) -> tuple[Side, Side]:
-    rng = SystemRandom()
-    key = CryptoKey.generate(rng, time())
-    config = Config.only_mode(ConMode[mode.upper()])
-    sender = Endpoint(
-        SENDER,
-        AddrVec((EntityAddr.blank(AddressType.ANY, 1),)),
-        rng=rng,
-        auth_client=auth_client(key),
-        policies=SENDER_POLICIES,
-        config=config,
-        wall_offset_s=time(),
-    )
+    key = CryptoKey.generate(SystemRandom(), time())
     receiver = Endpoint(
         RECEIVER,
         AddrVec.parse("v2:127.0.0.1:6800/2"),
-        rng=rng,
+        rng=SystemRandom(),
         auth_server=auth_server(key),
         policies=RECEIVER_POLICIES,
-        config=config,
+        config=Config.only_mode(ConMode[mode.upper()]),
         wall_offset_s=time(),
     )
-    return Side(sender), Side(receiver)
+    return sender_side(mode, key), Side(receiver)
+
+
+def sender_side(mode: str, key: CryptoKey, nonce: int = 1) -> Side:
+    """The end that dials, with the time 0.0 for now."""
+    sender = Endpoint(
+        SENDER,
+        AddrVec((EntityAddr.blank(AddressType.ANY, nonce),)),
+        rng=SystemRandom(),
+        auth_client=auth_client(key),
+        policies=SENDER_POLICIES,
+        config=Config.only_mode(ConMode[mode.upper()]),
+        wall_offset_s=time(),
+    )
+    return Side(sender)
 
 
 LAYERS = {"frame": _frame_batches, "endpoint": _endpoint_batches}

@@ -66,6 +66,7 @@ async def measure_cell(cell: Cell, seconds: float, rounds: int) -> Result:
         ops_per_s=count / median(run.elapsed_s for run, _ in turns),
         floor_ops_per_s=count / median(run.elapsed_s for _, run in turns),
         cpu_us_per_op=median(run.cpu_s for run, _ in turns) / count * 1e6,
+        floor_cpu_us_per_op=median(run.cpu_s for _, run in turns) / count * 1e6,
         peak_rss_mib=max(run.peak_rss_mib for run, _ in turns),
     )
 

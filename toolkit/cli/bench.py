@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,6 +46,9 @@ def bench(
     core: Annotated[
         bool, typer.Option("--core", help="No sockets: what building and parsing one message costs.")
     ] = False,
+    idle: Annotated[
+        bool, typer.Option("--idle", help="No traffic: what an open connection costs in memory.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the JSON object to a new file as well.")
@@ -62,7 +66,8 @@ def bench(
     same kind of event loop, in turns with the messenger.
 
     Figures are medians of 3 turns. CPU is user and system time of both processes,
-    memory the peak of the larger one. Python's garbage collector is left as it is.
+    beside the floor's, memory the peak of the larger one. Python's garbage
+    collector is left as it is.
     """
     from messenger.errors import LocalError
     from toolkit.bench.options import parse_grid
@@ -73,10 +78,17 @@ def bench(
         raise LocalError(f"--seconds: {seconds:g} is not from {_LEAST_SECONDS:g} to {_MOST_SECONDS:g}")
     if out is not None and (out.exists() or not out.parent.is_dir()):
         raise LocalError(f"--out {out}: {'exists already' if out.exists() else 'there is no such folder'}")
-    if core and (patterns or in_flight or cores or full):
+    connection = bool(patterns or in_flight or cores or full)
+    if core and (connection or idle):
         raise LocalError("--core has no connection: it takes --sizes, --modes and --seconds only")
+    if idle and (connection or sizes):
+        raise LocalError("--idle has no traffic: it takes --modes only")
     grid = parse_grid(patterns, sizes, in_flight, modes, cores)
-    text, table = _core(grid, seconds) if core else _connections(grid, seconds, full=full)
+    kind = _idle if idle else _core if core else partial(_connections, full=full)
+    _show(*kind(grid, seconds), out, as_json=as_json)
+
+
+def _show(text: str, table: "Table", out: Path | None, *, as_json: bool) -> None:
     if out is not None:
         with out.open("x", encoding="utf-8") as file:
             file.write(text + "\n")
@@ -111,6 +123,19 @@ def _core(grid: "Grid", seconds: float) -> "tuple[str, Table]":
     return json.dumps({"core": [result.as_json() for result in results]}, indent=2), _core_table(results)
 
 
+def _idle(grid: "Grid", _seconds: float) -> "tuple[str, Table]":
+    from toolkit.bench.cell import MODES
+    from toolkit.bench.idle import CONNECTIONS, measure_idle
+
+    modes = grid.modes or MODES
+    with _progress(len(modes)) as finished:
+        results = measure_idle(modes, CONNECTIONS, finished)
+    table = _new_table(("mode",), ("connections", "bytes each"))
+    for result in results:
+        table.add_row(result.mode, str(result.connections), f"{result.python_bytes_per_connection:,}")
+    return json.dumps({"idle": [result.as_json() for result in results]}, indent=2), table
+
+
 @contextmanager
 def _progress(total: int) -> Iterator[Callable[[object], None]]:
     """A bar on standard error, advanced by what is yielded."""
@@ -124,7 +149,7 @@ def _progress(total: int) -> Iterator[Callable[[object], None]]:
 
 
 def _table(results: "Sequence[Result]") -> "Table":
-    headings = ("size", "flight", "ops/s", "floor/s", "ratio", "CPU us", "MiB")
+    headings = ("size", "flight", "ops/s", "floor/s", "ratio", "CPU us", "floor", "MiB")
     table = _new_table(("pattern", "mode", "cores"), headings)
     for result in results:
         cell = result.cell
@@ -137,7 +162,8 @@ def _table(results: "Sequence[Result]") -> "Table":
             f"{result.ops_per_s:,.0f}",
             f"{result.floor_ops_per_s:,.0f}",
             f"{result.ratio:.2f}",
-            f"{result.cpu_us_per_op:.{0 if result.cpu_us_per_op >= 1000 else 1}f}",
+            _us(result.cpu_us_per_op),
+            _us(result.floor_cpu_us_per_op),
             f"{result.peak_rss_mib:.0f}",
         )
     return table
@@ -170,6 +196,10 @@ def _new_table(names: Sequence[str], numbers: Sequence[str]) -> "Table":
     for number in numbers:
         table.add_column(number, justify="right", no_wrap=True)
     return table
+
+
+def _us(time_us: float) -> str:
+    return f"{time_us:.{0 if time_us >= 1000 else 1}f}"
 
 
 def _size(size: int) -> str:

@@ -136,7 +136,7 @@ class SimNode(Driver):
         if isinstance(output, CallHome):
             self.clock.after(self.hop_s(), partial(self.called_home, output.call))
         else:
-            self._carry_out(output)
+            self._carry_out(output, self.now())
 
     # ---- the Driver's transport
 
@@ -146,7 +146,7 @@ class SimNode(Driver):
 
     def soon(self) -> None:
         """See :meth:`Driver.soon`."""
-        if not self._pump_due and not self._pumping:
+        if not self._pump_due:
             self._pump_due = True
             self.clock.after(0.0, self._pump_soon)
 

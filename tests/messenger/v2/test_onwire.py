@@ -54,7 +54,7 @@ def test_a_short_connection_secret_is_the_peers_mistake(size: int) -> None:
 def test_in_place_and_copying_operations_agree(plain: bytes) -> None:
     sealed = StreamCipher(KEY, NONCE_A).encrypt(plain)
     buffer = bytearray(plain + bytes(GCM_TAG_SIZE))
-    StreamCipher(KEY, NONCE_A).encrypt_in_place(buffer)
+    StreamCipher(KEY, NONCE_A).encrypt_in_place(memoryview(buffer))
     assert buffer == sealed
     assert StreamCipher(KEY, NONCE_A).decrypt_in_place(memoryview(buffer)) == plain
 

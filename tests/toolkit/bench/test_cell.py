@@ -44,11 +44,24 @@ def test_what_is_asked_for_is_all_there_is() -> None:
     assert grid.cells((1, 2), full=False) == [only]
 
 
-def test_a_result_is_a_row_of_json() -> None:
-    result = Result(
-        cell=cell(), ops_per_s=50_000.04, floor_ops_per_s=100_000.0, cpu_us_per_op=13.456, peak_rss_mib=33.33
+def result(in_flight: int) -> Result:
+    return Result(
+        cell=cell(in_flight=in_flight),
+        ops_per_s=50_000.04,
+        floor_ops_per_s=100_000.0,
+        cpu_us_per_op=13.456,
+        floor_cpu_us_per_op=4.321,
+        peak_rss_mib=33.33,
     )
-    assert result.as_json() == {
+
+
+def test_one_in_flight_has_a_latency() -> None:
+    assert result(1).latency_us == 20.0
+    assert result(1).floor_latency_us == 10.0
+
+
+def test_a_result_is_a_row_of_json() -> None:
+    assert result(32).as_json() == {
         "pattern": "request",
         "size": 4096,
         "in_flight": 32,
@@ -58,6 +71,9 @@ def test_a_result_is_a_row_of_json() -> None:
         "ops_per_s": 50_000.0,
         "floor_ops_per_s": 100_000.0,
         "ratio": 0.5,
+        "latency_us": None,
+        "floor_latency_us": None,
         "cpu_us_per_op": 13.46,
+        "floor_cpu_us_per_op": 4.32,
         "peak_rss_mib": 33.3,
     }

@@ -7,9 +7,10 @@ import pytest
 
 from toolkit.cli.main import run as msgrlab
 
-TINY = ["--patterns", "request", "--sizes", "64", "--in-flight", "2", "--modes", "crc", "--cores", "1"]
+TINY = ["--patterns", "request", "--sizes", "64", "--in-flight", "1", "--modes", "crc", "--cores", "1"]
 KEYS = ["pattern", "size", "in_flight", "mode", "cores", "protocol"]
-KEYS += ["ops_per_s", "floor_ops_per_s", "ratio", "cpu_us_per_op", "peak_rss_mib"]
+NUMBERS = ["ops_per_s", "floor_ops_per_s", "ratio", "latency_us", "floor_latency_us"]
+NUMBERS += ["cpu_us_per_op", "floor_cpu_us_per_op", "peak_rss_mib"]
 
 
 def test_json_has_one_row_for_each_cell_also_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -19,10 +20,10 @@ def test_json_has_one_row_for_each_cell_also_in_a_file(tmp_path: Path, capsys: p
     assert complaints.strip() == ""
     assert out.read_text(encoding="utf-8") == printed
     (row,) = json.loads(printed)["results"]
-    assert list(row) == KEYS
-    assert (row["pattern"], row["size"], row["in_flight"], row["mode"]) == ("request", 64, 2, "crc")
+    assert list(row) == KEYS + NUMBERS
+    assert (row["pattern"], row["size"], row["in_flight"], row["mode"]) == ("request", 64, 1, "crc")
     assert (row["cores"], row["protocol"]) == (1, "v2")
-    assert all(row[key] > 0 for key in KEYS[-5:])
+    assert all(row[key] > 0 for key in NUMBERS)
     assert row["ratio"] == pytest.approx(row["ops_per_s"] / row["floor_ops_per_s"], abs=0.002)
 
 
@@ -44,6 +45,18 @@ def test_the_core_alone(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     assert len(lines) == len(rows) + 1
 
 
+def test_idle_connections(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolkit.bench.idle.CONNECTIONS", 5)
+    assert msgrlab(["bench", "--idle", "--modes", "crc", "--json"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["idle"]
+    assert list(row) == ["mode", "connections", "python_bytes_per_connection"]
+    assert (row["mode"], row["connections"]) == ("crc", 5)
+    assert msgrlab(["bench", "--idle", "--modes", "secure"]) == 0
+    heading, line, _ = capsys.readouterr().out.splitlines()
+    assert heading.split() == ["mode", "connections", "bytes", "each"]
+    assert line.split()[:2] == ["secure", "5"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -56,6 +69,8 @@ def test_the_core_alone(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
         (["--seconds", "0"], "--seconds: 0 is not from 0.001 to 600"),
         (["--seconds", "nan"], "--seconds: nan is not from"),
         (["--core", "--cores", "1"], "--core has no connection"),
+        (["--core", "--idle"], "--core has no connection"),
+        (["--idle", "--sizes", "64"], "--idle has no traffic"),
         (["--out", "/nowhere/at/all.json"], "there is no such folder"),
     ],
 )

@@ -23,6 +23,7 @@ def test_a_cell(pattern: Pattern, mode: str) -> None:
     assert 0 < result.ops_per_s < 1e7
     assert 0 < result.floor_ops_per_s < 1e8
     assert 0 < result.cpu_us_per_op < 1e6
+    assert 0 < result.floor_cpu_us_per_op < 1e6
     assert 5 < result.peak_rss_mib < 500
 
 
