@@ -7,7 +7,7 @@ INSTALLED := $(VENV)/.installed
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench lab setup clean
+.PHONY: help demo test lint bench fuzz lab setup clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,10 @@ lint: $(INSTALLED)  ## style and types alone
 
 bench: $(INSTALLED)  ## measure the messenger
 	@$(BIN)/msgrlab bench
+
+fuzz: $(INSTALLED)  ## look for inputs that break a parser; TARGET=name and SECONDS=each to choose
+	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install -qq --group fuzz
+	@$(BIN)/python -m tests.fuzz $(TARGET) $(if $(SECONDS),--seconds $(SECONDS))
 
 lab: $(INSTALLED)  ## JupyterLab on the notebooks
 	@$(BIN)/msgrlab lab

@@ -6,7 +6,7 @@ Pure functions over bytes and keys, for clients, services, monitors and whoever 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from messenger.cephx.ciphers import KeyType, KeyUsage
+from messenger.cephx.ciphers import CIPHERS, KeyType, KeyUsage
 from messenger.cephx.keys import CryptoKey
 from messenger.cephx.refusal import Refusal
 from messenger.cephx.structures import (
@@ -65,11 +65,15 @@ class Ticket:
 
         Raises:
             DecodeError: for a service that does not exist.
-            RefusedError: BAD_REPLY, the blob could not be decrypted.
+            RefusedError: BAD_REPLY, the blob could not be decrypted, or its session key is of an unsupported type.
         """
         service = EntityType.from_wire(grant.service_id)
         if grant.blob is None:
             raise Refusal.BAD_REPLY.error(f"{service.label} ticket encrypted with an unknown key")
+        if grant.ticket.session_key.type not in CIPHERS:
+            raise Refusal.BAD_REPLY.error(
+                f"{service.label} ticket with a session key of type {grant.ticket.session_key.type}"
+            )
         validity_s = grant.ticket.validity.to_seconds()
         expires_s = wall_time_s + validity_s
         return cls(service, grant.ticket.session_key, grant.blob, expires_s, expires_s - validity_s / 4)

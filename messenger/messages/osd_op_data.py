@@ -144,13 +144,13 @@ def _fields(layout: str) -> tuple[tuple[str, str], ...]:
     return tuple((kind, name) for kind, name in parts)
 
 
-def operation(code: OpCode, *values: Any, flags: int = 0, **args: int) -> OsdOp:  # noqa: ANN401 - by the table
+def operation(code: OpCode, *values: Any, op_flags: int = 0, **args: int) -> OsdOp:  # noqa: ANN401 - by the table
     """An operation to send.
 
     Args:
         code: which one.
         values: its input, in the order of the table.
-        flags: :class:`OpFlag` bits.
+        op_flags: :class:`OpFlag` bits; some views have ``flags`` of their own.
         args: fields of its view; those that measure the input are filled in.
 
     Raises:
@@ -166,7 +166,7 @@ def operation(code: OpCode, *values: Any, flags: int = 0, **args: int) -> OsdOp:
         data, measured = _encode(fields, values, args)
     if row.length_arg:
         args[row.length_arg] = len(data) - measured
-    return OsdOp(code, row.view.complete(args), flags, len(data), data)
+    return OsdOp(code, row.view.complete(args), op_flags, len(data), data)
 
 
 def _encode(

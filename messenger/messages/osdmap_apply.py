@@ -26,6 +26,8 @@ _STRETCH_FIELDS = {
 }
 """Fields of the map, and where the increment has them."""
 _LUMINOUS = 12
+_I32_LIMIT = 1 << 31
+"""Maps have 32 bits for these, although increments have 64 for a pool_max."""
 _RECOVERY_DELETES = 1 << 19
 
 
@@ -33,8 +35,11 @@ def next_values(old: "OSDMap", inc: Incremental) -> dict[str, Any]:
     """The fields of the map that follows ``old``.
 
     Raises:
-        DecodeError: the increment speaks of OSDs that do not exist.
+        DecodeError: the increment speaks of OSDs that do not exist, or leads beyond the numbers of a map.
     """
+    crush_version = old.crush_version + bool(inc.crush)
+    if not -1 <= inc.new_pool_max < _I32_LIMIT or crush_version >= _I32_LIMIT:
+        raise DecodeError(f"next OSD map has pool_max {inc.new_pool_max}, crush_version {crush_version}")
     values: dict[str, Any] = {name: getattr(old, name) for name in old.__slots__}
     values |= {
         "epoch": inc.epoch,
@@ -49,7 +54,7 @@ def next_values(old: "OSDMap", inc: Incremental) -> dict[str, Any]:
         "osds": _next_osds(old.osds, inc),
         "osd_primary_affinity": _next_affinity(old, inc),
         "crush": inc.crush or old.crush,
-        "crush_version": old.crush_version + bool(inc.crush),
+        "crush_version": crush_version,
     }
     return values | _next_placement(old, inc) | _next_snaps(old, inc) | _next_cluster(old, inc)
 

@@ -1,5 +1,6 @@
 """The grid of measurements as lists on the command line."""
 
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
@@ -9,6 +10,7 @@ from toolkit.bench.cell import CORES, KIB, MIB, MODES, Grid, Pattern
 
 MAX_SIZE = 256 * MIB
 MAX_IN_FLIGHT = 65536
+_DIGITS = re.compile("[0-9]{1,9}")
 _UNITS = {"": 1, "K": KIB, "M": MIB}
 
 T = TypeVar("T")
@@ -43,14 +45,20 @@ def _name(option: str, known: Sequence[str], word: str) -> str:
 
 def _size(word: str) -> int:
     digits = word.rstrip("KMkm")
-    unit = _UNITS.get(word[len(digits) :].upper())
-    size = int(digits) * unit if unit and digits.isascii() and digits.isdigit() else 0
+    unit = _UNITS.get(word[len(digits) :].upper(), 0)
+    size = _number(digits) * unit
     if not 1 <= size <= MAX_SIZE:
         raise LocalError(f"--sizes: {word!r} is not a size from 1 to {MAX_SIZE // MIB}M, such as 64, 4K or 1M")
     return size
 
 
 def _in_flight(word: str) -> int:
-    if not (word.isascii() and word.isdigit() and 1 <= int(word) <= MAX_IN_FLIGHT):
+    number = _number(word)
+    if not 1 <= number <= MAX_IN_FLIGHT:
         raise LocalError(f"--in-flight: {word!r} is not a number from 1 to {MAX_IN_FLIGHT}")
-    return int(word)
+    return number
+
+
+def _number(digits: str) -> int:
+    """What the digits say; 0 if they are none, or too many for any option."""
+    return int(digits) if _DIGITS.fullmatch(digits) else 0

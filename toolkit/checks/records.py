@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from types import NoneType
 from typing import Any
 
@@ -16,6 +17,8 @@ TIME_DIGITS = 9
 MESSAGE_TAGS = frozenset({"MESSAGE", "MSG"})
 """What the frames of messages are called, on v2 and on v1."""
 _LONGEST_S = 1e9
+_DEEPEST = 100
+"""What is nested deeper could be read, but perhaps not be shown or written again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,9 +175,11 @@ def parse_record(line: str) -> Record:
         LocalError: what is wrong with the line.
     """
     try:
-        fields = json.loads(line)
+        fields = json.loads(line, parse_constant=_not_finite, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise LocalError(f"not JSON: {error}") from None
+    if line.count("[") + line.count("{") > _DEEPEST and _too_deep(fields):
+        raise LocalError(f"lists and objects nested more than {_DEEPEST} deep")
     if not isinstance(fields, dict):
         raise LocalError(f"a record is a JSON object, this is {type(fields).__name__}")
     time_s, node, kind = (fields.pop(name, None) for name in ("time", "node", "kind"))
@@ -184,6 +189,29 @@ def parse_record(line: str) -> Record:
         raise LocalError("every record has the texts node and kind")
     _check_fields(kind, fields)
     return Record(float(time_s), node, kind, fields)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    return value if isfinite(value) else _not_finite(text)
+
+
+def _not_finite(text: str) -> float:
+    """Python's JSON knows NaN and infinities, which no other JSON does, and which could not be written again."""
+    raise ValueError(f"{text} is not a number of JSON")
+
+
+def _too_deep(value: object) -> bool:
+    """Level by level, since recursion is what must be avoided."""
+    level = [value]
+    for _ in range(_DEEPEST):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return bool(level)
 
 
 def _check_fields(kind: str, fields: dict[str, Any]) -> None:

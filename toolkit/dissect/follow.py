@@ -124,7 +124,8 @@ class LinkFollower:
             try:
                 frame = self._next(direction, stream)
             except PeerError as error:
-                self.blind = error
+                # A copy: the error's own traceback holds slices of ``pending``, which must be free to grow.
+                self.blind = PeerError(error.reason, error.detail)
                 break
             if frame is None:
                 break

@@ -85,7 +85,7 @@ class IoCtx:
 
     async def create(self, oid: str, *, exclusive: bool = True) -> None:
         """Make an empty object; EEXIST if there is one, unless that is all right."""
-        await self.operate(oid, operation(OpCode.CREATE, flags=OpFlag.EXCL if exclusive else 0))
+        await self.operate(oid, operation(OpCode.CREATE, op_flags=OpFlag.EXCL if exclusive else 0))
 
     async def remove(self, oid: str) -> None:
         """Remove the object."""

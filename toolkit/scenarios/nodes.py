@@ -1,6 +1,7 @@
 """What a node of a scenario is, and the application that runs on it; the same on every backend."""
 
 import hashlib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
@@ -22,6 +23,9 @@ from messenger.outputs import TraceRecord
 from messenger.session.policy import POLICIES, PolicySet
 
 SERVICE_SECRET_ID = 1
+
+_ENTITY_NUMBER = re.compile("-?[0-9]{1,18}")
+"""What surely fits into the 64 bits of the wire."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -126,7 +130,7 @@ def parse_entity(text: str) -> EntityName:
         LocalError: it is not one.
     """
     label, _, number = text.partition(".")
-    if not number.lstrip("-").isdigit():
+    if not _ENTITY_NUMBER.fullmatch(number):
         raise LocalError(f"entity {text!r} is not TYPE.NUMBER, as in osd.1")
     return EntityName(EntityType.from_label(label), int(number))
 

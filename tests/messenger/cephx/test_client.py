@@ -15,7 +15,8 @@ from messenger.cephx.exchange import AuthDone, AuthMore, AuthResult, ClientExcha
 from messenger.cephx.keys import CryptoKey
 from messenger.cephx.service import CephxService
 from messenger.cephx.session_reply import SessionReply, decode_session_reply, encode_session_reply
-from messenger.cephx.structures import Prelude, ResponseHeader, ServerChallenge, TicketBlob
+from messenger.cephx.structures import Prelude, RequestType, ResponseHeader, ServerChallenge, TicketBlob
+from messenger.cephx.tickets import encode_ticket_reply
 from messenger.denc.codec import Decoder
 from messenger.denc.entity import AuthName, EntityType
 from messenger.denc.layout import encoded
@@ -247,6 +248,19 @@ def test_encrypted_ticket_nobody_asked_for(monitor, new_client: NewClient) -> No
     payload = encode_session_reply(reply, ADMIN_KEY, Random(0), CryptoKey(KeyType.AES, bytes(16)))
     with not_genuine("auth ticket encrypted with an unknown key"):
         exchange.done(4100, ConMode.CRC, payload)
+
+
+@pytest.mark.parametrize("key_type", [KeyType.NONE, 77])
+def test_session_key_of_an_unsupported_type(monitor, new_client: NewClient, key_type: int) -> None:
+    client = new_client()
+    exchange, answer = started(client, monitor)
+    reply = decode_session_reply(monitor.judge(answer, ConMode.CRC, NOW_S)[0], ADMIN_KEY)
+    ticket = replace(reply.auth.ticket, session_key=CryptoKey(key_type, b"secret"))
+    grants = encode_ticket_reply([replace(reply.auth, ticket=ticket)], ADMIN_KEY, Random(0))
+    payload = encoded(ResponseHeader(RequestType.GET_AUTH_SESSION_KEY)) + grants
+    with not_genuine(f"auth ticket with a session key of type {key_type}"):
+        exchange.done(4100, ConMode.CRC, payload)
+    assert (client.global_id, dict(client.tickets)) == (0, {})
 
 
 def test_done_cut_or_flipped_at_every_byte(monitor, new_client: NewClient) -> None:

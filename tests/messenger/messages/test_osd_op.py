@@ -117,7 +117,7 @@ def test_a_real_refusal():
 def test_what_real_requests_take(name, values):
     op = REQUESTED[name]
     assert input_of(op) == values
-    again = operation(OpCode[name], *values.values(), flags=op.flags, **op.args)
+    again = operation(OpCode[name], *values.values(), op_flags=op.flags, **op.args)
     assert (again, bytes(again.data)) == (op, bytes(op.data))
 
 
@@ -126,6 +126,12 @@ def test_a_real_call():
     taken = input_of(op)
     assert (taken["class"], taken["method"]) == ("lock", "lock")
     assert operation(OpCode.CALL, *taken.values()) == op
+
+
+def test_operations_with_flags_of_their_own():
+    op = operation(OpCode.SETALLOCHINT, op_flags=4, expected_object_size=1, expected_write_size=2, flags=3)
+    assert op.flags == 4
+    assert op.args == {"expected_object_size": 1, "expected_write_size": 2, "flags": 3}
 
 
 def test_what_real_replies_give():

@@ -367,6 +367,20 @@ def test_a_hostile_max_osd_is_refused():
         Incremental.decode(incremental(new_max_osd=MAX_OSDS + 1).encode())
 
 
+@pytest.mark.parametrize("pool_max", [-2, 1 << 31])
+def test_a_pool_max_that_no_map_can_carry_is_refused(pool_max):
+    assert base_map().apply(incremental(new_pool_max=(1 << 31) - 1)).encode()
+    with pytest.raises(DecodeError, match=f"pool_max {pool_max}"):
+        base_map().apply(incremental(new_pool_max=pool_max))
+
+
+def test_a_crush_version_that_no_map_can_carry_is_refused():
+    last = replace(base_map(), crush_version=(1 << 31) - 1)
+    assert last.apply(incremental()).encode()
+    with pytest.raises(DecodeError, match=f"crush_version {1 << 31}"):
+        last.apply(incremental(crush=b"another"))
+
+
 def test_pools_come_change_and_go():
     before = base_map()
     rbd = before.pools[1]

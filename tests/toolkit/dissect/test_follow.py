@@ -132,3 +132,14 @@ def test_noise_blinds_and_never_raises(noise: bytes, direction: Direction) -> No
     assert follower.feed(direction, b"HTTP/1.1 400 " + noise) == []
     assert follower.blind is not None
     assert follower.blind.reason is FaultReason.NOT_MSGR
+
+
+def test_bytes_are_still_taken_behind_a_frame_that_does_not_open(recording: Recording) -> None:
+    follower = LinkFollower(recording.keys)
+    last = max(at for at, (way, _) in enumerate(recording.chunks) if way is Direction.TO_SERVER)
+    _follow(follower, recording.chunks[:last])
+    direction, chunk = recording.chunks[last]
+    follower.feed(direction, chunk[:-1] + bytes([chunk[-1] ^ 1]))
+    assert follower.blind is not None
+    assert follower.feed(direction, b"more") == []
+    assert follower.pending(direction).endswith(b"more")

@@ -62,7 +62,7 @@ def test_every_verb_is_in_the_history(lab: SimLab) -> None:
     assert {r.node for r in lab.history.of("end")} == {"a", "b"}
 
 
-@pytest.mark.parametrize("entity", ["osd", "osd.", "osd.x", "elephant.1"])
+@pytest.mark.parametrize("entity", ["osd", "osd.", "osd.x", "elephant.1", "osd.²", "osd.--1", "osd." + "9" * 19])
 def test_entity_must_be_type_and_number(entity: str) -> None:
     with pytest.raises(LocalError):
         parse_entity(entity)

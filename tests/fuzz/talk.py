@@ -1,0 +1,224 @@
+"""Scripts for whole links: an endpoint, and a raw peer that says proper and improper things, cut at will.
+
+What both protocols have in common; the operations of each are in ``targets/links.py`` and its like.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from messenger.errors import FaultReason, PeerError
+from messenger.interception import Action, Point, Way
+from messenger.link import Link
+from messenger.messages.message import Message
+from messenger.outputs import OpenLink
+from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSY_CLIENT, STATELESS_SERVER
+from tests.fuzz.target import KIB, BrokenPromise, Cursor, Cut, same_for_every_cut, whole
+from tests.support.node import Node
+
+POLICIES = (LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSY_CLIENT, STATELESS_SERVER)
+ACTIONS = tuple(Action)
+THROTTLE_BYTES = 200
+LIMITS = {"max_preauth_frame_bytes": 4 * KIB, "max_preauth_bytes": 16 * KIB, "max_frame_bytes": 64 * KIB}
+_HELD_BYTES = LIMITS["max_frame_bytes"] + LIMITS["max_preauth_bytes"]
+_MOST_STEPS = 12
+_MOST_LINKS = 3
+_PASSING_S = 0.7
+_COUNTED_BY_PEERS = ("in_seq", "out_seq", "acked_seq", "connect_seq", "global_seq", "peer_global_seq")
+
+
+class Cutting:
+    """Mixed into a raw peer: bytes arrive in pieces, and what the core raises is not taken for its own trouble."""
+
+    cut: Cut = staticmethod(whole)
+    written = 0
+    done = 0
+    """Proper steps that it has taken."""
+    gave_up = False
+
+    def write(self, raw: bytes) -> None:
+        self.written += len(raw)
+        for piece in self.cut(raw):
+            try:
+                super().write(piece)  # type: ignore[misc]
+            except Exception as error:
+                raise RuntimeError("left the core") from error
+            self._check_memory()
+
+    def _check_memory(self) -> None:
+        held = self.node.endpoint.held_bytes
+        if sum(held.values()) > _HELD_BYTES * len(held):
+            raise BrokenPromise(f"links hold {held}, the limit is {_HELD_BYTES} each")
+
+    def proper_step(self) -> None:
+        """What a proper peer would do next on this link, as far as the node plays along."""
+        if self.gave_up or self.done >= len(self.steps):
+            return
+        step = self.steps[self.done]
+        self.done += 1
+        try:
+            step()
+        except BrokenPromise:
+            raise
+        except (AssertionError, AttributeError, PeerError):  # a step before it is missing, or not answered
+            self.gave_up = True
+
+
+@dataclass
+class Talk:
+    """One run of a script."""
+
+    node: Node
+    role: str
+    new_peer: Callable[[Node], Any]
+    """A raw peer that is :class:`Cutting`."""
+    peer_addr: str
+    """Where the node dials."""
+    cut: Cut = whole
+    peer: Any = None
+    links: int = 0
+    written: int = 0
+
+    def meet(self) -> None:
+        """A new link, if there may be one: the node dials, or is dialled."""
+        if self.peer is not None:
+            self.written += self.peer.written
+            self.peer.hang_up()
+            self.node.run(_PASSING_S)
+        self.peer = None
+        if self.links == _MOST_LINKS:
+            return
+        peer = self.new_peer(self.node)
+        peer.cut = self.cut
+        if self.role == "acceptor":
+            self.peer = peer.dial()
+        elif self._dials():
+            self.peer = peer.accept()
+        self.links += 1
+
+    def _dials(self) -> bool:
+        if not self.node.endpoint.sessions:
+            self.node.connect(self.peer_addr)
+        self.node.pump()
+        return any(isinstance(output, OpenLink) for output in self.node.outbox)
+
+    def run(self, proper_steps: int, operations: "Sequence[Operation]", cursor: Cursor, cut: Cut) -> int:
+        """Proper steps, then the script, whose bytes alone are cut; returns how many bytes were said."""
+        self.meet()
+        for _ in range(proper_steps):
+            self.peer.proper_step()
+        self.cut = self.peer.cut = cut
+        for _ in range(_MOST_STEPS):
+            if not cursor or self.peer is None:
+                break
+            operations[cursor.number() % len(operations)](self, cursor)
+        written = self.written + (self.peer.written if self.peer else 0)
+        self.node.run(1.0)
+        return written
+
+
+Operation = Callable[[Talk, Cursor], None]
+"""A step of a script; takes its arguments off the input."""
+
+
+def raw(talk: Talk, cursor: Cursor) -> None:
+    """Any bytes."""
+    talk.peer.write(cursor.counted())
+
+
+def step(talk: Talk, _cursor: Cursor) -> None:
+    """What a proper peer would do next."""
+    talk.peer.proper_step()
+
+
+def skip_step(talk: Talk, _cursor: Cursor) -> None:
+    """The peer takes the next proper step for done."""
+    talk.peer.done += 1
+
+
+def time_passes(talk: Talk, cursor: Cursor) -> None:
+    """Up to 25 seconds."""
+    talk.node.run(cursor.number() / 10)
+
+
+def send(talk: Talk, cursor: Cursor) -> None:
+    """The node's application has something to say."""
+    for session in talk.node.endpoint.sessions:
+        talk.node.send(session, cursor.number())
+    talk.peer.pump()
+
+
+def meet_again(talk: Talk, _cursor: Cursor) -> None:
+    """The peer hangs up, and there is another link."""
+    talk.meet()
+
+
+def unblock(talk: Talk, _cursor: Cursor) -> None:
+    """The interceptor lets the link go on."""
+    talk.node.endpoint.unblock(talk.peer.link, talk.node.now)
+    talk.peer.pump()
+
+
+class Stop:
+    """Acts once, at one of the frames that are read. What is written depends on cuts, since acks are joined."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self._left = cursor.number()
+        self._action = ACTIONS[cursor.number() % len(ACTIONS)]
+
+    def intercept(self, _link: Link, point: Point, _passes: int) -> Action:
+        self._left -= point.way is Way.READ
+        return self._action if point.way is Way.READ and self._left == 0 else Action.CONTINUE
+
+
+class HoardingNode(Node):
+    """Holds on to what it is given until the next thing happens."""
+
+    def pump(self) -> bool:
+        self.hoarding = True
+        before = len(self.delivered)
+        moved = super().pump()
+        held = sum(message.size_bytes for _, message in self.delivered[before:])
+        if held:
+            self.endpoint.release(held, self.now)
+            super().pump()
+        return moved
+
+
+def observed(node: Node) -> list[object]:
+    """What must not depend on cuts: deliveries, events, faults, frames and the numbers of sessions."""
+    seen: list[object] = [*node.kinds]
+    for record in node.trace:
+        if record.kind == "fault":
+            # Of a stream that is not msgr at all the text quotes what had arrived.
+            exact = record.fields["reason"] != FaultReason.NOT_MSGR.name
+            seen.append((record.fields["reason"], record.fields["detail"] if exact else ""))
+        elif record.kind == "frame" and record.fields["direction"] == "rx":
+            seen.append(record.fields)
+    seen += [
+        (message.tid, message.seq, message.type, *map(bytes, _parts(message))) for _, message in node.delivered
+    ]
+    for session in node.endpoint.sessions:
+        seen.append((session.state, *(getattr(session, name) for name in _COUNTED_BY_PEERS)))
+    return seen
+
+
+def _parts(message: Message) -> tuple[Any, Any, Any]:
+    return message.front, message.middle, message.data
+
+
+def run_every_way(play: Callable[[Cut], tuple[Node, int]]) -> int:
+    """Play a script in every way its bytes may be cut; returns how many bytes were said to the nodes."""
+    written = 0
+
+    def watched(cut: Cut) -> list[object]:
+        nonlocal written
+        node, count = play(cut)
+        written += count
+        assert node.fault_texts is not None  # each is checked to be one clear line
+        if node.endpoint.snapshot()["dispatch_bytes"]:
+            raise BrokenPromise(f"throttle does not come to rest: {node.endpoint.snapshot()}")
+        return observed(node)
+
+    same_for_every_cut(watched)
+    return written

@@ -1,0 +1,145 @@
+"""The stream of an open v1 link: messages and small frames, as a link reads them (protocol.md §3.7).
+
+An input is a byte of options and a script: each step is raw bytes, or a message with good crcs from its parts,
+so that fuzzing gets behind them. Options choose signatures, the old footer, the old header and which crcs are
+checked.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+
+from messenger.cephx.exchange import ConMode
+from messenger.cephx.signature import aes_signer
+from messenger.crc import crc32c
+from messenger.denc.codec import Buffer
+from messenger.errors import PeerError
+from messenger.link import Protocol
+from messenger.receive import OWN_BUFFER_BYTES, SCRATCH_BYTES, ReceiveBuffer
+from messenger.v1.framing import OLD_HEADER_SIZE, MessageWriter, StreamReader, printable_message
+from messenger.v1.wire import Tag
+from tests.fuzz.seeds import conversation, one_way
+from tests.fuzz.target import KIB, BrokenPromise, Cursor, Cut, Target, same_for_every_cut
+from toolkit.dissect.follow import Direction
+
+_LIMIT_BYTES = OWN_BUFFER_BYTES + 4 * KIB
+_MOST_STEPS = 12
+_SECRET = bytes(range(16))
+_OLD_HEAD = Struct("<QQHHHIIIH")
+_RAW, _MESSAGE, _SPOILT = range(3)
+
+
+def stream(cursor: Cursor, writer: MessageWriter, *, old_header: bool) -> bytes:
+    """The bytes that a script stands for."""
+    out = bytearray()
+    for _ in range(_MOST_STEPS):
+        if not cursor:
+            break
+        kind = cursor.number() % 3
+        if kind == _RAW:
+            out += cursor.counted(2)
+            continue
+        message = bytearray(_message(cursor, writer, old_header=old_header))
+        if kind == _SPOILT:
+            message[cursor.number(2) % len(message)] ^= cursor.number()
+        out += message
+    return bytes(out)
+
+
+def _message(cursor: Cursor, writer: MessageWriter, *, old_header: bool) -> bytes:
+    seq, kind, version = cursor.number(), cursor.number(2), cursor.number()
+    front, middle, data = cursor.counted(), cursor.counted(), cursor.counted()
+    data *= 1 + cursor.number()
+    pieces: list[Buffer] = []
+    writer.message(pieces, (seq, seq, kind, 127, version), (front, middle, data), 0, (4, 2), 1)
+    if old_header:
+        head = _OLD_HEAD.pack(seq, seq, kind, 127, version, len(front), len(middle), len(data), 0)
+        summed = head.ljust(OLD_HEADER_SIZE - 4, b"\4")
+        pieces[0] = bytes([Tag.MSG]) + summed + crc32c(summed, 0).to_bytes(4, "little")
+    return b"".join(pieces)
+
+
+def read(frames: StreamReader, raw: bytes, cut: Cut) -> list[object]:
+    """The frames that a link finds in a stream, and what it says of the rest."""
+    buffer = ReceiveBuffer(memoryview(bytearray(SCRATCH_BYTES)))
+    seen: list[object] = []
+    try:
+        for piece in cut(raw):
+            _receive(frames, buffer, piece, seen)
+    except PeerError as error:
+        seen.append((error.reason, error.detail))
+    return seen
+
+
+def _receive(frames: StreamReader, buffer: ReceiveBuffer, piece: bytes, seen: list[object]) -> None:
+    while piece:
+        space = buffer.writable()
+        count = min(len(space), len(piece))
+        space[:count] = piece[:count]
+        piece = piece[count:]
+        view, end, owned = buffer.received(count)
+        start = 0
+        while start < end and (frame := frames.next_frame(view, start, end, owned=owned)) is not None:
+            if not start < frame[0] <= end:
+                raise BrokenPromise(f"a frame from {start} to {frame[0]}, received are {end}")
+            start = frame[0]
+            seen.append(_plain(frame))
+        buffer.keep(view, start, end, frames.needed)
+        if buffer.held_bytes > _LIMIT_BYTES:
+            raise BrokenPromise(f"{buffer.held_bytes} bytes held, the limit is {_LIMIT_BYTES}")
+
+
+def _plain(frame: tuple) -> object:
+    if len(frame) == 2:
+        return frame[1].PIECE, frame[1].printable()
+    _, header, front, middle, data, flags = frame
+    return tuple(header), printable_message(header), bytes(front), bytes(middle), bytes(data), flags
+
+
+def run(data: bytes) -> int:
+    """Read a stream in every way it may be cut."""
+    cursor = Cursor(data)
+    options = cursor.number()
+    msg_auth, old_header = bool(options & 1), bool(options & 2)
+    signed = msg_auth and options & 4
+    writer = MessageWriter(aes_signer(_SECRET) if signed else None, msg_auth=msg_auth, sum_data=not options & 8)
+    raw = stream(cursor, writer, old_header=old_header)
+
+    def play(cut: Cut) -> list[object]:
+        reader = StreamReader(
+            _LIMIT_BYTES,
+            aes_signer(_SECRET) if signed and not old_header else None,
+            msg_auth=msg_auth,
+            old_header=old_header,
+            check_header=not options & 16,
+            check_data=not options & 32,
+        )
+        return read(reader, raw, cut)
+
+    same_for_every_cut(play)
+    return len(raw)
+
+
+def seeds() -> Iterator[bytes]:
+    """Messages under every option, small frames, and a real conversation."""
+    message = bytes([_MESSAGE, 1, 2, 0, 1, 3]) + b"abc" + bytes([0, 2]) + b"xy" + b"\0"
+    large = bytes([_MESSAGE, 2, 2, 0, 1, 0, 0, 130]) + bytes(130) + b"\xff"
+    small = b"\x08" + bytes(8) + b"\x09\x0e" + bytes(8) + b"\x06"
+    for options in (0, 1, 2, 3, 5, 8, 9, 16, 48):
+        yield bytes([options]) + message + large + bytes([_RAW, len(small), 0]) + small + message
+    yield bytes([1, _SPOILT]) + message[1:] + bytes([60, 0, 1])
+    said = one_way(conversation("none", ConMode.CRC, Protocol.V1), Direction.TO_SERVER)
+    at = said.index(bytes([Tag.MSG, 1, 0, 0, 0]))
+    yield bytes([1, _RAW]) + (len(said) - at).to_bytes(2, "little") + said[at:]
+
+
+TARGETS = (
+    Target(
+        name="v1-stream",
+        run=run,
+        seeds=seeds,
+        allowance_bytes=2 * SCRATCH_BYTES,
+        bytes_per_byte=16,
+        mutations=250,
+        max_bytes=600,
+    ),
+)

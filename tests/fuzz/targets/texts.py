@@ -1,0 +1,105 @@
+"""What people type or write into files: addresses, names, keys, keyrings, modes, breakpoints, grids.
+
+An input is the name of the parser, a colon, and the text. Another parser is a line in ``PARSERS``.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from messenger.cephx.identity import parse_methods
+from messenger.cephx.keyring import Keyring
+from messenger.cephx.keys import CryptoKey
+from messenger.config import parse_modes
+from messenger.denc.address import AddressType, AddrVec, EntityAddr
+from messenger.denc.entity import AuthName, EntityType
+from messenger.errors import LocalError
+from tests.fuzz.seeds import KEYS
+from tests.fuzz.target import BrokenPromise, Target, require_same
+from toolkit.bench.options import parse_grid
+from toolkit.faults.tap import Breakpoint
+from toolkit.probe.findings import parse_target
+from toolkit.scenarios.nodes import parse_entity
+
+Parse = Callable[[str], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TextParser:
+    """A parser of one kind of text; ``write``, if there is one, gives text that reads the same."""
+
+    parse: Parse
+    examples: tuple[str, ...]
+    write: Callable[[Any], str] | None = None
+    reread: Parse | None = None
+    """Parses what ``write`` gives, where that takes knowing more."""
+
+
+_KEYRING = (
+    "# a comment\n[client.admin]\n\tkey = AQAAAAAAAAAAABAAAAECAwQFBgcICQoLDA0ODw==\n"
+    "\tcaps mon = \"allow *\" ; more\n\tcaps_osd = 'allow \\\nrwx'\n"
+    "[mon.]\nkey=AQAAAAAAAAAAABAAAAECAwQFBgcICQoLDA0ODw==\n"
+)
+_ADDRS = ("v2:10.1.2.3:3300/0", "[fe80::1]:6800", "any:0.0.0.0:0/77", "-", "v1:[::ffff:1.2.3.4]:6789/4294967295")
+
+PARSERS: Mapping[str, TextParser] = {
+    "addr": TextParser(EntityAddr.parse, _ADDRS, str, lambda text: EntityAddr.parse(text, AddressType.ANY)),
+    "addrs": TextParser(
+        AddrVec.parse,
+        (*_ADDRS, "[v2:10.1.2.3:3300/0,v1:10.1.2.3:6789/0]", "[]", "[[::1]]"),
+        str,
+        lambda text: AddrVec.parse(text, AddressType.ANY),  # which prints without its prefix
+    ),
+    "host": TextParser(lambda text: EntityAddr.from_host(text, 6800), ("127.0.0.1", "fe80::1%eth0")),
+    "name": TextParser(AuthName.parse, ("client.admin", "mon.", "osd.3.4"), str),
+    "type": TextParser(EntityType.from_label, ("mon", "any"), lambda value: value.label),
+    "entity": TextParser(
+        parse_entity, ("osd.1", "client.-1", "osd.²", "osd.--1"), lambda value: f"{value.type.label}.{value.num}"
+    ),
+    "key": TextParser(CryptoKey.from_base64, tuple(key.to_base64() for key in KEYS.values()), CryptoKey.to_base64),
+    "keyring": TextParser(Keyring.parse, (_KEYRING, KEYS[1].to_base64() + "\n", ""), Keyring.format),
+    "modes": TextParser(lambda text: parse_modes("ms_client_mode", text), ("crc secure", "secure,crc")),
+    "methods": TextParser(parse_methods, ("cephx, none", "none;cephx")),
+    "breakpoint": TextParser(Breakpoint.parse, ("a:HELLO", "b:MESSAGE:10:20", "a:BANNER::-1")),
+    "grid": TextParser(
+        lambda text: parse_grid(*(word or None for word in (*text.split("|"), *[""] * 5)[:5])),
+        ("stream|64,4K|1,16|crc,secure|1", "|1M", "|" + "9" * 4400, "||" + "9" * 4400),
+    ),
+    "target": TextParser(parse_target, ("10.1.2.3", "v2:[::1]:3301", "-")),
+}
+
+
+def run(data: bytes) -> None:
+    """Parse a text, print what it means, and parse that."""
+    name, _, raw = data.partition(b":")
+    parser = PARSERS.get(name.decode("ascii", "replace"))
+    if parser is None:
+        return
+    try:
+        value = parser.parse(raw.decode("utf-8", "surrogateescape"))
+    except LocalError as error:
+        _check_complaint(str(error))
+        return
+    repr(value)
+    if parser.write is not None:
+        text = parser.write(value)
+        require_same(f"{value!r} printed as {text!r} and parsed", (parser.reread or parser.parse)(text), value)
+
+
+def _check_complaint(text: str) -> None:
+    """One line that says something."""
+    if not text or "\n" in text:
+        raise BrokenPromise(f"a complaint is one line of text, not {text!r}")
+
+
+def seeds() -> Iterator[bytes]:
+    """The examples of every parser."""
+    for name, parser in PARSERS.items():
+        yield from (f"{name}:{example}".encode() for example in parser.examples)
+
+
+def _name(data: bytes) -> bytes:
+    return data.partition(b":")[0]
+
+
+TARGETS = (Target(name="texts", run=run, seeds=seeds, label=_name, mutations=1500, max_bytes=400),)
