@@ -24,10 +24,12 @@ def dial_target(addrs: AddrVec, protocols: Collection[Protocol]) -> EntityAddr:
     Raises:
         LocalError: there is none.
     """
-    for protocol, addr in (Protocol.V2, addrs.msgr2_addr()), (Protocol.V1, addrs.legacy_addr()):
-        if addr.port and protocol in protocols:
-            return addr
-    accepted = " or ".join(f"{protocol}:HOST:PORT/NONCE" for protocol in protocols)
+    candidates = {Protocol.V2: addrs.msgr2_addr(), Protocol.V1: addrs.legacy_addr()}
+    spoken = [protocol for protocol in candidates if protocol in protocols]
+    for protocol in spoken:
+        if candidates[protocol].port:
+            return candidates[protocol]
+    accepted = " or ".join(f"{protocol}:HOST:PORT/NONCE" for protocol in spoken)
     raise LocalError(f"no address to dial in {addrs}; give one as {accepted}")
 
 

@@ -58,13 +58,17 @@ class Config(ServiceOptions):
     cephx_sign_messages: bool = True
     """v1: sign messages and check signatures, where there is a session key and MSG_AUTH (§3.7)."""
     cephx_require_signatures: bool = False
-    """v1: require MSG_AUTH of everybody who authenticates by cephx; the next two of daemons, of clients."""
+    """v1: require MSG_AUTH of everybody who authenticates by cephx."""
     cephx_cluster_require_signatures: bool = False
+    """v1: the same of daemons."""
     cephx_service_require_signatures: bool = False
+    """v1: the same of clients."""
     cephx_require_version: int = 2
-    """v1: from 2 on, require CEPHX_V2 of everybody who authenticates by cephx; the next two likewise."""
+    """v1: from 2 on, require CEPHX_V2 of everybody who authenticates by cephx."""
     cephx_cluster_require_version: int = 2
+    """v1: the same of daemons."""
     cephx_service_require_version: int = 2
+    """v1: the same of clients."""
     require_authorizer: bool = True
     """v1: refuse peers without authorizer, except clients of monitors. Off where heartbeats are answered."""
 
