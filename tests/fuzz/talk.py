@@ -26,7 +26,8 @@ _HELD_BYTES = max(LIMITS["max_frame_bytes"], READ_AHEAD_BYTES) + LIMITS["max_pre
 _MOST_STEPS = 12
 _MOST_LINKS = 3
 _PASSING_S = 0.7
-_COUNTED_BY_PEERS = ("in_seq", "out_seq", "acked_seq", "connect_seq", "global_seq", "peer_global_seq")
+_COUNTED = ("in_seq", "out_seq", "connect_seq", "global_seq", "peer_global_seq")
+"""Without acked_seq: what is acknowledged before it was sent counts as far as it had been sent by then."""
 
 
 def throttling(options: int) -> dict[str, Any]:
@@ -210,7 +211,7 @@ def observed(node: Node) -> list[object]:
         (message.tid, message.seq, message.type, *map(bytes, _parts(message))) for _, message in node.delivered
     ]
     for session in node.endpoint.sessions:
-        seen.append((session.state, *(getattr(session, name) for name in _COUNTED_BY_PEERS)))
+        seen.append((session.state, *(getattr(session, name) for name in _COUNTED)))
     return seen
 
 
