@@ -2,11 +2,12 @@
 
 from typing import TYPE_CHECKING, Any
 
-from messenger.cephx.exchange import ConMode
+from messenger.cephx.exchange import AuthResult, ConMode
 from messenger.denc.address import AddrVec
 from messenger.denc.entity import EntityType
 from messenger.denc.features import has_feature
 from messenger.errors import Fault
+from messenger.link import Protocol
 from messenger.messages.message import Message, Payload
 from messenger.session.session import Session, SessionState
 
@@ -54,6 +55,17 @@ class Connection:
     def is_connected(self) -> bool:
         """Whether messages flow, rather than wait."""
         return self.state is SessionState.READY
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol of the session."""
+        return Protocol.of(self.session.target_addr)
+
+    @property
+    def auth_result(self) -> AuthResult | None:
+        """What the handshake of the present link agreed on; None without a link."""
+        link = self.session.link
+        return link.auth_result if link is not None else None
 
     def has_feature(self, feature: int) -> bool:
         """Whether a feature was negotiated, with all bits that tell its use (§2.1)."""

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
-from messenger.cephx.exchange import ConMode
+from messenger.cephx.exchange import AuthResult, ConMode
 from messenger.denc.address import AddressType, EntityAddr
 from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityType
@@ -73,6 +73,7 @@ class Link(ABC):
         "_held",
         "_hold_timer",
         "_waiting",
+        "auth_result",
         "closed",
         "con_mode",
         "connector",
@@ -118,6 +119,7 @@ class Link(ABC):
         self.remote_addr = EntityAddr()
         self.peer_type: EntityType | None = None
         self.con_mode = ConMode.CRC
+        self.auth_result: AuthResult | None = None
         self.receive_buffer = ReceiveBuffer(endpoint.scratch, endpoint.pool)
         self.unwritten_bytes = 0
         self.paused = False

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.rados import Clusters, client, pool_of
 from toolkit.cli.main import run as msgrlab
 from toolkit.cluster.monitor import Mode, RealMonitor
 
@@ -17,7 +18,7 @@ BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
 COMMANDS = [
     line for kind, block in BLOCKS if not kind for line in block.splitlines() if line.startswith("msgrlab ")
 ]
-PROGRAM = next(block for kind, block in BLOCKS if kind == "python" and "async def main" in block)
+PROGRAM, OBJECTS = (block for kind, block in BLOCKS if kind == "python" and "async def main" in block)
 
 
 @pytest.mark.parametrize("command", [line for line in COMMANDS if line.split()[1] in {"list", "run"}])
@@ -46,6 +47,23 @@ def test_program_prints_the_monitor_map(
     exec(compile(program, "README.md", "exec"), names)
     asyncio.run(names["main"]())  # type: ignore[arg-type]
     assert monitor.fsid in capsys.readouterr().out
+
+
+@pytest.mark.needs("ceph-osd")
+@pytest.mark.xdist_group("real_cluster")
+def test_objects_are_written_and_read(real_cluster: Clusters, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = real_cluster(1, "secure", "cephx")
+
+    async def with_pool() -> None:
+        async with client(cluster) as rados:
+            await pool_of(rados, "rbd")
+
+    asyncio.run(with_pool())
+    program = OBJECTS.replace("v2:10.1.2.3:3300", cluster.monitor.addr_v2)
+    names: dict[str, Callable[[], object]] = {}
+    exec(compile(program.replace("ceph.client.admin.keyring", str(cluster.keyring)), "README.md", "exec"), names)
+    asyncio.run(names["main"]())  # type: ignore[arg-type]
+    assert capsys.readouterr().out.startswith("b'hello' Stat(size_bytes=5")
 
 
 def test_linked_files_exist() -> None:

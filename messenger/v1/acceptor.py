@@ -176,6 +176,8 @@ def _replace(
 ) -> None:
     """The link takes over the session; the peer's next CONNECT opens it."""
     endpoint = link.endpoint
+    if decision.verdict is Verdict.REPLACE_RESET:
+        endpoint.settle_delayed(session, deliver=False)
 
     def taken_over(at: float) -> None:
         if decision.verdict is Verdict.REPLACE_RESET:

@@ -6,7 +6,7 @@ Until a CONNECT opens or replaces a session, a link that was accepted has none.
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from messenger.cephx.exchange import AuthMethod, AuthResult, ClientExchange, ServerExchange
+from messenger.cephx.exchange import AuthMethod, ClientExchange, ServerExchange
 from messenger.denc.address import EntityAddr
 from messenger.denc.features import Feature, has_feature
 from messenger.errors import FaultReason, PeerError
@@ -62,7 +62,6 @@ class V1Link(Link):
 
     __slots__ = (
         "auth_method",
-        "auth_result",
         "authorizer",
         "banner_seen",
         "exchange",
@@ -91,7 +90,6 @@ class V1Link(Link):
         """Connector: the method of the last authorizer."""
         self.authorizer: bytes | None = None
         """Connector: the last authorizer; empty towards monitors."""
-        self.auth_result: AuthResult | None = None
         self.rounds = 0
         """Connector: how many CONNECTs were sent."""
         self.reply: ConnectReply | None = None

@@ -58,7 +58,6 @@ class V2Link(Link):
         "_raw_writer",
         "algorithm",
         "auth_method",
-        "auth_result",
         "compression_request",
         "exchange",
         "expected_signature",
@@ -83,7 +82,6 @@ class V2Link(Link):
         self.exchange: ClientExchange | ServerExchange | None = None
         self.auth_method = 0
         """Acceptor: the method of the peer's last AUTH_REQUEST."""
-        self.auth_result: AuthResult | None = None
         self.msgr2_features = endpoint.config.msgr2_features
         """Those in force: once the peer's banner is here, what it advertises too."""
         self.compression_request: CompressionRequest | None = None

@@ -9,6 +9,7 @@ from messenger.denc.features import Feature
 from messenger.dispatch import Dispatcher
 from messenger.driver import Connection
 from messenger.errors import Fault, FaultReason, LocalError
+from messenger.link import Protocol
 from messenger.messages.message import Message
 from messenger.messages.ping import MPing
 from messenger.outputs import CloseLink, EventKind, OpenLink
@@ -232,9 +233,10 @@ def test_marking_all_down_resets_every_session_and_drops_what_has_none() -> None
 # ---- ending in order
 
 
-def test_a_lossless_session_ends_when_all_is_acknowledged() -> None:
-    """SH-01, TM19."""
-    pair = Pair(LOSSLESS_PEER_REUSE)
+@pytest.mark.parametrize("protocol", Protocol)
+def test_a_lossless_session_ends_when_all_is_acknowledged(protocol: Protocol) -> None:
+    """SH-01, TM19, TM22."""
+    pair = Pair(LOSSLESS_PEER_REUSE, protocol=protocol)
     mine, _ = pair.established()
     pair.wire.to_connector.held = True
     pair.a.send(mine, 1, 2)
@@ -251,9 +253,10 @@ def test_a_lossless_session_ends_when_all_is_acknowledged() -> None:
     assert pair.a.endpoint.next_deadline() is None
 
 
-def test_a_lossy_session_ends_without_waiting_for_the_peer() -> None:
-    """SH-02, TM20: what was queued has left."""
-    pair = Pair(LOSSY_CLIENT, STATELESS_SERVER)
+@pytest.mark.parametrize("protocol", Protocol)
+def test_a_lossy_session_ends_without_waiting_for_the_peer(protocol: Protocol) -> None:
+    """SH-02, TM20, TM23: what was queued has left."""
+    pair = Pair(LOSSY_CLIENT, STATELESS_SERVER, protocol=protocol)
     mine, _ = pair.established()
     pair.wire.to_connector.held = True
     pair.a.send(mine, 1)
@@ -263,9 +266,10 @@ def test_a_lossy_session_ends_without_waiting_for_the_peer() -> None:
     assert pair.b.tids == [1]
 
 
-def test_a_peer_that_never_acknowledges_is_waited_for_so_long() -> None:
-    """SH-03, TM21."""
-    pair = Pair(LOSSLESS_PEER_REUSE, ms_shutdown_timeout=0.2)
+@pytest.mark.parametrize("protocol", Protocol)
+def test_a_peer_that_never_acknowledges_is_waited_for_so_long(protocol: Protocol) -> None:
+    """SH-03, TM21, TM24."""
+    pair = Pair(LOSSLESS_PEER_REUSE, protocol=protocol, ms_shutdown_timeout=0.2)
     mine, _ = pair.established()
     pair.wire.to_connector.held = True
     pair.a.send(mine, 1)
@@ -332,10 +336,9 @@ def test_who_listens_for_v1_alone_does_without_the_v2_addresses_of_others() -> N
     """§9 item 29."""
     node = new_node()
     node.endpoint.addrs = AddrVec.parse("v1:10.0.0.1:6789/1")
-    if len(node.endpoint.protocols) > 1:
-        session = node.connect("[v2:10.0.0.2:3300/0,v1:10.0.0.2:6789/0]")
-        assert str(session.peer_addrs) == "v1:10.0.0.2:6789/0"
-        assert targets(node) == ["v1:10.0.0.2:6789/0"]
+    session = node.connect("[v2:10.0.0.2:3300/0,v1:10.0.0.2:6789/0]")
+    assert str(session.peer_addrs) == "v1:10.0.0.2:6789/0"
+    assert targets(node) == ["v1:10.0.0.2:6789/0"]
     with pytest.raises(LocalError, match="no address to dial"):
         node.connect("v2:10.0.0.2:3300/0")
 

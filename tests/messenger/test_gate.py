@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from messenger.cephx.exchange import ConMode
 from messenger.errors import LocalError
+from messenger.link import Protocol
 from messenger.session.policy import (
     LOSSLESS_CLIENT,
     LOSSY_CLIENT,
@@ -64,10 +65,11 @@ def hoarder(
     peer_policy: Policy = STATEFUL_SERVER,
     *,
     mode: ConMode = ConMode.CRC,
+    protocol: Protocol = Protocol.V2,
     **limits,
 ) -> Hoarder:
     options = {name: limits.pop(name) for name in list(limits) if name.startswith("ms_")}
-    pair = Pair(policy, throttled(peer_policy, **limits), auth="cephx", mode=mode, **options)
+    pair = Pair(policy, throttled(peer_policy, **limits), auth="cephx", mode=mode, protocol=protocol, **options)
     pair.b.hoarding = True
     return Hoarder(pair, *pair.established())
 
@@ -100,10 +102,13 @@ def test_what_a_throttle_of_ten_admits(held: int, amount: int, *, admitted: bool
 # ---- counting messages and bytes
 
 
-@pytest.mark.parametrize("mode", [ConMode.CRC, ConMode.SECURE])
-def test_reading_stops_at_so_many_messages_and_goes_on(mode: ConMode) -> None:
+KINDS = [(Protocol.V2, ConMode.CRC), (Protocol.V2, ConMode.SECURE), (Protocol.V1, ConMode.CRC)]
+
+
+@pytest.mark.parametrize(("protocol", "mode"), KINDS)
+def test_reading_stops_at_so_many_messages_and_goes_on(protocol: Protocol, mode: ConMode) -> None:
     """TH-01."""
-    hoard = hoarder(messages=3, mode=mode)
+    hoard = hoarder(messages=3, mode=mode, protocol=protocol)
     hoard.pair.a.send(hoard.mine, *range(1, 11), size_bytes=SIZE)
     hoard.pair.drive()
     assert [message.tid for _, message in hoard.held] == [1, 2, 3]
@@ -119,11 +124,11 @@ def test_reading_stops_at_so_many_messages_and_goes_on(mode: ConMode) -> None:
     assert hoard.pair.a.endpoint.snapshot()["sent"] == 0
 
 
-@pytest.mark.parametrize("mode", [ConMode.CRC, ConMode.SECURE])
+@pytest.mark.parametrize(("protocol", "mode"), KINDS)
 @pytest.mark.parametrize("size_bytes", [SIZE, 70_000])
-def test_reading_stops_at_so_many_bytes_and_goes_on(mode: ConMode, size_bytes: int) -> None:
+def test_reading_stops_at_so_many_bytes_and_goes_on(protocol: Protocol, mode: ConMode, size_bytes: int) -> None:
     """TH-02, also with messages that get a buffer of their own."""
-    hoard = hoarder(size_bytes=int(2.5 * size_bytes), mode=mode)
+    hoard = hoarder(size_bytes=int(2.5 * size_bytes), mode=mode, protocol=protocol)
     hoard.pair.a.send(hoard.mine, *range(1, 8), size_bytes=size_bytes)
     hoard.pair.drive()
     assert len(hoard.held) == 2
@@ -199,9 +204,10 @@ def test_all_peers_of_a_type_share_a_throttle_and_keepalives_pass_elsewhere() ->
 # ---- giving back
 
 
-def test_what_waits_is_given_back_by_a_fault_and_comes_again() -> None:
-    """TH-04."""
-    hoard = hoarder(messages=2, size_bytes=250)
+@pytest.mark.parametrize("protocol", Protocol)
+def test_what_waits_is_given_back_by_a_fault_and_comes_again(protocol: Protocol) -> None:
+    """TH-04, V1-17."""
+    hoard = hoarder(messages=2, size_bytes=250, protocol=protocol)
     hoard.pair.a.send(hoard.mine, 1, size_bytes=200)
     hoard.pair.a.send(hoard.mine, 2, size_bytes=SIZE)
     hoard.pair.drive()
@@ -298,11 +304,19 @@ STEPS = st.lists(
 )
 
 
-@given(STEPS, st.sampled_from([0, 1, 3]), st.sampled_from([0, 50, 150]), st.sampled_from([0, 120]))
+@given(
+    STEPS,
+    st.sampled_from(Protocol),
+    st.sampled_from([0, 1, 3]),
+    st.sampled_from([0, 50, 150]),
+    st.sampled_from([0, 120]),
+)
 def test_whatever_happens_everything_comes_once_and_is_given_back(
-    steps: list[tuple[str, int]], messages: int, size_bytes: int, dispatch_bytes: int
+    steps: list[tuple[str, int]], protocol: Protocol, messages: int, size_bytes: int, dispatch_bytes: int
 ) -> None:
-    hoard = hoarder(messages=messages, size_bytes=size_bytes, ms_dispatch_throttle_bytes=dispatch_bytes)
+    hoard = hoarder(
+        messages=messages, size_bytes=size_bytes, protocol=protocol, ms_dispatch_throttle_bytes=dispatch_bytes
+    )
     seen: list[int] = []
     sent = 0
     throttles = {throttle.name: throttle for throttle in hoard.pair.b.endpoint.throttles}

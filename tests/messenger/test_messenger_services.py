@@ -10,10 +10,11 @@ import pytest
 from messenger.addressing import in_order
 from messenger.cephx.exchange import ConMode
 from messenger.config import Config
-from messenger.denc.address import AddrVec
+from messenger.denc.address import AddressType, AddrVec
 from messenger.denc.entity import EntityName, EntityType
 from messenger.dispatch import Dispatcher
 from messenger.errors import FaultReason, LocalError
+from messenger.link import Protocol
 from messenger.messenger import Connection, Inbox, Messenger
 from messenger.session.policy import (
     LOSSLESS_PEER,
@@ -144,6 +145,24 @@ def test_socket_options(nodelay: bool) -> None:  # noqa: FBT001
                 )  # the kernel doubles it
 
     check()
+
+
+@on_loop
+async def test_both_protocols_on_one_messenger() -> None:
+    ports = free_range(6)
+    options = {"ms_bind_port_min": ports[0], "ms_bind_port_max": ports[-1]}
+    inbox = Inbox()
+    async with messenger(1, inbox, **options) as server, messenger(2) as client:
+        addrs = await server.bind_all("[v1:127.0.0.1:0,v2:127.0.0.1:0]")
+        assert [addr.type for addr in addrs] == [AddressType.MSGR2, AddressType.LEGACY]
+        connection = await client.connect(addrs, EntityType.OSD).ready(10.0)
+        assert Protocol.of(connection.session.target_addr) is Protocol.V2
+        connection.mark_down()
+        old = await client.connect(addrs.legacy_addr(), EntityType.OSD).ready(10.0)
+        old.send(numbered(2))
+        assert (await inbox.get(5.0))[1].tid == 2
+    async with messenger(1, **options) as server:
+        assert [addr.type for addr in await server.bind_all()] == [AddressType.MSGR2, AddressType.LEGACY]
 
 
 # ---- the end

@@ -3,6 +3,7 @@
 import pytest
 
 from messenger.cephx.exchange import ConMode
+from messenger.link import Protocol
 from messenger.perf import prometheus
 from messenger.session.policy import (
     LOSSLESS_CLIENT,
@@ -37,14 +38,17 @@ def worker(node: Node) -> dict:
     return node.endpoint.perf_dump()[WORKER]
 
 
-def test_messages_are_counted_on_both_sides() -> None:
-    pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER)
+@pytest.mark.parametrize("protocol", Protocol)
+def test_messages_are_counted_on_both_sides(protocol: Protocol) -> None:
+    pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER, protocol=protocol)
     mine, theirs = pair.established()
     pair.a.send(mine, *range(10), size_bytes=100)
     pair.b.send(theirs, 1)
     pair.drive()
     assert (worker(pair.a)["msgr_send_messages"], worker(pair.a)["msgr_recv_messages"]) == (10, 1)
     assert (worker(pair.b)["msgr_send_messages"], worker(pair.b)["msgr_recv_messages"]) == (1, 10)
+    assert worker(pair.a)["msgr_send_bytes"] == len(pair.wire.to_acceptor.log)
+    assert worker(pair.a)["msgr_recv_bytes"] == len(pair.wire.to_connector.log)
 
 
 @pytest.mark.parametrize("mode", [ConMode.CRC, ConMode.SECURE])

@@ -2,11 +2,13 @@
 
 import errno
 from collections.abc import Callable
+from contextvars import ContextVar
 
 import pytest
 
 from messenger.cephx.exchange import ConMode
 from messenger.config import Config
+from messenger.link import Protocol
 from toolkit.cluster.real import RealCluster
 from toolkit.rados.client import Rados
 from toolkit.rados.errors import RadosError
@@ -14,13 +16,17 @@ from toolkit.rados.ioctx import IoCtx
 
 Clusters = Callable[..., RealCluster]
 
+protocol: ContextVar[Protocol] = ContextVar("protocol", default=Protocol.V2)
+"""What clients speak."""
+
 
 def client(cluster: RealCluster, **options: object) -> Rados:
     """client.admin, in the cluster's own mode."""
     monitor = cluster.monitor
     keyring = cluster.keyring if monitor.auth == "cephx" else None
     config = Config.only_mode(ConMode[monitor.mode.upper()])
-    return Rados.connect(monitor.addr_v2, **{"keyring": keyring, "config": config, **options})
+    addr = monitor.addr_v1 if protocol.get() is Protocol.V1 else monitor.addr_v2
+    return Rados.connect(addr, **{"keyring": keyring, "config": config, **options})
 
 
 async def pool_of(rados: Rados, name: str = "objects") -> IoCtx:

@@ -87,7 +87,7 @@ def _medians(batches: Iterator[Times], seconds: float) -> Times:
 
 def _frame_batches(mode: str, payload: bytes) -> Iterator[Times]:
     writer, reader = _codec(mode)
-    header = MESSAGE_HEADER.pack(1, 0, MessageType.OSD_OP, 127, 1, 0, 0, 0, 3, 1, 0)
+    header = MESSAGE_HEADER.pack(1, 0, MessageType.OSD_REPOP, 127, 1, 0, 0, 0, 3, 1, 0)
     # As on a link: small frames are taken out of a reused buffer, large ones stay in their own.
     owned = len(payload) >= OWN_BUFFER_BYTES
     while True:
@@ -175,7 +175,7 @@ def _endpoint_batches(mode: str, payload: bytes) -> Iterator[Times]:
         sender.spent_s = receiver.spent_s = 0.0
         started_s = perf_counter()
         for _ in range(BATCH):
-            sender.endpoint.send(session, Message(MessageType.OSD_OP, data=payload), 0.0)
+            sender.endpoint.send(session, Message(MessageType.OSD_REPOP, data=payload), 0.0)
         sender.pump(started_s)
         # the handshake takes several turns, a batch and its ack one
         receiver.pump(perf_counter())

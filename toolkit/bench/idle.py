@@ -90,7 +90,7 @@ async def _connection(mode: str, key: CryptoKey, address: EntityAddr, nonce: int
     side = sender_side(mode, key, nonce)
     session = side.connect(AddrVec((address,)))
     for size in _MESSAGE_SIZES:
-        side.endpoint.send(session, Message(MessageType.OSD_OP, data=bytes(size)), 0.0)
+        side.endpoint.send(session, Message(MessageType.OSD_REPOP, data=bytes(size)), 0.0)
     side.pump(0.0)
     sock = await dial(loop, HOST, address.port)
     while session.acked_seq < len(_MESSAGE_SIZES):

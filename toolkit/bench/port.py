@@ -29,7 +29,8 @@ class MessengerPort(Dispatcher):
     def __init__(self, spec: PeerSpec) -> None:
         self._spec = spec
         self.traffic = spec.traffic(self._send)
-        self._type = MessageType.OSD_OP if spec.sends else MessageType.OSD_OPREPLY
+        # types whose fronts are not decoded: an empty one is what is measured
+        self._type = MessageType.OSD_REPOP if spec.sends else MessageType.OSD_REPOPREPLY
         self._payload = spec.payload
         self._connection: Connection | None = None
 

@@ -206,7 +206,7 @@ class Rados(Dispatcher):
             if session is not None:
                 self._objecter.take_backoff(session, payload)
         else:
-            self._monitors.dispatch(connection, message)
+            self._monitors.dispatch(connection, message, time.time())
 
     def ms_handle_connect(self, connection: Connection) -> None:
         """A session is open."""
@@ -225,7 +225,7 @@ class Rados(Dispatcher):
         if connection.session.peer_type is EntityType.MON:
             self._monitors.lost(connection, fault)
         elif fault.reason is FaultReason.AUTH_DENIED:
-            self._monitors.renew_tickets()
+            self._monitors.renew_tickets(time.time())
 
     # ---- start and end
 

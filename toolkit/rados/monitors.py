@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 from messenger.cephx.client import CephxClient
 from messenger.cephx.none import NoneClient
+from messenger.connection import Connection
 from messenger.denc.address import AddrVec
 from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityName, EntityType
-from messenger.driver import Connection
-from messenger.errors import Fault, FaultReason
+from messenger.errors import AuthError, Fault, FaultReason
+from messenger.messages.auth import MAuthReply
 from messenger.messages.message import Message, Payload
 from messenger.messages.mon import (
     MMonCommand,
@@ -29,6 +30,7 @@ from messenger.messages.mon import (
 )
 from messenger.messages.monmap import MMonMap, MonMap
 from messenger.messenger import Messenger
+from messenger.mon_login import MonLogin
 from messenger.session.policy import LOSSY_CLIENT
 from toolkit.rados.errors import RadosError
 
@@ -76,6 +78,7 @@ class Monitors:
         self._types = {addr.type for addrs_of_one in addrs for addr in addrs_of_one}
         self._next_addrs = 0
         self._connection: Connection | None = None
+        self._login: MonLogin | None = None
         self._open = False
         self._opened_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -163,18 +166,23 @@ class Monitors:
             self._hunt()
             return
         self._connection.keepalive()
-        if isinstance(self._auth, CephxClient) and self._auth.needs_renewal(EntityType.OSD, wall_time_s):
-            self.renew_tickets()
+        self.renew_tickets(wall_time_s)
 
-    def renew_tickets(self) -> None:
-        """Log in anew, which brings new tickets; questions under way go first."""
-        if self._open and not self._questions:
-            self._hunt()
+    def renew_tickets(self, wall_time_s: float) -> None:
+        """Ask for tickets that are about to expire or were refused."""
+        if self._open and self._login is not None:
+            self._login.renew(wall_time_s)
 
     def connected(self, connection: Connection, wall_time_s: float) -> None:
-        """A session is open."""
+        """A session is open; on v1 it is to be logged in to now."""
         if connection is not self._connection:
             return
+        self._login = MonLogin(connection, self._auth, self._messenger.endpoint.rng)
+        self._login.start(wall_time_s)
+        if self._login.done:
+            self._enter(connection, wall_time_s)
+
+    def _enter(self, connection: Connection, wall_time_s: float) -> None:
         self._cancel_timer()
         self._open, self._opened_s, self._pause_s = True, wall_time_s, 0.0
         # OSDs tell clients and their repeated requests apart by this number
@@ -182,6 +190,17 @@ class Monitors:
         connection.send(MMonSubscribe({what: Subscription(start) for what, start in self._subscriptions.items()}))
         for tid, question in sorted(self._questions.items()):
             self._send(tid, question)
+
+    def _on_auth_reply(self, connection: Connection, reply: MAuthReply, wall_time_s: float) -> None:
+        assert self._login is not None
+        try:
+            self._login.take(reply, wall_time_s)
+        except AuthError as error:
+            if not self._open:
+                self.lost(connection, Fault(error.reason, error.detail))
+        else:
+            if self._login.done and not self._open:
+                self._enter(connection, wall_time_s)
 
     def lost(self, connection: Connection, fault: Fault) -> None:
         """The session ended, or the monitor refused it."""
@@ -192,13 +211,15 @@ class Monitors:
             self.refusal.set_exception(RadosError(number, f"monitor at {connection.session.peer_addrs}: {fault}"))
         self._hunt()
 
-    def dispatch(self, connection: Connection, message: Message) -> None:
-        """A message that is not for others."""
+    def dispatch(self, connection: Connection, message: Message, wall_time_s: float) -> None:
+        """A message that is not for others; raises DecodeError."""
         payload = message.payload
         if connection is not self._connection:
             return
         if isinstance(payload, MMonMap):
             self._take_monmap(payload.monmap)
+        elif isinstance(payload, MAuthReply):
+            self._on_auth_reply(connection, payload, wall_time_s)
         elif isinstance(payload, MMonCommandAck):
             self._answer(message.tid, message)
         elif isinstance(payload, MMonGetVersionReply):
@@ -222,7 +243,7 @@ class Monitors:
         """Give up this monitor and dial the next one, after a pause that grows."""
         if self._connection is not None:
             self._connection.mark_down()
-        self._connection, self._open = None, False
+        self._connection, self._login, self._open = None, None, False
         self._cancel_timer()
         self._timer = asyncio.get_running_loop().call_later(self._pause_s, self._dial)
         self._pause_s = min(max(self._pause_s * 2, FIRST_PAUSE_S), HUNT_INTERVAL_S)

@@ -3,6 +3,8 @@
 import asyncio
 import errno
 import json
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,10 +13,11 @@ from messenger.cephx.exchange import ConMode
 from messenger.config import Config
 from messenger.denc.entity import EntityType
 from messenger.errors import LocalError
+from messenger.link import Protocol
 from messenger.messages.osd_op_data import operation, output_of
 from messenger.messages.osd_operations import OpCode, OpFlag
 from tests.support.aio import on_loop
-from tests.support.rados import Clusters, client, pool_of, refusal
+from tests.support.rados import Clusters, client, pool_of, protocol, refusal
 from toolkit.rados.client import Rados
 from toolkit.rados.errors import RadosError
 from toolkit.rados.ioctx import ALL_NAMESPACES
@@ -25,14 +28,23 @@ CMP_EQUAL = CMP_STRING = 1
 KINDS = [(3, "crc", "cephx"), (1, "secure", "cephx"), (1, "crc", "none")]
 
 
+@pytest.fixture(autouse=True, params=Protocol)
+def spoken(request: pytest.FixtureRequest) -> Iterator[Protocol]:
+    """Everything holds with either protocol; on v1 OSDs insist on signed messages."""
+    token = protocol.set(request.param)
+    yield request.param
+    protocol.reset(token)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @on_loop
-async def test_the_mode_is_what_was_asked_for(kind, real_cluster: Clusters) -> None:
+async def test_the_mode_is_what_was_asked_for(kind, real_cluster: Clusters, spoken: Protocol) -> None:
     cluster = real_cluster(*kind)
     async with client(cluster) as rados:
         await (await pool_of(rados)).write_full("mode", b"")
         modes = {connection.connection_mode for connection in rados._messenger.connections.values()}
-        assert modes == {ConMode[kind[1].upper()]}
+        assert modes == {ConMode[kind[1].upper()] if spoken is Protocol.V2 else ConMode.CRC}
+        assert {connection.protocol for connection in rados._messenger.connections.values()} == {spoken}
         assert rados.global_id > 0
 
 
@@ -263,7 +275,8 @@ async def test_new_tickets_are_fetched_while_work_goes_on(real_cluster: Clusters
     async with client(real_cluster(*KINDS[0])) as rados:
         pool = await pool_of(rados)
         before = rados._auth.tickets[EntityType.OSD]
-        rados._monitors.renew_tickets()
+        rados._auth.ticket_refused(before)
+        rados._monitors.renew_tickets(time.time())
         await pool.write_full("renewed", b"x")
         await rados.command({"prefix": "osd ls"})
         assert rados._auth.tickets[EntityType.OSD] is not before
