@@ -42,5 +42,5 @@ def save(name: str, inputs: Iterable[bytes]) -> None:
 
 
 def inputs(target: Target) -> list[bytes]:
-    """What a target is replayed with: its seeds as they are made today, and what is stored."""
+    """What fuzzing begins with: a target's seeds as they are made today, and what is stored."""
     return list(dict.fromkeys([*target.seeds(), *load(target.name)]))

@@ -48,8 +48,9 @@ def steps(target: Target, data: bytes) -> frozenset[Step]:
     finally:
         sys.settrace(before)
     label = target.label(data)
+    magnitude = bool if target.coarse else int.bit_length
     return frozenset(
-        (code, start, stop, label if code.co_filename.startswith(_TARGETS) else count.bit_length())
+        (code, start, stop, label if code.co_filename.startswith(_TARGETS) else magnitude(count))
         for (code, start, stop), count in counted.items()
     )
 

@@ -12,19 +12,30 @@ from messenger.interception import Action, Point, Way
 from messenger.link import Link
 from messenger.messages.message import Message
 from messenger.outputs import OpenLink
-from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSY_CLIENT, STATELESS_SERVER
+from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSY_CLIENT, STATELESS_SERVER, ThrottleLimit
+from tests.fuzz.receiving import READ_AHEAD_BYTES
 from tests.fuzz.target import KIB, BrokenPromise, Cursor, Cut, same_for_every_cut, whole
 from tests.support.node import Node
 
-POLICIES = (LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSY_CLIENT, STATELESS_SERVER)
+_POLICIES = (LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSY_CLIENT, STATELESS_SERVER)
 ACTIONS = tuple(Action)
-THROTTLE_BYTES = 200
+_THROTTLE_BYTES = 200
+_THROTTLES = {"messages": ThrottleLimit("messages", 2), "size_bytes": ThrottleLimit("bytes", 100)}
 LIMITS = {"max_preauth_frame_bytes": 4 * KIB, "max_preauth_bytes": 16 * KIB, "max_frame_bytes": 64 * KIB}
-_HELD_BYTES = LIMITS["max_frame_bytes"] + LIMITS["max_preauth_bytes"]
+_HELD_BYTES = max(LIMITS["max_frame_bytes"], READ_AHEAD_BYTES) + LIMITS["max_preauth_bytes"]
 _MOST_STEPS = 12
 _MOST_LINKS = 3
 _PASSING_S = 0.7
-_COUNTED_BY_PEERS = ("in_seq", "out_seq", "acked_seq", "connect_seq", "global_seq", "peer_global_seq")
+_COUNTED = ("in_seq", "out_seq", "connect_seq", "global_seq", "peer_global_seq")
+"""Without acked_seq: what is acknowledged before it was sent counts as far as it had been sent by then."""
+
+
+def throttling(options: int) -> dict[str, Any]:
+    """Policy and throttles of a node: bits 0 and 1 choose the policy, bit 2 small throttles of every kind."""
+    policy = _POLICIES[options & 3]
+    if not options & 4:
+        return {"policy": policy}
+    return {"policy": policy.throttled(**_THROTTLES), "ms_dispatch_throttle_bytes": _THROTTLE_BYTES}
 
 
 class Cutting:
@@ -178,9 +189,10 @@ class HoardingNode(Node):
         self.hoarding = True
         before = len(self.delivered)
         moved = super().pump()
-        held = sum(message.size_bytes for _, message in self.delivered[before:])
-        if held:
-            self.endpoint.release(held, self.now)
+        while held := self.delivered[before:]:
+            before = len(self.delivered)
+            for session, message in held:
+                self.endpoint.release(message.size_bytes, self.now, session)
             super().pump()
         return moved
 
@@ -199,7 +211,7 @@ def observed(node: Node) -> list[object]:
         (message.tid, message.seq, message.type, *map(bytes, _parts(message))) for _, message in node.delivered
     ]
     for session in node.endpoint.sessions:
-        seen.append((session.state, *(getattr(session, name) for name in _COUNTED_BY_PEERS)))
+        seen.append((session.state, *(getattr(session, name) for name in _COUNTED)))
     return seen
 
 

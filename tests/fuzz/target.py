@@ -40,6 +40,8 @@ class Target:
     """Memory a run may take on top for each byte that the parser is given: the objects decoded from it."""
     label: Callable[[bytes], object] = lambda _data: None
     """What kind of input this is, where one piece of code serves many: each kind keeps inputs in the corpus."""
+    coarse: bool = False
+    """In the corpus it does not count how often something was done: a run is slow, or does the same many times."""
     mutations: int = 400
     """How many changed inputs a replay of the corpus tries."""
     max_bytes: int = 2 * KIB

@@ -34,7 +34,7 @@ def replay(target: Target, data: bytes) -> None:
 @pytest.mark.parametrize("name", TARGETS)
 def test_promises_are_kept(name: str) -> None:
     target = TARGETS[name]
-    inputs = corpus.inputs(target)
+    inputs = corpus.load(name)
     target.run(inputs[0])  # what is cached from the first run on is nobody's input
     for data in inputs:
         replay(target, data)

@@ -76,4 +76,4 @@ def seeds() -> Iterator[bytes]:
             yield bytes([options]) + encoded_chunks(chunks[:_MOST_CHUNKS])
 
 
-TARGETS = (Target(name="follow", run=run, seeds=seeds, mutations=200, max_bytes=4096),)
+TARGETS = (Target(name="follow", run=run, seeds=seeds, coarse=True, mutations=100, max_bytes=4096),)

@@ -9,15 +9,14 @@ from collections.abc import Iterator
 from functools import partial
 
 from messenger.cephx.exchange import ConMode
-from messenger.errors import PeerError
-from messenger.receive import OWN_BUFFER_BYTES, SCRATCH_BYTES, ReceiveBuffer
-from messenger.v2.framing import FrameReader
+from messenger.receive import SCRATCH_BYTES
+from tests.fuzz.receiving import read
 from tests.fuzz.seeds import conversation, one_way
-from tests.fuzz.target import KIB, BrokenPromise, Cursor, Cut, Target, same_for_every_cut
+from tests.fuzz.target import KIB, Cursor, Target, same_for_every_cut
 from tests.support.frames import BUILDERS, HEADER, message, plain, preamble, reader, writer
 from toolkit.dissect.follow import Direction
 
-_LIMITS = (OWN_BUFFER_BYTES + 4 * KIB, 512)
+_LIMITS = (160 * KIB, 512)
 _MOST_STEPS = 16
 _RAW, _CONTROL, _MESSAGE, _PARTS = range(4)
 
@@ -35,8 +34,8 @@ def stream(mode: str, cursor: Cursor) -> bytes:
             out += frames.control(cursor.number(), cursor.counted())
         elif kind == _MESSAGE:
             front, middle, data = cursor.counted(), cursor.counted(), cursor.counted()
-            # One length is stretched beyond where frames get buffers of their own.
-            out += message(frames, HEADER, front, middle, data * (1 + cursor.number()))
+            # Stretched beyond where frames get buffers of their own, and parts of them stay slices.
+            out += message(frames, HEADER, front, middle, data * (2 * cursor.number() + 1))
         else:
             out += _from_parts(mode, cursor)
     return bytes(out)
@@ -52,39 +51,6 @@ def _from_parts(mode: str, cursor: Cursor) -> bytes:
     return BUILDERS[mode](head, first, rest[: cursor.number() % 4], status)
 
 
-def read(frames: FrameReader, raw: bytes, cut: Cut) -> list[object]:
-    """The frames that a link finds in a stream, and what it says of the rest."""
-    scratch = memoryview(bytearray(SCRATCH_BYTES))
-    buffer = ReceiveBuffer(scratch)
-    seen: list[object] = []
-    try:
-        for piece in cut(raw):
-            _receive(frames, buffer, piece, seen)
-    except PeerError as error:
-        seen.append((error.reason, error.detail))
-    return seen
-
-
-def _receive(frames: FrameReader, buffer: ReceiveBuffer, piece: bytes, seen: list[object]) -> None:
-    while piece:
-        space = buffer.writable()
-        count = min(len(space), len(piece))
-        if not count:
-            raise BrokenPromise("there is no room for the next byte")
-        space[:count] = piece[:count]
-        piece = piece[count:]
-        view, end, owned = buffer.received(count)
-        start = 0
-        while (frame := frames.next_frame(view, start, end, owned=owned)) is not None:
-            if not start < frame[0] <= end:
-                raise BrokenPromise(f"a frame from {start} to {frame[0]}, received are {end}")
-            seen.append(plain(frame))
-            start = frame[0]
-        buffer.keep(view, start, end, frames.needed)
-        if buffer.held_bytes > frames.max_frame_bytes:
-            raise BrokenPromise(f"{buffer.held_bytes} bytes held, the limit is {frames.max_frame_bytes}")
-
-
 def run(mode: str, data: bytes) -> int:
     """Read a stream in every way it may be cut."""
     cursor = Cursor(data)
@@ -93,7 +59,8 @@ def run(mode: str, data: bytes) -> int:
     raw = bytearray(stream(mode, cursor))
     if options & 2 and raw:
         raw[spoilt % len(raw)] ^= 1 + options % 255
-    same_for_every_cut(lambda cut: read(reader(mode, _LIMITS[options & 1]), bytes(raw), cut))
+    limit = _LIMITS[options & 1]
+    same_for_every_cut(lambda cut: read(reader(mode, limit), bytes(raw), cut, plain, limit))
     return len(raw)
 
 
@@ -124,7 +91,7 @@ TARGETS = tuple(
         name="frames-" + mode.replace(" ", "-"),
         run=partial(run, mode),
         seeds=partial(seeds, mode),
-        allowance_bytes=2 * SCRATCH_BYTES,
+        allowance_bytes=8 * SCRATCH_BYTES,
         bytes_per_byte=16,
         mutations=250,
         max_bytes=600,

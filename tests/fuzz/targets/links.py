@@ -18,8 +18,6 @@ from tests.fuzz.seeds import SECURITY, captured_messages, conversation, one_way,
 from tests.fuzz.talk import (
     ACTIONS,
     LIMITS,
-    POLICIES,
-    THROTTLE_BYTES,
     Cutting,
     HoardingNode,
     Operation,
@@ -31,6 +29,7 @@ from tests.fuzz.talk import (
     send,
     skip_step,
     step,
+    throttling,
     time_passes,
     unblock,
 )
@@ -160,8 +159,7 @@ def play(data: bytes, cut: Cut) -> tuple[Node, int]:
     node = new_node(
         auth=auth,
         mode=mode,
-        policy=POLICIES[options % 4],
-        ms_dispatch_throttle_bytes=THROTTLE_BYTES if options & 4 else 100 << 20,
+        **throttling(options),
         interceptor=Stop(cursor) if options & 128 else None,
         **LIMITS,
         **_COMPRESSING if options & 64 else {},
@@ -221,7 +219,8 @@ TARGETS = (
         seeds=seeds,
         # Three endpoints, each with its scratch buffer, and their histories.
         allowance_bytes=4096 * KIB,
-        mutations=60,
+        coarse=True,
+        mutations=40,
         max_bytes=500,
     ),
 )

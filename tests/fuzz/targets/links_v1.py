@@ -17,8 +17,6 @@ from messenger.v1.wire import REPLY_TAGS, Connect, ConnectReply, Tag
 from tests.fuzz.seeds import captured_messages
 from tests.fuzz.talk import (
     LIMITS,
-    POLICIES,
-    THROTTLE_BYTES,
     Cutting,
     HoardingNode,
     Operation,
@@ -30,6 +28,7 @@ from tests.fuzz.talk import (
     send,
     skip_step,
     step,
+    throttling,
     time_passes,
     unblock,
 )
@@ -134,8 +133,7 @@ def play(data: bytes, cut: Cut) -> tuple[Node, int]:
     role, auth, proper_steps = ROLES[choice & 1], _AUTHS[choice >> 1 & 1], (choice >> 2) % 6
     node = new_v1_node(
         auth=auth,
-        policy=POLICIES[options % 4],
-        ms_dispatch_throttle_bytes=THROTTLE_BYTES if options & 4 else 100 << 20,
+        **throttling(options),
         interceptor=Stop(cursor) if options & 128 else None,
         **LIMITS,
     )
@@ -185,4 +183,8 @@ def seeds() -> Iterator[bytes]:
         yield script(1, 0, 4, 4, 0, bytes([_MESSAGE, 1]) + kind + bytes([len(front)]) + front + b"\0\0")
 
 
-TARGETS = (Target(name="v1-link", run=run, seeds=seeds, allowance_bytes=4096 * KIB, mutations=60, max_bytes=500),)
+TARGETS = (
+    Target(
+        name="v1-link", run=run, seeds=seeds, allowance_bytes=4096 * KIB, coarse=True, mutations=40, max_bytes=500
+    ),
+)

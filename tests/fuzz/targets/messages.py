@@ -82,4 +82,4 @@ def seeds() -> Iterator[bytes]:
         yield from (head(empty, ALL_FEATURES) + bytes(size) for size in (0, 64))
 
 
-TARGETS = (Target(name="messages", run=run, seeds=seeds, label=lambda data: data[:2], mutations=800),)
+TARGETS = (Target(name="messages", run=run, seeds=seeds, label=lambda data: data[:2], coarse=True, mutations=600),)

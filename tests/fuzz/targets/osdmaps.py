@@ -94,5 +94,13 @@ def seeds() -> Iterator[bytes]:
 
 
 TARGETS = (
-    Target(name="osdmaps", run=run, seeds=seeds, allowance_bytes=8 * 1024 * KIB, mutations=250, max_bytes=4 * KIB),
+    Target(
+        name="osdmaps",
+        run=run,
+        seeds=seeds,
+        allowance_bytes=8 * 1024 * KIB,
+        coarse=True,
+        mutations=150,
+        max_bytes=4 * KIB,
+    ),
 )

@@ -12,16 +12,16 @@ from messenger.cephx.exchange import ConMode
 from messenger.cephx.signature import aes_signer
 from messenger.crc import crc32c
 from messenger.denc.codec import Buffer
-from messenger.errors import PeerError
 from messenger.link import Protocol
-from messenger.receive import OWN_BUFFER_BYTES, SCRATCH_BYTES, ReceiveBuffer
+from messenger.receive import SCRATCH_BYTES
 from messenger.v1.framing import OLD_HEADER_SIZE, MessageWriter, StreamReader, printable_message
 from messenger.v1.wire import Tag
+from tests.fuzz.receiving import read
 from tests.fuzz.seeds import conversation, one_way
-from tests.fuzz.target import KIB, BrokenPromise, Cursor, Cut, Target, same_for_every_cut
+from tests.fuzz.target import KIB, Cursor, Cut, Target, same_for_every_cut
 from toolkit.dissect.follow import Direction
 
-_LIMIT_BYTES = OWN_BUFFER_BYTES + 4 * KIB
+_LIMIT_BYTES = 160 * KIB
 _MOST_STEPS = 12
 _SECRET = bytes(range(16))
 _OLD_HEAD = Struct("<QQHHHIIIH")
@@ -48,7 +48,7 @@ def stream(cursor: Cursor, writer: MessageWriter, *, old_header: bool) -> bytes:
 def _message(cursor: Cursor, writer: MessageWriter, *, old_header: bool) -> bytes:
     seq, kind, version = cursor.number(), cursor.number(2), cursor.number()
     front, middle, data = cursor.counted(), cursor.counted(), cursor.counted()
-    data *= 1 + cursor.number()
+    data *= 2 * cursor.number() + 1
     pieces: list[Buffer] = []
     writer.message(pieces, (seq, seq, kind, 127, version), (front, middle, data), 0, (4, 2), 1)
     if old_header:
@@ -56,36 +56,6 @@ def _message(cursor: Cursor, writer: MessageWriter, *, old_header: bool) -> byte
         summed = head.ljust(OLD_HEADER_SIZE - 4, b"\4")
         pieces[0] = bytes([Tag.MSG]) + summed + crc32c(summed, 0).to_bytes(4, "little")
     return b"".join(pieces)
-
-
-def read(frames: StreamReader, raw: bytes, cut: Cut) -> list[object]:
-    """The frames that a link finds in a stream, and what it says of the rest."""
-    buffer = ReceiveBuffer(memoryview(bytearray(SCRATCH_BYTES)))
-    seen: list[object] = []
-    try:
-        for piece in cut(raw):
-            _receive(frames, buffer, piece, seen)
-    except PeerError as error:
-        seen.append((error.reason, error.detail))
-    return seen
-
-
-def _receive(frames: StreamReader, buffer: ReceiveBuffer, piece: bytes, seen: list[object]) -> None:
-    while piece:
-        space = buffer.writable()
-        count = min(len(space), len(piece))
-        space[:count] = piece[:count]
-        piece = piece[count:]
-        view, end, owned = buffer.received(count)
-        start = 0
-        while start < end and (frame := frames.next_frame(view, start, end, owned=owned)) is not None:
-            if not start < frame[0] <= end:
-                raise BrokenPromise(f"a frame from {start} to {frame[0]}, received are {end}")
-            start = frame[0]
-            seen.append(_plain(frame))
-        buffer.keep(view, start, end, frames.needed)
-        if buffer.held_bytes > _LIMIT_BYTES:
-            raise BrokenPromise(f"{buffer.held_bytes} bytes held, the limit is {_LIMIT_BYTES}")
 
 
 def _plain(frame: tuple) -> object:
@@ -113,7 +83,7 @@ def run(data: bytes) -> int:
             check_header=not options & 16,
             check_data=not options & 32,
         )
-        return read(reader, raw, cut)
+        return read(reader, raw, cut, _plain, _LIMIT_BYTES)
 
     same_for_every_cut(play)
     return len(raw)
@@ -137,7 +107,7 @@ TARGETS = (
         name="v1-stream",
         run=run,
         seeds=seeds,
-        allowance_bytes=2 * SCRATCH_BYTES,
+        allowance_bytes=8 * SCRATCH_BYTES,
         bytes_per_byte=16,
         mutations=250,
         max_bytes=600,

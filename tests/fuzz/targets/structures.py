@@ -114,6 +114,12 @@ def _name(data: bytes) -> bytes:
 
 
 TARGETS = tuple(
-    Target(name=f"structures-{package}", run=partial(run, package), seeds=partial(seeds, package), label=_name)
+    Target(
+        name=f"structures-{package}",
+        run=partial(run, package),
+        seeds=partial(seeds, package),
+        label=_name,
+        coarse=True,
+    )
     for package in packages()
 )
