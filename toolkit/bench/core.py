@@ -20,7 +20,6 @@ from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.denc.codec import Buffer
 from messenger.endpoint import Endpoint
 from messenger.messages.message import Message
-from messenger.messages.types import MessageType
 from messenger.outputs import Deliver, OpenLink, WriteLink
 from messenger.receive import OWN_BUFFER_BYTES
 from messenger.session.session import Session
@@ -29,6 +28,7 @@ from messenger.v2.onwire import stream_ciphers
 from messenger.v2.wire import MESSAGE_HEADER
 from toolkit.bench.cell import KIB
 from toolkit.bench.identity import (
+    MESSAGE_TYPE,
     RECEIVER,
     RECEIVER_POLICIES,
     SENDER,
@@ -87,7 +87,7 @@ def _medians(batches: Iterator[Times], seconds: float) -> Times:
 
 def _frame_batches(mode: str, payload: bytes) -> Iterator[Times]:
     writer, reader = _codec(mode)
-    header = MESSAGE_HEADER.pack(1, 0, MessageType.OSD_REPOP, 127, 1, 0, 0, 0, 3, 1, 0)
+    header = MESSAGE_HEADER.pack(1, 0, MESSAGE_TYPE, 127, 1, 0, 0, 0, 3, 1, 0)
     # As on a link: small frames are taken out of a reused buffer, large ones stay in their own.
     owned = len(payload) >= OWN_BUFFER_BYTES
     while True:
@@ -175,7 +175,7 @@ def _endpoint_batches(mode: str, payload: bytes) -> Iterator[Times]:
         sender.spent_s = receiver.spent_s = 0.0
         started_s = perf_counter()
         for _ in range(BATCH):
-            sender.endpoint.send(session, Message(MessageType.OSD_REPOP, data=payload), 0.0)
+            sender.endpoint.send(session, Message(MESSAGE_TYPE, data=payload), 0.0)
         sender.pump(started_s)
         # the handshake takes several turns, a batch and its ack one
         receiver.pump(perf_counter())

@@ -1,4 +1,4 @@
-"""Who the two ends of a benchmark are, and how they prove it: cephx with tickets made from a shared key."""
+"""Who the two ends of a benchmark are, how they prove it (cephx, by tickets from a shared key), what they send."""
 
 from messenger.cephx.keys import CryptoKey
 from messenger.cephx.minting import MintingClient
@@ -12,6 +12,8 @@ RECEIVER = EntityName(EntityType.OSD, 0)
 SENDER_POLICIES = PolicySet(LOSSLESS_CLIENT)
 RECEIVER_POLICIES = PolicySet(STATEFUL_SERVER)
 _SECRET_ID = 1
+MESSAGE_TYPE = 0xBE9C
+"""None of Ceph's, so that a payload stays bytes whatever types the messenger knows how to decode."""
 
 
 def auth_client(key: CryptoKey) -> MintingClient:

@@ -20,12 +20,11 @@ from messenger.cephx.keys import CryptoKey
 from messenger.config import Config
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.messages.message import Message
-from messenger.messages.types import MessageType
 from messenger.messenger import Messenger
 from messenger.transport.tcp import dial
 from toolkit.bench.cell import KIB
 from toolkit.bench.core import sender_side
-from toolkit.bench.identity import RECEIVER, RECEIVER_POLICIES, auth_server
+from toolkit.bench.identity import MESSAGE_TYPE, RECEIVER, RECEIVER_POLICIES, auth_server
 from toolkit.bench.spec import HOST
 
 CONNECTIONS = 200
@@ -90,7 +89,7 @@ async def _connection(mode: str, key: CryptoKey, address: EntityAddr, nonce: int
     side = sender_side(mode, key, nonce)
     session = side.connect(AddrVec((address,)))
     for size in _MESSAGE_SIZES:
-        side.endpoint.send(session, Message(MessageType.OSD_REPOP, data=bytes(size)), 0.0)
+        side.endpoint.send(session, Message(MESSAGE_TYPE, data=bytes(size)), 0.0)
     side.pump(0.0)
     sock = await dial(loop, HOST, address.port)
     while session.acked_seq < len(_MESSAGE_SIZES):

@@ -8,9 +8,9 @@ from messenger.config import Config
 from messenger.dispatch import Dispatcher
 from messenger.driver import Connection
 from messenger.messages.message import Message
-from messenger.messages.types import MessageType
 from messenger.messenger import Messenger
 from toolkit.bench.identity import (
+    MESSAGE_TYPE,
     RECEIVER,
     RECEIVER_POLICIES,
     SENDER,
@@ -29,8 +29,6 @@ class MessengerPort(Dispatcher):
     def __init__(self, spec: PeerSpec) -> None:
         self._spec = spec
         self.traffic = spec.traffic(self._send)
-        # types whose fronts are not decoded: an empty one is what is measured
-        self._type = MessageType.OSD_REPOP if spec.sends else MessageType.OSD_REPOPREPLY
         self._payload = spec.payload
         self._connection: Connection | None = None
 
@@ -62,7 +60,7 @@ class MessengerPort(Dispatcher):
     def _send(self, count: int) -> None:
         assert self._connection is not None
         for _ in range(count):
-            self._connection.send(Message(self._type, data=self._payload))
+            self._connection.send(Message(MESSAGE_TYPE, data=self._payload))
 
 
 def _messenger(spec: PeerSpec, port: MessengerPort) -> Messenger:
