@@ -155,7 +155,7 @@ class LinkHost(ABC):
         throttle.put(size_bytes)
         throttle.puts += messages
         throttle.put_sum += size_bytes
-        if size_bytes:
+        if self.tracing and size_bytes:
             self.trace_throttle(now)
         held = None if session is None else session.policy_throttles(self.throttles)
         if held is not None:
@@ -210,11 +210,13 @@ class LinkHost(ABC):
         while True:
             idle = not self._outputs
             if idle:
-                unflushed, self._unflushed = self._unflushed, {}
-                for session in unflushed.values():
-                    self._flush(session, now)
-                for closing in list(self.closing.values()):
-                    closing.check(now)
+                if self._unflushed:
+                    unflushed, self._unflushed = self._unflushed, {}
+                    for session in unflushed.values():
+                        self._flush(session, now)
+                if self.closing:
+                    for closing in list(self.closing.values()):
+                        closing.check(now)
             outputs, self._outputs = self._outputs, []
             if self.injector is None:
                 return outputs

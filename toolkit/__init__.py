@@ -21,6 +21,8 @@ def run(
     seed: int = 1,
     cuts: "Sequence[str]" = (),
     workers: int = 0,
+    protocol: str = "v2",
+    cipher: str = "aes",
 ) -> "ScenarioRun":
     """Run a scenario and judge what happened.
 
@@ -32,11 +34,21 @@ def run(
         cuts: where to cut instead of the scenario's own places, each ``SENDER:TAG[:NTH[:BYTE]]``: at the NTH
             frame TAG from SENDER, after BYTE bytes of it, or behind it.
         workers: how many threads (in ``sim``: shards) of each node run its open connections.
+        protocol: ``v1`` or ``v2``.
+        cipher: type of the cephx key that the nodes share, ``aes`` or ``aes256k``.
 
     Raises:
         LocalError: there is no such scenario, or it cannot run that way.
     """
-    from toolkit.scenarios.catalogue import find  # noqa: PLC0415 - importing toolkit costs nothing
+    from messenger.cephx.ciphers import KeyType  # noqa: PLC0415 - importing toolkit costs nothing
+    from messenger.errors import LocalError  # noqa: PLC0415
+    from messenger.link import Protocol  # noqa: PLC0415
+    from toolkit.scenarios.catalogue import find  # noqa: PLC0415
     from toolkit.scenarios.runner import run_scenario  # noqa: PLC0415
 
-    return run_scenario(find(scenario), backend, mode, seed, cuts, workers=workers)
+    if protocol not in list(Protocol):
+        raise LocalError(f"unknown protocol {protocol!r}; known: {', '.join(Protocol)}")
+    spoken, key_type = Protocol(protocol), KeyType.from_label(cipher)
+    return run_scenario(
+        find(scenario), backend, mode, seed, cuts, workers=workers, protocol=spoken, key_type=key_type
+    )

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from messenger.errors import DecodeError
+from messenger.errors import DecodeError, LocalError
 from messenger.randomness import RandomSource
 
 
@@ -27,6 +27,18 @@ class KeyType(IntEnum):
     def label(self) -> str:
         """The name Ceph's tools print."""
         return "aes256k" if self is KeyType.AES256KRB5 else self.name.lower()
+
+    @classmethod
+    def from_label(cls, label: str) -> "KeyType":
+        """The type Ceph's tools call so.
+
+        Raises:
+            LocalError: there is none that can be used.
+        """
+        usable = {kind.label: kind for kind in cls if kind is not cls.NONE}
+        if label not in usable:
+            raise LocalError(f"unknown cipher {label!r}; known: {', '.join(usable)}")
+        return usable[label]
 
 
 class KeyUsage(IntEnum):

@@ -6,6 +6,8 @@ from enum import StrEnum
 from itertools import product
 from typing import Any
 
+from messenger.link import Protocol
+
 KIB = 1024
 MIB = 1024 * 1024
 SIZES = (64, 4 * KIB, 64 * KIB, MIB, 4 * MIB)
@@ -34,9 +36,10 @@ class Cell:
     in_flight: int
     """Most messages that the sender has unanswered at a time."""
     mode: str
-    """crc or secure."""
+    """crc or secure; msgr v1 has crcs only."""
     cores: int
     """Whether both processes share one CPU or have one each."""
+    protocol: Protocol = Protocol.V2
 
     @property
     def per_reply(self) -> int:
@@ -84,7 +87,6 @@ class Result:
         """The row of the JSON contract."""
         return {
             **asdict(self.cell),
-            "protocol": "v2",
             "ops_per_s": round(self.ops_per_s, 1),
             "floor_ops_per_s": round(self.floor_ops_per_s, 1),
             "ratio": round(self.ratio, 3),
@@ -106,6 +108,8 @@ class Grid:
     modes: Sequence[str] | None = None
     cores: Sequence[int] | None = None
 
+    protocol: Protocol = Protocol.V2
+
     def cells(self, cores: Sequence[int], *, full: bool) -> list[Cell]:
         """The cells, where ``cores`` are possible on this machine.
 
@@ -114,12 +118,12 @@ class Grid:
         axes = product(
             self.patterns or tuple(Pattern),
             self.cores or cores,
-            self.modes or MODES,
+            self.modes or (MODES if self.protocol is Protocol.V2 else MODES[:1]),
             self.in_flight or IN_FLIGHT,
             self.sizes or SIZES,
         )
         return [
-            Cell(pattern=pattern, size=size, in_flight=in_flight, mode=mode, cores=count)
+            Cell(pattern=pattern, size=size, in_flight=in_flight, mode=mode, cores=count, protocol=self.protocol)
             for pattern, count, mode, in_flight, size in axes
             if full or self.in_flight or pattern is Pattern.REQUEST or in_flight > 1
         ]

@@ -6,6 +6,7 @@ from functools import partial
 from typing import TypeVar
 
 from messenger.errors import LocalError
+from messenger.link import Protocol
 from toolkit.bench.cell import CORES, KIB, MIB, MODES, Grid, Pattern
 
 MAX_SIZE = 256 * MIB
@@ -17,14 +18,23 @@ T = TypeVar("T")
 
 
 def parse_grid(
-    patterns: str | None, sizes: str | None, in_flight: str | None, modes: str | None, cores: str | None
+    patterns: str | None,
+    sizes: str | None,
+    in_flight: str | None,
+    modes: str | None,
+    cores: str | None,
+    proto: str = "v2",
 ) -> Grid:
     """The grid that the options ask for, each a list with commas, or None for the default.
 
     Raises:
         LocalError: a word that is none of those that are accepted; says which option, and what is.
     """
+    protocol = Protocol(_name("--proto", tuple(Protocol), proto))
+    if protocol is Protocol.V1 and modes not in {None, "crc"}:
+        raise LocalError(f"--modes {modes}: msgr v1 has crcs only")
     return Grid(
+        protocol=protocol,
         patterns=_each(patterns, lambda word: Pattern(_name("--patterns", tuple(Pattern), word))),
         sizes=_each(sizes, _size),
         in_flight=_each(in_flight, _in_flight),

@@ -43,7 +43,7 @@ class MessengerPort(Dispatcher):
         if self._spec.sends:
             await messenger.connect(self._spec.addr, RECEIVER.type).ready(_CONNECT_TIMEOUT_S)
             return self._spec.addr
-        return str(await messenger.bind(HOST))
+        return str(await messenger.bind(HOST, protocol=self._spec.cell.protocol))
 
     def ms_handle_connect(self, connection: Connection) -> None:
         """The receiver is there."""

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
+from messenger.link import Protocol
 from toolkit.bench.cell import REPLY_BYTES, Cell, Pattern
 from toolkit.bench.traffic import Receiver, Sender, Traffic
 
@@ -33,7 +34,10 @@ class PeerSpec:
         """The spec in a line of :meth:`as_json`."""
         values = json.loads(line)
         cell = values.pop("cell")
-        return cls(cell=Cell(**{**cell, "pattern": Pattern(cell["pattern"])}), **values)
+        return cls(
+            cell=Cell(**{**cell, "pattern": Pattern(cell["pattern"]), "protocol": Protocol(cell["protocol"])}),
+            **values,
+        )
 
     @property
     def sends(self) -> bool:

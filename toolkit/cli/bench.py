@@ -33,6 +33,7 @@ def bench(
         str | None, typer.Option(metavar="LIST", help="Messages sent ahead of their answers, as in 1,32.")
     ] = None,
     modes: Annotated[str | None, typer.Option(metavar="LIST", help="crc, secure or both.")] = None,
+    proto: Annotated[str, typer.Option(help="Protocol: v1 or v2.")] = "v2",
     cores: Annotated[
         str | None, typer.Option(metavar="LIST", help="1: both processes on one CPU; 2: a CPU for each.")
     ] = None,
@@ -78,12 +79,12 @@ def bench(
         raise LocalError(f"--seconds: {seconds:g} is not from {_LEAST_SECONDS:g} to {_MOST_SECONDS:g}")
     if out is not None and (out.exists() or not out.parent.is_dir()):
         raise LocalError(f"--out {out}: {'exists already' if out.exists() else 'there is no such folder'}")
-    connection = bool(patterns or in_flight or cores or full)
+    connection = bool(patterns or in_flight or cores or full or proto != "v2")
     if core and (connection or idle):
         raise LocalError("--core has no connection: it takes --sizes, --modes and --seconds only")
     if idle and (connection or sizes):
         raise LocalError("--idle has no traffic: it takes --modes only")
-    grid = parse_grid(patterns, sizes, in_flight, modes, cores)
+    grid = parse_grid(patterns, sizes, in_flight, modes, cores, proto)
     kind = _idle if idle else _core if core else partial(_connections, full=full)
     _show(*kind(grid, seconds), out, as_json=as_json)
 
@@ -155,7 +156,7 @@ def _table(results: "Sequence[Result]") -> "Table":
         cell = result.cell
         table.add_row(
             cell.pattern,
-            cell.mode,
+            cell.mode if cell.protocol == "v2" else cell.protocol,
             str(cell.cores),
             _size(cell.size),
             str(cell.in_flight),

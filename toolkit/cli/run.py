@@ -21,6 +21,7 @@ def run(
     ] = "sim",
     mode: Annotated[str, typer.Option(help="Connection mode: crc or secure.")] = "crc",
     proto: Annotated[str, typer.Option(help="Protocol: v1 or v2.")] = "v2",
+    cipher: Annotated[str, typer.Option(help="Type of the cephx key: aes or aes256k.")] = "aes",
     seed: Annotated[int, typer.Option(help="Decides everything random.")] = 1,
     workers: Annotated[
         int, typer.Option(min=0, max=64, help="Threads (in sim: shards) of each node for open connections.")
@@ -39,6 +40,7 @@ def run(
     ] = None,
 ) -> int:
     """Run scenarios and check the invariants on what happened; exit 1 if anything is not as it must be."""
+    from messenger.cephx.ciphers import KeyType
     from messenger.errors import LocalError
     from messenger.link import Protocol
     from toolkit.scenarios.catalogue import find
@@ -49,7 +51,16 @@ def run(
     wanted = [find(name) for name in scenarios]
     runs = []
     for scenario in wanted:
-        done = run_scenario(scenario, backend, mode, seed, cut or (), workers=workers, protocol=Protocol(proto))
+        done = run_scenario(
+            scenario,
+            backend,
+            mode,
+            seed,
+            cut or (),
+            workers=workers,
+            protocol=Protocol(proto),
+            key_type=KeyType.from_label(cipher),
+        )
         if out is not None:
             save_artefacts(done, out / done.name)
         runs.append(done)

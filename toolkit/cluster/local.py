@@ -10,6 +10,7 @@ from collections.abc import Callable
 from queue import Empty, Queue
 from typing import Any
 
+from messenger.cephx.ciphers import KeyType
 from messenger.denc.address import EntityAddr
 from messenger.errors import LocalError
 from messenger.link import Protocol
@@ -137,8 +138,15 @@ class LocalLab(Lab):
 
     backend = "local"
 
-    def __init__(self, mode: str, seed: int, workers: int = 0, protocol: Protocol = Protocol.V2) -> None:
-        super().__init__(mode, seed, workers, protocol)
+    def __init__(
+        self,
+        mode: str,
+        seed: int,
+        workers: int = 0,
+        protocol: Protocol = Protocol.V2,
+        key_type: KeyType = KeyType.AES,
+    ) -> None:
+        super().__init__(mode, seed, workers, protocol, key_type)
         self._began_s = time.monotonic()
         self._changed = threading.Condition()
         self._nodes: dict[str, NodeProcess] = {}

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from random import Random
 from typing import Any
 
+from messenger.cephx.ciphers import KeyType
 from messenger.cephx.keys import CryptoKey
 from messenger.denc.entity import EntityType
 from messenger.errors import MsgrError
@@ -38,19 +39,27 @@ class Lab(ABC):
         seed: decides everything random.
         workers: how many other shards of each node run data phases.
         protocol: what the nodes speak.
+        key_type: of the key that the nodes share.
     """
 
     backend = ""
     """Name of the backend."""
 
-    def __init__(self, mode: str, seed: int, workers: int = 0, protocol: Protocol = Protocol.V2) -> None:
+    def __init__(
+        self,
+        mode: str,
+        seed: int,
+        workers: int = 0,
+        protocol: Protocol = Protocol.V2,
+        key_type: KeyType = KeyType.AES,
+    ) -> None:
         self.mode = mode
         self.protocol = protocol
         self.seed = seed
         self.workers = workers
         self.history = History()
         self._rng = Random(f"lab {seed}")
-        self._key = CryptoKey.generate(self._rng, 0.0)
+        self._key = CryptoKey.generate(self._rng, 0.0, key_type)
         self._specs: dict[str, NodeSpec] = {}
         self._breakpoints: dict[frozenset[str], list[Breakpoint]] = {}
         self._struck: list[Breakpoint] = []

@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from messenger.cephx.ciphers import KeyType
 from messenger.errors import LocalError
 from messenger.link import Protocol
 from toolkit.checks.history import History
@@ -43,6 +44,7 @@ class ScenarioRun:
     workers: int = 0
     """Other shards of each node."""
     protocol: Protocol = Protocol.V2
+    key_type: KeyType = KeyType.AES
     """What the nodes speak."""
     artefacts: dict[str, Path] = field(default_factory=dict)
     """Files it left, by what they are."""
@@ -64,6 +66,8 @@ class ScenarioRun:
         words = ["msgrlab", "run", self.scenario.id, "--backend", self.backend, "--mode", self.mode]
         if self.protocol is not Protocol.V2:
             words += ["--proto", self.protocol.value]
+        if self.key_type is not KeyType.AES:
+            words += ["--cipher", self.key_type.label]
         words += ["--seed", str(self.seed)]
         if self.workers:
             words += ["--workers", str(self.workers)]
@@ -127,6 +131,7 @@ class ScenarioRun:
             "backend": self.backend,
             "mode": self.mode,
             "protocol": self.protocol.value,
+            "cipher": self.key_type.label,
             "seed": self.seed,
             "workers": self.workers,
             "passed": self.passed,
@@ -151,6 +156,7 @@ def run_scenario(
     *,
     workers: int = 0,
     protocol: Protocol = Protocol.V2,
+    key_type: KeyType = KeyType.AES,
 ) -> ScenarioRun:
     """Run a scenario.
 
@@ -162,6 +168,7 @@ def run_scenario(
         cuts: where to cut instead of the scenario's own places, as Breakpoint.parse reads it.
         workers: how many other shards (threads, when live) of each node run data phases.
         protocol: what the nodes speak.
+        key_type: of the cephx key that the nodes share.
 
     Raises:
         LocalError: no such backend or mode, or the scenario cannot be cut elsewhere.
@@ -173,7 +180,7 @@ def run_scenario(
     places = tuple(cuts) or scenario.cuts_on(protocol)
     breakpoints = [Breakpoint.parse(place, protocol) for place in places]
     began_s = time.monotonic()
-    lab = _lab(backend, mode, seed, workers, protocol)
+    lab = _lab(backend, mode, seed, workers, protocol, key_type)
     failure = ""
     try:
         scenario.script(lab, breakpoints)
@@ -196,6 +203,7 @@ def run_scenario(
         failure,
         workers=workers,
         protocol=protocol,
+        key_type=key_type,
     )
 
 
@@ -214,14 +222,14 @@ def _list(words: tuple[str, ...]) -> str:
     return ", ".join(words)
 
 
-def _lab(backend: str, mode: str, seed: int, workers: int, protocol: Protocol) -> Lab:
+def _lab(backend: str, mode: str, seed: int, workers: int, protocol: Protocol, key_type: KeyType) -> Lab:
     if backend == "sim":
         from toolkit.simulation.lab import SimLab  # noqa: PLC0415 - one backend does not pay for the other
 
-        return SimLab(mode, seed, workers, protocol)
+        return SimLab(mode, seed, workers, protocol, key_type)
     from toolkit.cluster.local import LocalLab  # noqa: PLC0415
 
-    return LocalLab(mode, seed, workers, protocol)
+    return LocalLab(mode, seed, workers, protocol, key_type)
 
 
 def save_artefacts(run: ScenarioRun, directory: Path) -> None:

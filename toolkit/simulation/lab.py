@@ -4,6 +4,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
+from messenger.cephx.ciphers import KeyType
 from messenger.denc.address import EntityAddr
 from messenger.link import Protocol
 from toolkit.faults.tap import Breakpoint
@@ -21,8 +22,15 @@ class SimLab(Lab):
 
     backend = "sim"
 
-    def __init__(self, mode: str, seed: int, workers: int = 0, protocol: Protocol = Protocol.V2) -> None:
-        super().__init__(mode, seed, workers, protocol)
+    def __init__(
+        self,
+        mode: str,
+        seed: int,
+        workers: int = 0,
+        protocol: Protocol = Protocol.V2,
+        key_type: KeyType = KeyType.AES,
+    ) -> None:
+        super().__init__(mode, seed, workers, protocol, key_type)
         self.clock = Clock()
         rng = Random(f"network {seed}")
         self._network = Network(self.clock, rng, self.breakpoints_between, lambda: self.keys, self._on_struck)

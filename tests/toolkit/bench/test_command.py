@@ -13,16 +13,20 @@ NUMBERS = ["ops_per_s", "floor_ops_per_s", "ratio", "latency_us", "floor_latency
 NUMBERS += ["cpu_us_per_op", "floor_cpu_us_per_op", "peak_rss_mib"]
 
 
-def test_json_has_one_row_for_each_cell_also_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("protocol", ["v1", "v2"])
+def test_json_has_one_row_for_each_cell_also_in_a_file(
+    protocol: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "bench.json"
-    assert msgrlab(["bench", *TINY, "--seconds", "0.01", "--json", "--out", str(out)]) == 0
+    arguments = ["bench", *TINY, "--proto", protocol, "--seconds", "0.01", "--json", "--out", str(out)]
+    assert msgrlab(arguments) == 0
     printed, complaints = capsys.readouterr()
     assert complaints.strip() == ""
     assert out.read_text(encoding="utf-8") == printed
     (row,) = json.loads(printed)["results"]
     assert list(row) == KEYS + NUMBERS
     assert (row["pattern"], row["size"], row["in_flight"], row["mode"]) == ("request", 64, 1, "crc")
-    assert (row["cores"], row["protocol"]) == (1, "v2")
+    assert (row["cores"], row["protocol"]) == (1, protocol)
     assert all(row[key] > 0 for key in NUMBERS)
     assert row["ratio"] == pytest.approx(row["ops_per_s"] / row["floor_ops_per_s"], abs=0.002)
 

@@ -39,6 +39,26 @@ def test_scenario_passes(scenario: str, backend: str, mode: str, workers: int) -
     assert not any(result.note for result in run.checks), "an invariant could not be judged"
 
 
+@pytest.mark.parametrize("scenario", CATALOGUE)
+@pytest.mark.parametrize(
+    ("protocol", "mode", "cipher"), [("v1", "crc", "aes"), ("v1", "crc", "aes256k"), ("v2", "secure", "aes256k")]
+)
+@pytest.mark.parametrize("backend", ["sim", "local"])
+def test_scenario_passes_with_every_protocol_and_cipher(
+    scenario: str, backend: str, protocol: str, mode: str, cipher: str
+) -> None:
+    run = toolkit.run(scenario, backend, mode, protocol=protocol, cipher=cipher)
+    assert run.passed, run.complaints
+    assert ("--cipher aes256k" in run.replay_command) == (cipher == "aes256k")
+    assert (run.as_json()["protocol"], run.as_json()["cipher"]) == (protocol, cipher)
+
+
+@pytest.mark.parametrize("wrong", [{"cipher": "des"}, {"cipher": "none"}, {"protocol": "v3"}])
+def test_what_is_unknown_is_named(wrong: dict[str, str]) -> None:
+    with pytest.raises(LocalError, match="unknown"):
+        toolkit.run("reconnect", **wrong)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("mode", ["crc", "secure"])
 def test_reconnect_replays_what_was_not_acknowledged(mode: str) -> None:
     run = toolkit.run("reconnect", mode=mode)
