@@ -81,6 +81,8 @@ Of a small frame: offset just behind it, and the frame."""
 class FrameReader(Protocol):
     """Cuts frames out of one direction of an open link."""
 
+    max_frame_bytes: int
+    """Longer ones are refused before anything is allocated for them."""
     needed: int
     """Total bytes of the message that was found incomplete; 0 while its header has not arrived."""
 
@@ -103,7 +105,7 @@ class StreamReader:
     """The frames of a link.
 
     Args:
-        max_message_bytes: longer ones are refused before anything is allocated for them.
+        max_frame_bytes: longer ones are refused before anything is allocated for them.
         msg_auth: MSG_AUTH was negotiated, so footers have a signature.
         signer: checks signatures; None: they are not looked at.
         check_header: verify the crcs of header, front and middle (``ms_crc_header``).
@@ -119,13 +121,13 @@ class StreamReader:
         "_new_footer",
         "_new_header",
         "_signer",
-        "max_message_bytes",
+        "max_frame_bytes",
         "needed",
     )
 
     def __init__(
         self,
-        max_message_bytes: int,
+        max_frame_bytes: int,
         signer: Signer | None = None,
         *,
         msg_auth: bool = True,
@@ -133,7 +135,7 @@ class StreamReader:
         check_data: bool = True,
         old_header: bool = False,
     ) -> None:
-        self.max_message_bytes = max_message_bytes
+        self.max_frame_bytes = max_frame_bytes
         self.needed = 0
         self._head_bytes = 1 + (OLD_HEADER_SIZE if old_header else HEADER.size)
         self._footer_bytes = FOOTER.size if msg_auth else FOOTER_OLD.size
@@ -158,7 +160,7 @@ class StreamReader:
         if check_header and standard_crc32c(view[start + 1 : at - 4], _INVERT) ^ _INVERT != crc:
             raise PeerError(FaultReason.HEADER_CRC, f"crc 0x{crc:08x}")
         stop = at + front_len + middle_len + data_len + self._footer_bytes
-        if stop > end or stop - start > self.max_message_bytes:
+        if stop > end or stop - start > self.max_frame_bytes:
             self._incomplete(stop - start)
             return None
         front: Buffer = b""
@@ -202,8 +204,8 @@ class StreamReader:
         return stop, header, front, middle, data, flags
 
     def _incomplete(self, total: int) -> None:
-        if total > self.max_message_bytes:
-            raise PeerError(FaultReason.OVERSIZE, f"{total} bytes, the limit is {self.max_message_bytes}")
+        if total > self.max_frame_bytes:
+            raise PeerError(FaultReason.OVERSIZE, f"{total} bytes, the limit is {self.max_frame_bytes}")
         self.needed = total
 
 

@@ -15,9 +15,8 @@ from messenger.link import Link, Protocol, Row, Step
 from messenger.v1 import data
 from messenger.v1.framing import FrameReader, MessageWriter, Signer, StreamReader
 from messenger.v1.handshake import my_legacy_addr
-from messenger.v1.intercept import InterceptedReader
+from messenger.v1.held import InterceptedReader, ThrottledReader
 from messenger.v1.states import LinkState
-from messenger.v1.throttled import ThrottledReader
 from messenger.v1.wire import (
     Banner,
     ClientIdentify,
@@ -191,18 +190,18 @@ class V1Link(Link):
 
     # ---- the stream's terms
 
-    def agree(self, features: int, signer: Signer | None, max_message_bytes: int) -> None:
+    def agree(self, features: int, signer: Signer | None, max_frame_bytes: int) -> None:
         """Features and key are known: make reader and writer of the stream that follows.
 
         Args:
             features: negotiated.
             signer: of a connection whose messages are signed.
-            max_message_bytes: longest message to accept.
+            max_frame_bytes: longest message to accept.
         """
         config = self.endpoint.config
         msg_auth = has_feature(features, Feature.MSG_AUTH)
         reader = StreamReader(
-            max_message_bytes,
+            max_frame_bytes,
             signer,
             msg_auth=msg_auth,
             check_header=config.ms_crc_header,

@@ -16,10 +16,9 @@ from messenger.v2 import data
 from messenger.v2.compression import CompressingWriter, DecompressingReader
 from messenger.v2.compressor import Algorithm, new_compressor
 from messenger.v2.framing import FrameReader, FrameWriter, RawReader, RawWriter, SecureWriter
-from messenger.v2.intercept import InterceptedReader
+from messenger.v2.held import InterceptedReader, ThrottledReader
 from messenger.v2.revision import crc_frames, secure_frames
 from messenger.v2.states import LinkState
-from messenger.v2.throttled import ThrottledReader
 from messenger.v2.wire import (
     CompressionRequest,
     ControlFrame,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from messenger.cephx.ciphers import KeyType
 from messenger.cephx.identity import parse_methods
 from messenger.cephx.keyring import Keyring
 from messenger.cephx.keys import CryptoKey
@@ -53,6 +54,7 @@ PARSERS: Mapping[str, TextParser] = {
     "host": TextParser(lambda text: EntityAddr.from_host(text, 6800), ("127.0.0.1", "fe80::1%eth0")),
     "name": TextParser(AuthName.parse, ("client.admin", "mon.", "osd.3.4"), str),
     "type": TextParser(EntityType.from_label, ("mon", "any"), lambda value: value.label),
+    "cipher": TextParser(KeyType.from_label, ("aes", "aes256k", "none"), lambda value: value.label),
     "entity": TextParser(
         parse_entity, ("osd.1", "client.-1", "osd.²", "osd.--1"), lambda value: f"{value.type.label}.{value.num}"
     ),
