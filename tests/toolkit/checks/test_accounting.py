@@ -159,3 +159,28 @@ def test_the_seq_of_an_ack_is_no_message(story):
     story.frame("b", "b/1", "rx", "ACK", 0, seq=9)
     story.state("a", out_seq=3, acked_seq=3)
     assert story.texts("INV-8") == ["a session 1: acked_seq 3 is beyond in_seq 0 of b session 1"]
+
+
+@pytest.mark.parametrize("sharded", [False, True])
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_process_that_died_with_shards_may_have_done_more_than_it_recorded(story, killed, sharded):
+    story.process("b", "start")
+    story.pair()
+    if sharded:
+        story.tell("b", "io", session=1, link="b/1", shard=1, state="open")
+    story.link("b", "b/1", "accept", A_ADDR)
+    story.frame("b", "b/1", "tx", "MESSAGE", 0, seq=1)
+    story.deliver("b", 1)
+    story.state("b", in_seq=1, out_seq=1, sent=1)
+    story.state("a", in_seq=2, out_seq=3, acked_seq=3)
+    if killed:
+        story.process("b", "kill")
+    complaints = sorted(story.texts("INV-8"))
+    assert complaints == (
+        []
+        if killed and sharded
+        else [
+            "a session 1: acked_seq 3 is beyond in_seq 1 of b session 1",
+            "a session 1: in_seq 2 is beyond out_seq 1 of b session 1",
+        ]
+    )
