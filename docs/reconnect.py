@@ -7,7 +7,7 @@ from toolkit.faults.tap import Breakpoint
 from toolkit.report.sequence import SequenceChart
 from toolkit.simulation.lab import SimLab
 
-LEFT_OUT = ("AUTH_", "BANNER", "HELLO")
+LEFT_OUT = ("AUTH_", "BANNER", "COMPRESSION_", "HELLO")
 
 
 def main() -> None:
