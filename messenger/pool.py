@@ -6,10 +6,14 @@ decrypting it together.
 
 from collections import deque
 
+from messenger.denc.codec import Buffer
+
 POOL_BYTES = 16 * 1024 * 1024
 """A pool keeps no more than this, in use or not."""
 _LARGEST_BYTES = POOL_BYTES // 2
 _PAGE_BYTES = 4096
+SLICE_BYTES = 64 * 1024
+"""Shorter parts are copied even out of an owned buffer, so that whoever keeps one does not keep far more."""
 
 
 class BufferPool:
@@ -53,3 +57,8 @@ class BufferPool:
             self._held_bytes = 0
         self._buffers.setdefault(capacity, deque()).append(buffer)
         self._held_bytes += capacity
+
+
+def owned_part(part: memoryview) -> Buffer:
+    """A part of a frame in a buffer that belongs to its link: a view of it if it is large."""
+    return part if len(part) >= SLICE_BYTES else part.tobytes()

@@ -7,7 +7,7 @@ into one write; nothing per message but the message object itself.
 from functools import partial
 from typing import TYPE_CHECKING
 
-from messenger.batch import BATCH_BYTES, MOST_ACKS_DUE, decode_message, joined
+from messenger.batch import BATCH_BYTES, JOIN_BELOW_BYTES, MOST_ACKS_DUE, decode_message, joined
 from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityName
 from messenger.denc.features import Feature, has_feature
@@ -147,8 +147,7 @@ def flush(link: "V1Link", session: "Session", now: float) -> None:
     if _ack_is_due(link, session):
         _acknowledge(link, session, pieces, now)
     while session.queue and link.unwritten_bytes < limit:
-        size = _build_messages(link, session, pieces, now)
-        link.write(joined(pieces), size)
+        _write_messages(link, session, pieces, now)
         pieces = []
     if session.out_seq != sent_seq:
         host.count_sent(session, session.out_seq - sent_seq, now)
@@ -193,13 +192,14 @@ def _small(link: "V1Link", pieces: list[Buffer], frame: Frame, now: float) -> No
     pieces.append(raw)
 
 
-def _build_messages(link: "V1Link", session: "Session", pieces: list[Buffer], now: float) -> int:
-    """Queued messages up to a batch's size, appended to ``pieces``; returns the size of all pieces."""
+def _write_messages(link: "V1Link", session: "Session", pieces: list[Buffer], now: float) -> None:
+    """Write ``pieces`` and behind them queued messages, up to a batch's size."""
     queue, lossy = session.queue, session.lossy
     build = link.writer.message
     src = int(link.endpoint.name.type), link.endpoint.name.num
     tracing = link.host.tracing
     size = sum(map(len, pieces))
+    large = False
     out_seq = session.out_seq
     for message in queue.popped():
         out_seq += 1
@@ -223,7 +223,8 @@ def _build_messages(link: "V1Link", session: "Session", pieces: list[Buffer], no
             link.trace_frame("tx", Piece.MSG.value, length, partial(printable_message, header), now)
         link.tx_offset += length
         size += length
+        large = large or length >= JOIN_BELOW_BYTES
         if size >= BATCH_BYTES:
             break
     session.out_seq = out_seq
-    return size
+    link.write(joined(pieces) if large else [b"".join(pieces)], size)

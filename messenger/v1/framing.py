@@ -13,6 +13,7 @@ from messenger.crc import standard_crc32c
 from messenger.denc.codec import Buffer
 from messenger.errors import DecodeError, FaultReason, PeerError
 from messenger.messages.types import message_name
+from messenger.pool import owned_part
 from messenger.v1.wire import ADDR_SIZE, Frame, Tag, cut_small
 
 HEADER = Struct("<QQHHHIIIHBqHHI")
@@ -167,13 +168,13 @@ class StreamReader:
         middle: Buffer = b""
         data: Buffer = b""
         if front_len:
-            front = view[at : at + front_len] if owned else view[at : at + front_len].tobytes()
+            front = owned_part(view[at : at + front_len]) if owned else view[at : at + front_len].tobytes()
             at += front_len
         if middle_len:
-            middle = view[at : at + middle_len] if owned else view[at : at + middle_len].tobytes()
+            middle = owned_part(view[at : at + middle_len]) if owned else view[at : at + middle_len].tobytes()
             at += middle_len
         if data_len:
-            data = view[at : at + data_len] if owned else view[at : at + data_len].tobytes()
+            data = owned_part(view[at : at + data_len]) if owned else view[at : at + data_len].tobytes()
             at += data_len
         sig = 0
         if self._new_footer:

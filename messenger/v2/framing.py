@@ -12,7 +12,7 @@ from typing import Protocol
 from messenger.crc import crc32c, standard_crc32c
 from messenger.denc.codec import Buffer
 from messenger.errors import FaultReason, PeerError
-from messenger.pool import BufferPool
+from messenger.pool import SLICE_BYTES, BufferPool, owned_part
 from messenger.v2.onwire import GCM_TAG_SIZE, StreamCipher
 from messenger.v2.preamble import (
     COMPRESSED,
@@ -49,8 +49,6 @@ _COMPLETE = 0x0E
 _STATUS_ABORTED = 0x01
 _STATUS_MASK = 0x0F
 _EMPTY_CRC = 0xFFFFFFFF
-_SLICE_BYTES = 64 * 1024
-"""Shorter segments are copied even out of an owned buffer, so that whoever keeps one does not keep far more."""
 _COPY_BELOW_BYTES = 16 * 1024
 _SECURE_EPILOGUE = bytes([_COMPLETE]) + bytes(15)
 _PADDING = tuple(bytes(-n % 16) for n in range(16))
@@ -68,11 +66,6 @@ def _status(status: int, tag: int) -> int:
     if low == _STATUS_ABORTED:
         return ABORTED
     raise PeerError(FaultReason.FRAME, f"late status 0x{status:02x}")
-
-
-def _segment(part: memoryview) -> Buffer:
-    """A segment of an owned buffer."""
-    return part if len(part) >= _SLICE_BYTES else part.tobytes()
 
 
 class FrameReader(Protocol):
@@ -177,13 +170,13 @@ class CrcReader:
         s2: Buffer = b""
         s3: Buffer = b""
         if l1:
-            s1 = _segment(view[body : body + l1]) if owned else view[body : body + l1].tobytes()
+            s1 = owned_part(view[body : body + l1]) if owned else view[body : body + l1].tobytes()
             body += l1
         if l2:
-            s2 = _segment(view[body : body + l2]) if owned else view[body : body + l2].tobytes()
+            s2 = owned_part(view[body : body + l2]) if owned else view[body : body + l2].tobytes()
             body += l2
         if l3:
-            s3 = _segment(view[body : body + l3]) if owned else view[body : body + l3].tobytes()
+            s3 = owned_part(view[body : body + l3]) if owned else view[body : body + l3].tobytes()
         status, crc1, crc2, crc3 = _unpack_crc_epilogue(view, stop - _CRC_EPILOGUE_SIZE)
         if (
             (standard_crc32c(s1) ^ 0xFFFFFFFF if l1 else _EMPTY_CRC) != crc1
@@ -302,12 +295,12 @@ class SecureReader:
         s1: Buffer = b""
         s2: Buffer = b""
         s3: Buffer = b""
-        if owned and len(sealed) > _SLICE_BYTES:
+        if owned and len(sealed) > SLICE_BYTES:
             opened = self._cipher.decrypt_in_place(sealed)
             status = opened[-_SECURE_EPILOGUE_SIZE]
-            s1 = _segment(opened[:l1])
-            s2 = _segment(opened[at2 : at2 + l2])
-            s3 = _segment(opened[at3 : at3 + l3])
+            s1 = owned_part(opened[:l1])
+            s2 = owned_part(opened[at2 : at2 + l2])
+            s3 = owned_part(opened[at3 : at3 + l3])
         else:
             plain: Buffer = self._cipher.decrypt(sealed)
             status = plain[-_SECURE_EPILOGUE_SIZE]
