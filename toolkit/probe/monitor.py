@@ -96,7 +96,7 @@ class MonitorSession(Dispatcher):
         """Run a monitor command; returns its output, decoded from JSON.
 
         Raises:
-            LocalError: the monitor refused it; with its words.
+            LocalError: the monitor refused it, with its words, or its output is no JSON.
         """
         text = json.dumps({"prefix": prefix, "format": "json", **args})
         self._last_tid += 1
@@ -106,7 +106,10 @@ class MonitorSession(Dispatcher):
         ack = _payload(message, MMonCommandAck)
         if ack.r:
             raise LocalError(f"{prefix}: {ack.rs or 'refused'} ({ack.r})")
-        return json.loads(bytes(message.data) or b"null")
+        try:
+            return json.loads(bytes(message.data) or b"null")
+        except (ValueError, RecursionError) as error:
+            raise LocalError(f"{prefix}: the monitor's output is no JSON: {error}") from None
 
     async def _ask(self, question: Payload, key: object, tid: int = 0) -> Message:
         """Send a question and wait for the message that answers it."""
