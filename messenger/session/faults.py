@@ -74,6 +74,9 @@ def _back_off(endpoint: "Core", session: Session, why: str, now: float) -> None:
         pause_s = session.backoff_s = config.ms_initial_backoff
     else:
         pause_s = session.backoff_s = min(session.backoff_s * 2, config.ms_max_backoff)
+    if session.state is SessionState.REPLACING:
+        # Both sides may have given up their own dials for each other's; in step they would do so for ever.
+        pause_s *= (1 + endpoint.rng.getrandbits(16) / 65536) / 2
     if session.server_cookie:
         session.connect_seq += 1
     if session.state is not SessionState.WAIT:

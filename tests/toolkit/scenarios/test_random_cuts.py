@@ -82,6 +82,12 @@ def test_nothing_is_lost_doubled_or_reordered_on_v1(first: int, workers: int) ->
         _judge_life(SimLab("crc", seed, workers, Protocol.V1), Random(seed))
 
 
+@pytest.mark.parametrize("workers", [0, 1, 2, 3])
+def test_two_sides_that_give_up_their_dials_for_each_other_get_out_of_step(workers: int) -> None:
+    """One side's connect_seq is 0, the other's is not: each lets the other's dial replace its own (§3.4, 7)."""
+    _judge_life(SimLab("crc", 30076, workers, Protocol.V1), Random(30076))
+
+
 def _judge_life(lab: SimLab, rng: Random) -> None:
     _random_life(lab, rng)
     violations = [f"{r.id}: {v.text}" for r in check(lab.history) for v in r.violations]
