@@ -7,8 +7,6 @@ from messenger.messages.registry import decode_payload
 
 BATCH_BYTES = 512 * 1024
 """Frames are built up to about this much before they are handed to the transport."""
-MOST_ACKS_DUE = 16
-"""So many messages may wait for their ack while more are arriving."""
 JOIN_BELOW_BYTES = 16 * 1024
 """Pieces shorter than this are cheaper to copy into one buffer than to hand over one by one."""
 
@@ -29,8 +27,6 @@ def decode_message(message: Message, features: int) -> None:
 
 def joined(pieces: list[Buffer]) -> list[Buffer]:
     """The pieces with runs of small ones joined; large payloads stay the buffers they are."""
-    if max(map(len, pieces)) < JOIN_BELOW_BYTES:
-        return [b"".join(pieces)]
     result: list[Buffer] = []
     run: list[Buffer] = []
     for piece in pieces:

@@ -15,6 +15,7 @@ from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityType
 from messenger.errors import Fault, FaultReason, PeerError
 from messenger.interception import BLOCK_LIMIT_S, Action, Custom, Point, Way
+from messenger.messages.message import Message
 from messenger.outputs import PauseLink, ShutLink, WriteLink
 from messenger.receive import ReceiveBuffer
 from messenger.session.timers import Timer
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from messenger.host import LinkHost
     from messenger.session.session import Session
 
+_MOST_ACKS_DUE = 16
+"""So many messages may wait for their ack while more are arriving."""
 _CUSTOM: frozenset[str] = frozenset(Custom)
 
 Step = Callable[[float], None]
@@ -172,20 +175,36 @@ class Link(ABC):
         """
 
     @abstractmethod
-    def data_step(self, view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:
-        """Handle everything complete from ``start`` on an open link; returns where the incomplete rest begins.
+    def take_frames(
+        self,
+        session: "Session",
+        messages: list[Message],
+        view: memoryview,
+        start: int,
+        end: int,
+        owned: bool,  # noqa: FBT001 - hot path
+        now: float,
+        /,
+    ) -> int:
+        """Take every complete frame of ``view[start:end]`` on an open link, adding messages to ``messages``.
+
+        Their bytes are added to the dispatch throttle. Returns where the incomplete rest begins.
 
         Raises:
-            PeerError: the peer broke the protocol.
+            PeerError: the peer broke the protocol, or ended the session.
         """
 
     @abstractmethod
-    def flush(self, session: "Session", now: float) -> None:
-        """Write what is due on an open link.
+    def write_due(self, session: "Session", now: float, /) -> None:
+        """Write what is due on an open link, as far as the transport is not behind.
 
         Raises:
             PeerError: nothing more can be written on this link.
         """
+
+    @abstractmethod
+    def due_tags(self, session: "Session", /) -> list[str]:
+        """Names of the frames that :meth:`write_due` would write now."""
 
     @property
     @abstractmethod
@@ -220,6 +239,33 @@ class Link(ABC):
             ahead = self.open  # the peer has authenticated
             self.receive_buffer.keep(view, position, end, self.needed_bytes, owned=owned, ahead=ahead)
 
+    def data_step(self, view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:
+        """Handle everything complete from ``start`` on an open link; returns where the incomplete rest begins.
+
+        What was complete before a faulty frame is delivered before the fault is raised.
+
+        Raises:
+            PeerError: the peer broke the protocol, or ended the session.
+        """
+        session, host = self.session, self.host
+        assert session is not None
+        held_bytes = host.dispatch_throttle.value
+        messages: list[Message] = []
+        position = start
+        try:
+            position = self.take_frames(session, messages, view, start, end, owned, now)
+        finally:
+            if messages:
+                host.deliver(self, session, messages, host.dispatch_throttle.value - held_bytes, now)
+                if not session.lossy:
+                    session.ack_due += len(messages)
+            elif self.gate is not None:
+                self.gate.settle(0, 0, now)
+            if session.ack_due:
+                host.want_flush(session)
+        self.rx_offset += position - start
+        return position
+
     def move_to(self, host: "LinkHost") -> None:
         """Be carried by another host from now on."""
         self.host = host
@@ -243,6 +289,19 @@ class Link(ABC):
             self.receive(0, now)
 
     # ---- sending
+
+    def flush(self, session: "Session", now: float) -> None:
+        """Write what is due, as far as the interceptor lets it happen; raises as :meth:`write_due`."""
+        if self.host.interceptor is None:
+            self.write_due(session, now)
+        elif tags := self.due_tags(session):
+            self.gate_write(tags, now, lambda at: self.write_due(session, at))
+
+    def ack_is_due(self, session: "Session") -> bool:
+        """Whether in_seq is to be told now, if no message tells it."""
+        # With a part of the next frame here, the rest is on its way and wants an ack as well.
+        more_is_coming = self.receive_buffer.held_bytes and not self.paused
+        return session.ack_due >= (_MOST_ACKS_DUE if more_is_coming else 1)
 
     def write(self, buffers: list[Buffer], size_bytes: int) -> None:
         """Hand frames to the transport."""

@@ -7,7 +7,7 @@ into one write; nothing per message but the message object itself.
 from functools import partial
 from typing import TYPE_CHECKING
 
-from messenger.batch import BATCH_BYTES, JOIN_BELOW_BYTES, MOST_ACKS_DUE, decode_message, joined
+from messenger.batch import BATCH_BYTES, JOIN_BELOW_BYTES, decode_message, joined
 from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityName
 from messenger.denc.features import Feature, has_feature
@@ -25,45 +25,17 @@ MESSAGES_PER_ACK = 128
 """Real peers forget no more messages than this for one ACK (§3.6)."""
 
 
-def receive(link: "V1Link", view: memoryview, start: int, end: int, owned: bool, now: float) -> int:  # noqa: FBT001 - hot path
-    """Take every complete frame of ``view[start:end]``; returns where the first incomplete one begins.
-
-    What was complete before a faulty frame is delivered before the fault is raised.
-
-    Raises:
-        PeerError: the peer broke the protocol, or ended the session.
-    """
-    session = link.session
-    assert session is not None
-    host = link.host
-    held_bytes = host.dispatch_throttle.value
-    messages: list[Message] = []
-    position = start
-    try:
-        position = _take_frames(link, session, messages, view, start, end, owned, now)
-    finally:
-        if messages:
-            host.deliver(link, session, messages, host.dispatch_throttle.value - held_bytes, now)
-            if not session.lossy:
-                session.ack_due += len(messages)
-        elif link.gate is not None:
-            link.gate.settle(0, 0, now)
-        if session.ack_due:
-            host.want_flush(session)
-    link.rx_offset += position - start
-    return position
-
-
-def _take_frames(
+def take_frames(
     link: "V1Link",
     session: "Session",
     messages: list[Message],
     view: memoryview,
     start: int,
     end: int,
-    owned: bool,  # noqa: FBT001
+    owned: bool,  # noqa: FBT001 - hot path
     now: float,
 ) -> int:
+    """See :meth:`Link.take_frames`."""
     next_frame = link.reader.next_frame
     deliver = messages.append
     throttle = link.host.dispatch_throttle
@@ -103,7 +75,7 @@ def _take_frames(
                 session.peer_name = EntityName(session.peer_type, src_num)
                 peer_num = src_num
             session.in_seq = seq
-            throttle.take(len(front) + len(middle) + len(data))
+            throttle.value += len(front) + len(middle) + len(data)
             deliver(message)
         else:
             link.host.message_old(session, seq)
@@ -127,7 +99,7 @@ def _on_small(link: "V1Link", session: "Session", frame: Frame) -> None:
         raise PeerError(FaultReason.PEER_CLOSED)
 
 
-def flush(link: "V1Link", session: "Session", now: float) -> None:
+def write_due(link: "V1Link", session: "Session", now: float) -> None:
     """Write what is due: keepalive, its reply, acks, messages.
 
     Everything waits while the transport is behind: a peer that asks but does not read costs no memory.
@@ -144,7 +116,7 @@ def flush(link: "V1Link", session: "Session", now: float) -> None:
     if link.keepalive_reply is not None:
         _small(link, pieces, link.keepalive_reply, now)
         link.keepalive_reply = None
-    if _ack_is_due(link, session):
+    if link.ack_is_due(session):
         _acknowledge(link, session, pieces, now)
     while session.queue and link.unwritten_bytes < limit:
         _write_messages(link, session, pieces, now)
@@ -156,12 +128,12 @@ def flush(link: "V1Link", session: "Session", now: float) -> None:
 
 
 def due_tags(link: "V1Link", session: "Session") -> list[str]:
-    """Names of the frames that :func:`flush` would write now."""
+    """Names of the frames that :func:`write_due` would write now."""
     if link.unwritten_bytes >= link.host.config.write_ahead_bytes:
         return []
     keepalive = [_keepalive(session, 0.0).PIECE] * session.keepalive_due
     reply = [Piece.KEEPALIVE2_ACK] * (link.keepalive_reply is not None)
-    acks = [Piece.ACK] * _ack_is_due(link, session)
+    acks = [Piece.ACK] * link.ack_is_due(session)
     return [tag.value for tag in (*keepalive, *reply, *acks, *[Piece.MSG] * len(session.queue))]
 
 
@@ -169,12 +141,6 @@ def _keepalive(session: "Session", wall_time_s: float) -> Frame:
     if not has_feature(session.features, Feature.MSGR_KEEPALIVE2):
         return KeepAlive()
     return KeepAlive2(int(wall_time_s), int(wall_time_s % 1 * 1e9))
-
-
-def _ack_is_due(link: "V1Link", session: "Session") -> bool:
-    # With a part of the next message here, the rest is on its way and wants an ack as well.
-    more_is_coming = link.receive_buffer.held_bytes and not link.paused
-    return session.ack_due >= (MOST_ACKS_DUE if more_is_coming else 1)
 
 
 def _acknowledge(link: "V1Link", session: "Session", pieces: list[Buffer], now: float) -> None:

@@ -34,7 +34,6 @@ from messenger.v1.wire import (
 if TYPE_CHECKING:
     from messenger.core import Core
     from messenger.gate import Gate
-    from messenger.session.session import Session
 
 Handler = Callable[["V1Link", Frame, float], None]
 Table = Mapping[tuple[LinkState, Piece | Tag], Row[Handler, LinkState]]
@@ -134,9 +133,9 @@ class V1Link(Link):
 
     # ---- receiving
 
-    def data_step(self, view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:
-        """See :meth:`Link.data_step`."""
-        return data.receive(self, view, start, end, owned, now)
+    take_frames = data.take_frames
+    write_due = data.write_due
+    due_tags = data.due_tags
 
     def handshake_step(self, view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:  # noqa: ARG002 - small pieces are copied
         """Handle the piece that is due."""
@@ -170,13 +169,6 @@ class V1Link(Link):
         return ConnectReply.cut(view, limit) if self.connector else Connect.cut(view, limit)
 
     # ---- sending
-
-    def flush(self, session: "Session", now: float) -> None:
-        """See :meth:`Link.flush`."""
-        if self.host.interceptor is None:
-            data.flush(self, session, now)
-        elif tags := data.due_tags(self, session):
-            self.gate_write(tags, now, lambda at: data.flush(self, session, at))
 
     def send(self, frame: Frame, now: float, then: Step | None = None) -> None:
         """Write one piece; what must not happen before it is written goes into ``then``."""

@@ -7,7 +7,7 @@ into one write; nothing per message but the message object itself.
 from functools import partial
 from typing import TYPE_CHECKING
 
-from messenger.batch import BATCH_BYTES, JOIN_BELOW_BYTES, MOST_ACKS_DUE, decode_message, joined
+from messenger.batch import BATCH_BYTES, JOIN_BELOW_BYTES, decode_message, joined
 from messenger.denc.codec import Buffer
 from messenger.errors import FaultReason, PeerError
 from messenger.messages.message import Message
@@ -36,45 +36,17 @@ _unpack_header = MESSAGE_HEADER.unpack_from
 _HEADER_SIZE = MESSAGE_HEADER.size
 
 
-def receive(link: "V2Link", view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:
-    """Take every complete frame of ``view[start:end]``; returns where the first incomplete one begins.
-
-    What was complete before a faulty frame is delivered before the fault is raised.
-
-    Raises:
-        PeerError: the peer broke the protocol.
-    """
-    session = link.session
-    assert session is not None
-    host = link.host
-    held_bytes = host.dispatch_throttle.value
-    messages: list[Message] = []
-    position = start
-    try:
-        position = _take_frames(link, session, messages, view, start, end, owned, now)
-    finally:
-        if messages:
-            host.deliver(link, session, messages, host.dispatch_throttle.value - held_bytes, now)
-            if not session.lossy:
-                session.ack_due += len(messages)
-        elif link.gate is not None:
-            link.gate.settle(0, 0, now)
-        if session.ack_due:
-            host.want_flush(session)
-    link.rx_offset += position - start
-    return position
-
-
-def _take_frames(
+def take_frames(
     link: "V2Link",
     session: "Session",
     messages: list[Message],
     view: memoryview,
     start: int,
     end: int,
-    owned: bool,  # noqa: FBT001
+    owned: bool,  # noqa: FBT001 - hot path
     now: float,
 ) -> int:
+    """See :meth:`Link.take_frames`."""
     next_frame = link.reader.next_frame
     deliver = messages.append
     throttle = link.host.dispatch_throttle
@@ -135,7 +107,7 @@ def _on_control(link: "V2Link", session: "Session", frame: ControlFrame) -> None
         raise PeerError(FaultReason.UNEXPECTED_FRAME, frame.TAG.name)
 
 
-def flush(link: "V2Link", session: "Session", now: float) -> None:
+def write_due(link: "V2Link", session: "Session", now: float) -> None:
     """Write what is due: keepalive, its reply, messages, or an ack when no message carries it (§4.12).
 
     Control frames wait too while the transport is behind: a peer that asks but does not read costs no memory.
@@ -158,26 +130,20 @@ def flush(link: "V2Link", session: "Session", now: float) -> None:
         pieces = []
     if session.out_seq != sent_seq:
         host.count_sent(session, session.out_seq - sent_seq, now)
-    if session.ack_due and _ack_is_due(link, session):
+    if link.ack_is_due(session):
         session.ack_due = 0
         _control(link, pieces, Ack(session.in_seq), now)
     if pieces:
         link.write(pieces, sum(map(len, pieces)))
 
 
-def _ack_is_due(link: "V2Link", session: "Session") -> bool:
-    # With a part of the next frame here, the rest is on its way and wants an ack as well.
-    more_is_coming = link.receive_buffer.held_bytes and not link.paused
-    return session.ack_due >= (MOST_ACKS_DUE if more_is_coming else 1)
-
-
 def due_tags(link: "V2Link", session: "Session") -> list[str]:
-    """Tags of the frames that :func:`flush` would write now."""
+    """Tags of the frames that :func:`write_due` would write now."""
     if link.unwritten_bytes >= link.host.config.write_ahead_bytes:
         return []
     tags = [Tag.KEEPALIVE2] * session.keepalive_due + [Tag.KEEPALIVE2_ACK] * (link.keepalive_reply is not None)
     messages = [Tag.MESSAGE] * len(session.queue)
-    acks = [] if messages or not session.ack_due or not _ack_is_due(link, session) else [Tag.ACK]
+    acks = [] if messages or not link.ack_is_due(session) else [Tag.ACK]
     return [tag.name for tag in (*tags, *messages, *acks)]
 
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from messenger.core import Core
     from messenger.gate import Gate
     from messenger.host import LinkHost
-    from messenger.session.session import Session
 
 Handler = Callable[["V2Link", ControlFrame, float], None]
 Table = Mapping[tuple[LinkState, Tag], Row[Handler, LinkState]]
@@ -146,7 +145,9 @@ class V2Link(Link):
 
     # ---- receiving
 
-    data_step = data.receive
+    take_frames = data.take_frames
+    write_due = data.write_due
+    due_tags = data.due_tags
 
     def handshake_step(self, view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:
         """Handle the banner or one frame."""
@@ -205,13 +206,6 @@ class V2Link(Link):
         received += raw
 
     # ---- sending
-
-    def flush(self, session: "Session", now: float) -> None:
-        """See :meth:`Link.flush`."""
-        if self.endpoint.interceptor is None:
-            data.flush(self, session, now)
-        elif tags := data.due_tags(self, session):
-            self.gate_write(tags, now, lambda at: data.flush(self, session, at))
 
     def send(self, frame: ControlFrame, now: float, then: Step | None = None) -> None:
         """Write one control frame; what must not happen before it is written goes into ``then``."""
