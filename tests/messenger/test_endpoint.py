@@ -25,7 +25,7 @@ from messenger.session.session import SessionState
 from messenger.v2.wire import Hello
 from tests.support.network import SEEN_HOST, SOCKET_HOST, Pair
 from tests.support.node import A_ADDR, B_ADDR, CLIENT_ADDR, Node, auth_pair, new_endpoint, new_node, numbered
-from tests.support.raw_peer import CONNECTOR_SOCKET, RawPeer, meet
+from tests.support.raw_peer import RawPeer, meet
 
 NAME = EntityName(EntityType.OSD, 1)
 
@@ -53,7 +53,7 @@ def test_dialling_without_credentials_is_the_callers_mistake() -> None:
     with pytest.raises(LocalError, match="credentials"):
         endpoint.connect(AddrVec.parse(B_ADDR), EntityType.OSD, 0.0)
     with pytest.raises(LocalError, match="authentication server"):
-        endpoint.link_accepted(CONNECTOR_SOCKET, 0.0)
+        endpoint.link_accepted(RawPeer.SOCKET_ADDR, 0.0)
 
 
 def test_connecting_twice_gives_the_same_session() -> None:

@@ -10,9 +10,9 @@ from messenger.cephx.exchange import AuthDone as AuthFinished
 from messenger.cephx.exchange import AuthMethod, AuthMore, AuthResult, ConMode
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.codec import Buffer
-from messenger.denc.entity import EntityName, EntityType
+from messenger.denc.entity import EntityName
 from messenger.denc.features import CLIENT_FEATURES, MSG_ADDR2, Msgr2Feature
-from messenger.outputs import CloseLink, OpenLink, PauseLink, WriteLink
+from messenger.link import Protocol
 from messenger.v2.framing import FrameReader, FrameWriter
 from messenger.v2.preamble import MESSAGE_TAG
 from messenger.v2.revision import crc_frames, secure_frames
@@ -34,9 +34,9 @@ from messenger.v2.wire import (
     encode_banner,
 )
 from tests.support.node import B_ADDR, WALL_OFFSET_S, Node, auth_pair
+from tests.support.raw_link import RawLink
 
 MAX_FRAME_BYTES = 64 << 20
-CONNECTOR_SOCKET = EntityAddr.parse("v2:10.0.0.1:40001/0")
 COOKIE = 0xC00C1E
 
 ROLES = ("connector", "acceptor")
@@ -56,7 +56,7 @@ class RawMessage:
     data: bytes
 
 
-class RawPeer:
+class RawPeer(RawLink):
     """One link to a node, spoken by hand. By default it does what a real osd.2 would do.
 
     Args:
@@ -68,6 +68,9 @@ class RawPeer:
         features: msgr2 features to advertise.
     """
 
+    PROTOCOL = Protocol.V2
+    SOCKET_ADDR = EntityAddr.parse("v2:10.0.0.1:40001/0")
+
     def __init__(
         self,
         node: Node,
@@ -78,17 +81,11 @@ class RawPeer:
         addr: str = B_ADDR,
         features: int = Msgr2Feature.REVISION_1,
     ) -> None:
-        self.node = node
+        super().__init__(node, name)
         self.features = features
         self.auth = auth
         self.mode = mode
-        self.name = name or EntityName(EntityType.OSD, 2)
         self.addrs = AddrVec.parse(addr)
-        self.connecting = False
-        self.link = 0
-        self.paused = False
-        """The node does not want to read at present."""
-        self._closed = False
         self.reader: FrameReader
         self.writer: FrameWriter
         self.reader, self.writer = crc_frames(self.agreed_features, MAX_FRAME_BYTES)
@@ -97,7 +94,6 @@ class RawPeer:
         """Of the node."""
         self.server_cookie = 0xD00D
         self._rng = Random(f"raw {self.name}")
-        self._inbound = bytearray()
         self._rx = bytearray()
         self._tx = bytearray()
         self._banner_seen = False
@@ -107,53 +103,12 @@ class RawPeer:
         """The msgr2 features that both sides advertise."""
         return self.features & self.node.endpoint.config.msgr2_features
 
-    # ---- the two roles
-
-    def dial(self) -> "RawPeer":
-        """Connect to the node."""
-        self.connecting = True
-        self.link = self.node.endpoint.link_accepted(CONNECTOR_SOCKET, self.node.now)
-        self.pump()
-        return self
-
-    def accept(self) -> "RawPeer":
-        """Answer the node's dial, which must be waiting."""
-        self.node.pump()
-        output = next(item for item in self.node.outbox if isinstance(item, OpenLink))
-        self.node.outbox.remove(output)
-        self.link = output.link_id
-        self.node.endpoint.link_opened(self.link, CONNECTOR_SOCKET, self.node.now)
-        self.pump()
-        return self
-
-    @property
-    def closed(self) -> bool:
-        """Whether the node has closed the link."""
-        self.pump()
-        return self._closed
-
     # ---- bytes and frames
-
-    def pump(self) -> None:
-        """Take everything the node writes."""
-        self.node.pump()
-        while mine := [output for output in self.node.outbox if output.link_id == self.link]:
-            for output in mine:
-                self.node.outbox.remove(output)
-                if isinstance(output, WriteLink):
-                    self._inbound += b"".join(output.buffers)
-                    self.node.endpoint.link_written(self.link, output.size_bytes, self.node.now)
-                elif isinstance(output, PauseLink):
-                    self.paused = output.paused
-                else:
-                    self._closed |= isinstance(output, CloseLink)
-            self.node.pump()
 
     def write(self, raw: bytes) -> None:
         """Send bytes."""
         self._tx += raw
-        self.node.endpoint.link_data(self.link, raw, self.node.now)
-        self.pump()
+        super().write(raw)
 
     def send(self, *frames: ControlFrame) -> None:
         """Send control frames, together."""
@@ -206,11 +161,6 @@ class RawPeer:
         assert all(isinstance(frame, RawMessage) for frame in frames), frames
         return [frame.seq for frame in frames]  # type: ignore[union-attr]
 
-    def hang_up(self) -> None:
-        """Close the stream."""
-        self.node.endpoint.link_eof(self.link, self.node.now)
-        self.pump()
-
     def _take(self, size: int) -> None:
         self._rx += self._inbound[:size]
         del self._inbound[:size]
@@ -238,7 +188,7 @@ class RawPeer:
         self.write(encode_banner(self.features, 0))
 
     def hello(self) -> None:
-        self.send(Hello(self.name.type, self.node.endpoint.addrs.front if self.connecting else CONNECTOR_SOCKET))
+        self.send(Hello(self.name.type, self.node.endpoint.addrs.front if self.connecting else self.SOCKET_ADDR))
         self.expect(Hello)
 
     def auth_request(self) -> None:

@@ -10,10 +10,9 @@ from messenger.cephx.signature import message_signer
 from messenger.cephx.v1 import connect_exchange, judge_connect
 from messenger.denc.address import AddressType, EntityAddr
 from messenger.denc.codec import Buffer
-from messenger.denc.entity import EntityName, EntityType
+from messenger.denc.entity import EntityName
 from messenger.denc.features import CLIENT_FEATURES, Feature, has_feature
 from messenger.link import Protocol
-from messenger.outputs import CloseLink, OpenLink, PauseLink, WriteLink
 from messenger.v1.existing import protocol_version
 from messenger.v1.framing import Header, MessageWriter, StreamReader
 from messenger.v1.wire import (
@@ -28,10 +27,10 @@ from messenger.v1.wire import (
     Tag,
 )
 from tests.support.node import WALL_OFFSET_S, Node, auth_pair, new_node
+from tests.support.raw_link import RawLink
 
 A_V1_ADDR = "v1:10.0.0.1:6801/1"
 B_V1_ADDR = "v1:10.0.0.2:6802/2"
-SOCKET_ADDR = EntityAddr.parse("v1:10.0.0.77:40001/0")
 MAX_BYTES = 64 << 20
 
 Piece = TypeVar("Piece", bound=Frame)
@@ -57,7 +56,7 @@ def new_v1_node(**options: object) -> Node:
     return new_node(A_V1_ADDR, **options)
 
 
-class RawV1Peer:
+class RawV1Peer(RawLink):
     """One v1 link to a node, spoken by hand. By default it does what a real osd.2 would do.
 
     Args:
@@ -68,6 +67,9 @@ class RawV1Peer:
         features: what to support.
     """
 
+    PROTOCOL = Protocol.V1
+    SOCKET_ADDR = EntityAddr.parse("v1:10.0.0.77:40001/0")
+
     def __init__(
         self,
         node: Node,
@@ -77,16 +79,10 @@ class RawV1Peer:
         addr: str = B_V1_ADDR,
         features: int = CLIENT_FEATURES,
     ) -> None:
-        self.node = node
+        super().__init__(node, name)
         self.auth = auth
-        self.name = name or EntityName(EntityType.OSD, 2)
         self.addr = EntityAddr.parse(addr)
         self.features = features
-        self.connecting = False
-        self.link = 0
-        self.paused = False
-        """The node does not want to read at present."""
-        self._closed = False
         self.result = AuthResult(0)
         self.reply: ConnectReply | None = None
         """The node's last reply, or as the acceptor our own."""
@@ -95,61 +91,14 @@ class RawV1Peer:
         self.reader = StreamReader(MAX_BYTES)
         self.writer = MessageWriter()
         self._rng = Random(f"raw {self.name}")
-        self._inbound = bytearray()
-
-    # ---- the two roles
-
-    def dial(self) -> "RawV1Peer":
-        """Connect to the node."""
-        self.connecting = True
-        self.link = self.node.endpoint.link_accepted(SOCKET_ADDR, self.node.now, Protocol.V1)
-        self.pump()
-        return self
-
-    def accept(self) -> "RawV1Peer":
-        """Answer the node's dial, which must be waiting."""
-        self.node.pump()
-        output = next(item for item in self.node.outbox if isinstance(item, OpenLink))
-        self.node.outbox.remove(output)
-        self.link = output.link_id
-        self.node.endpoint.link_opened(self.link, SOCKET_ADDR, self.node.now)
-        self.pump()
-        return self
-
-    @property
-    def closed(self) -> bool:
-        """Whether the node has closed the link."""
-        self.pump()
-        return self._closed
 
     # ---- bytes and pieces
-
-    def pump(self) -> None:
-        """Take everything the node writes."""
-        self.node.pump()
-        while mine := [output for output in self.node.outbox if output.link_id == self.link]:
-            for output in mine:
-                self.node.outbox.remove(output)
-                if isinstance(output, WriteLink):
-                    assert sum(map(len, output.buffers)) == output.size_bytes
-                    self._inbound += b"".join(output.buffers)
-                    self.node.endpoint.link_written(self.link, output.size_bytes, self.node.now)
-                elif isinstance(output, PauseLink):
-                    self.paused = output.paused
-                else:
-                    self._closed |= isinstance(output, CloseLink)
-            self.node.pump()
 
     @property
     def inbound(self) -> bytes:
         """What the node wrote and nobody looked at yet."""
         self.pump()
         return bytes(self._inbound)
-
-    def write(self, raw: bytes) -> None:
-        """Send bytes."""
-        self.node.endpoint.link_data(self.link, raw, self.node.now)
-        self.pump()
 
     def send(self, *frames: Frame) -> None:
         """Send pieces, together."""
@@ -218,11 +167,6 @@ class RawV1Peer:
         """Send messages with these seqs."""
         self.write(b"".join(self.message(seq) for seq in seqs))
 
-    def hang_up(self) -> None:
-        """Close the stream."""
-        self.node.endpoint.link_eof(self.link, self.node.now)
-        self.pump()
-
     # ---- the handshake, step by step
 
     @property
@@ -248,7 +192,7 @@ class RawV1Peer:
             self.expect(ServerIdentify)
             self.send(ClientIdentify(self.addr))
         else:
-            self.send(ServerIdentify(self.addr, SOCKET_ADDR))
+            self.send(ServerIdentify(self.addr, self.SOCKET_ADDR))
             self.expect(ClientIdentify)
 
     def connect(self) -> None:

@@ -20,7 +20,7 @@ from messenger.session.session import SessionState
 from messenger.transport.tcp import Listener, TcpLink, dial, listening_socket, socket_addr
 from tests.support.aio import connected, messenger, on_loop, until
 from tests.support.node import Node, new_node, numbered
-from tests.support.raw_peer import CONNECTOR_SOCKET
+from tests.support.raw_peer import RawPeer
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ class Carried:
         mine, self.other = socket.socketpair()
         mine.setblocking(False)
         self.other.setblocking(False)
-        self.link_id = self.node.endpoint.link_accepted(CONNECTOR_SOCKET, self.node.now)
+        self.link_id = self.node.endpoint.link_accepted(RawPeer.SOCKET_ADDR, self.node.now)
         self.link = TcpLink(asyncio.get_running_loop(), self.node.endpoint, self.link_id, mine, self.pump)
         self.link.start()
         self.node.pump()

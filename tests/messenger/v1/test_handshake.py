@@ -22,7 +22,7 @@ from messenger.v1.wire import (
     Tag,
 )
 from tests.support.node import Node, new_endpoint
-from tests.support.raw_v1 import A_V1_ADDR, B_V1_ADDR, SOCKET_ADDR, RawV1Peer, meet, new_v1_node
+from tests.support.raw_v1 import A_V1_ADDR, B_V1_ADDR, RawV1Peer, meet, new_v1_node
 
 ROLES = ("connector", "acceptor")
 CLIENT = EntityName(EntityType.CLIENT)
@@ -37,7 +37,9 @@ by_auth = pytest.mark.parametrize("auth", ["none", "cephx"])
 
 def test_the_acceptor_speaks_first_and_at_once() -> None:
     peer = RawV1Peer(new_v1_node()).dial()
-    assert peer.inbound == BANNER + EntityAddr.parse(A_V1_ADDR).legacy_image() + SOCKET_ADDR.legacy_image()
+    assert (
+        peer.inbound == BANNER + EntityAddr.parse(A_V1_ADDR).legacy_image() + RawV1Peer.SOCKET_ADDR.legacy_image()
+    )
 
 
 def test_the_connector_says_its_banner_at_once_and_its_address_when_it_has_heard_the_acceptor() -> None:
@@ -45,7 +47,7 @@ def test_the_connector_says_its_banner_at_once_and_its_address_when_it_has_heard
     node.connect(B_V1_ADDR)
     peer = RawV1Peer(node).accept()
     assert peer.inbound == BANNER
-    raw = BANNER + ServerIdentify(peer.addr, SOCKET_ADDR).encode()
+    raw = BANNER + ServerIdentify(peer.addr, RawV1Peer.SOCKET_ADDR).encode()
     peer.write(raw[:-1])
     assert peer.inbound == BANNER
     peer.write(raw[-1:])
@@ -121,7 +123,7 @@ def test_the_acceptor_must_be_who_was_dialled(server_addr: str, *, accepted: boo
     node.connect(B_V1_ADDR)
     peer = RawV1Peer(node, addr=server_addr).accept()
     peer.banner()
-    peer.send(ServerIdentify(peer.addr, SOCKET_ADDR))
+    peer.send(ServerIdentify(peer.addr, RawV1Peer.SOCKET_ADDR))
     assert node.faults == ([] if accepted else [FaultReason.WRONG_TARGET])
 
 
