@@ -5,6 +5,7 @@ it is the other shard's; here nothing but the protocol half may be touched. Who 
 session back and goes on when it has come: :meth:`Shards.recall`.
 """
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from messenger.errors import Fault, LocalError
@@ -60,9 +61,14 @@ class Shards:
     Args:
         core: the home shard.
         count: how many others there are; 0: everything happens at home.
+
+    Raises:
+        LocalError: fewer than none.
     """
 
     def __init__(self, core: "Core", count: int) -> None:
+        if count < 0:
+            raise LocalError(f"{count} shards beside the home shard: give 0 or more")
         self.count = count
         self._core = core
         self._hosts: dict[int, IoShard] = {}
@@ -161,14 +167,11 @@ class Shards:
 
     def release(self, size_bytes: int, now: float) -> None:
         """The application is done with received bytes: the shards they came from may read on."""
-        while size_bytes:
-            shard = max(range(len(self._owed_bytes)), key=self._owed_bytes.__getitem__)
-            part = min(size_bytes, self._owed_bytes[shard])
-            if not part:
-                self._core.dispatch_throttle.put(size_bytes)  # says what is wrong
-                return
-            self._owed_bytes[shard] -= part
-            size_bytes -= part
+        if size_bytes > self.owed_bytes:
+            raise LocalError(
+                f"{size_bytes} bytes released where {self.owed_bytes} are held: was one released twice?"
+            )
+        for shard, part in _shares(self._owed_bytes, size_bytes):
             if shard:
                 self._core.emit(CallShard(shard, ReleaseIo(part)))
             else:
@@ -181,12 +184,7 @@ class Shards:
             owed = self._owed.get(limit.name, [0])
             if sum(owed) < amount:
                 raise LocalError(f"{amount} released to {limit.name}: was a message released twice?")
-            left = amount
-            while left:
-                shard = max(range(len(owed)), key=owed.__getitem__)
-                part = min(left, owed[shard])
-                owed[shard] -= part
-                left -= part
+            for shard, part in _shares(owed, amount):
                 self._core.emit(CallShard(shard, ReleaseIo(part, limit.name)))
         self.trace_held(session, now)
 
@@ -266,6 +264,16 @@ class Shards:
         session.io_state = state
         if self.count and self._core.tracing and not shard:
             self._core.trace("io", now, session=session.id, link=None, shard=0, state=state.value)
+
+
+def _shares(owed: list[int], amount: int) -> Iterator[tuple[int, int]]:
+    """From which shards to take ``amount`` off ``owed``, which is enough: from those first that are owed most."""
+    while amount:
+        shard = max(range(len(owed)), key=owed.__getitem__)
+        part = min(amount, owed[shard])
+        owed[shard] -= part
+        amount -= part
+        yield shard, part
 
 
 def _held(session: Session, messages: int, size_bytes: int) -> list[tuple[ThrottleLimit, int]]:

@@ -8,6 +8,7 @@ import pytest
 from messenger.cephx.exchange import ConMode
 from messenger.dispatch import Dispatcher
 from messenger.driver import Connection
+from messenger.errors import LocalError
 from messenger.interception import Action, Point, Way
 from messenger.link import Link
 from messenger.messages.message import Message
@@ -70,3 +71,22 @@ async def test_a_link_on_a_worker_can_be_blocked_and_goes_on() -> None:
         server.unblock(block.links[0])
         await until(lambda: inbox.tids == [1, 2])
     assert block.threads != {threading.get_ident()}
+
+
+@on_loop
+async def test_fewer_workers_than_none_are_the_callers_mistake() -> None:
+    workers.set(-1)
+    with pytest.raises(LocalError, match="give 0 or more"):
+        messenger(1)
+
+
+@on_loop
+async def test_what_is_released_twice_is_the_callers_mistake() -> None:
+    workers.set(2)
+    inbox = Threads()
+    async with messenger(1) as client, messenger(2, inbox) as server:
+        connection = await connected(client, server)
+        connection.send(numbered(1))
+        await until(lambda: inbox.tids)
+        with pytest.raises(LocalError, match="twice"):
+            server.endpoint.release(8, server.now())
