@@ -1,0 +1,138 @@
+"""The key log: what opens the links of a capture, one line per link.
+
+Whoever holds the keys of a link (either end, or a proxy that can read it) writes a line when authentication is
+done; whoever has recorded the link finds the line again, because both see the same last answer of it::
+
+    v2 LINK SESSION_KEY CONNECTION_SECRET
+    v1 LINK SESSION_KEY -
+
+LINK is 32 hex digits, a digest of what the acceptor's last word carries: the payload of AUTH_DONE, on v1 the
+authorizer behind the READY or SEQ reply. Both are sealed with keys and nonces of this one authentication, so no
+two links share it. SESSION_KEY is written as in keyrings, CONNECTION_SECRET in hex, or ``-`` in crc mode. Links
+without keys (auth none, clients of monitors on v1) have no line. A third kind of line is written by hand, and
+gives a key that a service shares with the monitors::
+
+    service TYPE SECRET_ID KEY
+
+Blank lines and lines that begin with ``#`` say nothing.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Self
+
+from messenger.cephx.connection_secret import CONNECTION_SECRET_SIZE
+from messenger.cephx.exchange import AuthResult
+from messenger.cephx.keys import CryptoKey
+from messenger.denc.codec import Buffer
+from messenger.denc.entity import EntityType
+from messenger.errors import LocalError
+
+_LINK_DIGITS = 32
+_NOTHING = "-"
+_U64_LIMIT = 1 << 64
+_SECRET_ID_DIGITS = 20
+_PROTOCOLS = frozenset({"v1", "v2"})
+
+
+def link_digest(auth_payload: Buffer) -> str:
+    """What a link is called in the log, from the last answer of its authentication."""
+    return hashlib.sha256(auth_payload).hexdigest()[:_LINK_DIGITS]
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSecrets:
+    """The keys of one link."""
+
+    protocol: str
+    """``v1`` or ``v2``."""
+    link: str
+    """See :func:`link_digest`."""
+    session_key: CryptoKey
+    """Signs messages (v1), or the transcript (v2)."""
+    connection_secret: bytes = field(default=b"", repr=False)
+    """Key and nonces of secure mode; empty in crc mode."""
+
+    @classmethod
+    def of(cls, protocol: str, auth_payload: Buffer, result: AuthResult) -> Self | None:
+        """Those of a link that has authenticated; None if it has no keys."""
+        if not result.session_key:
+            return None
+        session_key = CryptoKey(result.session_key_type, result.session_key)
+        return cls(protocol, link_digest(auth_payload), session_key, result.connection_secret)
+
+    def line(self) -> str:
+        """The line of the log, with its end."""
+        secret = self.connection_secret.hex() or _NOTHING
+        return f"{self.protocol} {self.link} {self.session_key.to_base64()} {secret}\n"
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSecret:
+    """A key that a service shares with the monitors."""
+
+    service: EntityType
+    secret_id: int
+    key: CryptoKey
+
+    def line(self) -> str:
+        """The line of the log, with its end."""
+        return f"service {self.service.label} {self.secret_id} {self.key.to_base64()}\n"
+
+
+def parse_key_log(text: str, source: str = "key log") -> Iterator[LinkSecrets | ServiceSecret]:
+    """What the lines of a log say.
+
+    Args:
+        text: of the log.
+        source: what errors call it, usually the file's path.
+
+    Raises:
+        LocalError: a line that is none; names ``source`` and line.
+    """
+    for number, line in enumerate(text.splitlines(), 1):
+        words = line.split()
+        if not words or words[0].startswith("#"):
+            continue
+        try:
+            yield _parse(words)
+        except LocalError as error:
+            raise LocalError(f"{source}:{number}: {error}") from None
+
+
+def _parse(words: list[str]) -> LinkSecrets | ServiceSecret:
+    match words:
+        case [protocol, link, key, secret] if protocol in _PROTOCOLS:
+            return LinkSecrets(protocol, _link(link), CryptoKey.from_base64(key), _connection_secret(secret))
+        case ["service", label, secret_id, key]:
+            return ServiceSecret(EntityType.from_label(label), _secret_id(secret_id), CryptoKey.from_base64(key))
+    # Without quoting the line: it may be a key.
+    raise LocalError("neither 'v1 or v2 LINK SESSION_KEY CONNECTION_SECRET' nor 'service TYPE SECRET_ID KEY'")
+
+
+def _link(text: str) -> str:
+    if len(text) != _LINK_DIGITS or not set(text) <= set("0123456789abcdef"):
+        raise LocalError(f"a link is {_LINK_DIGITS} hex digits in lower case")
+    return text
+
+
+def _connection_secret(text: str) -> bytes:
+    if text == _NOTHING:
+        return b""
+    try:
+        secret = bytes.fromhex(text)
+    except ValueError:
+        raise LocalError("the connection secret is not in hex") from None
+    if len(secret) != CONNECTION_SECRET_SIZE:
+        raise LocalError(f"connection secret of {len(secret)} bytes, {CONNECTION_SECRET_SIZE} are due")
+    return secret
+
+
+def _secret_id(text: str) -> int:
+    """As Ceph prints it: -1 is the service's own key."""
+    short = len(text) <= _SECRET_ID_DIGITS and text.removeprefix("-").isdecimal()
+    number = int(text) if short else _U64_LIMIT
+    if not -1 <= number < _U64_LIMIT:
+        raise LocalError("a secret_id is a number of 64 bits, or -1")
+    return number % _U64_LIMIT
