@@ -1,4 +1,4 @@
-"""Writes docs/options.md, a table of every option, from messenger/config.py and messenger/options.py.
+"""Writes docs/options.md, a table of every option, from messenger/config.py, rules.py and options.py.
 
 Run ``python docs/options.py`` after an option has changed.
 """
@@ -15,10 +15,11 @@ HEAD = """# Options
 
 Written by `python docs/options.py`. Names and defaults are Ceph's where Ceph has the option; times are seconds and
 sizes bytes. An option is an argument of `Config`; `Endpoint.configure` changes those that may change while a
-messenger runs.
+messenger runs. The rules that implementations disagree about are explained in [disputes.md](disputes.md).
 """
 TITLES = {
     "Config": "Links, modes, compression and limits",
+    "RuleOptions": "Rules that implementations disagree about",
     "ServiceOptions": "Addresses, throttles, dispatching, keepalives and the end",
     "InjectionOptions": "Faults that a messenger does to itself",
 }
@@ -36,7 +37,7 @@ def documented(owner: type) -> Iterator[tuple[list[str], str]]:
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             names.append(statement.target.id)
         elif names and isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
-            text = str(statement.value.value).replace("``", "`")
+            text = " ".join(str(statement.value.value).replace("``", "`").split())
             yield names, text
             names = []
 

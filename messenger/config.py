@@ -1,13 +1,14 @@
 """Options under Ceph's own names and defaults (protocol.md §7), and the few that only this messenger has."""
 
 from dataclasses import dataclass, fields
+from functools import cache
 
 from messenger.cephx.exchange import ConMode
 from messenger.cephx.v1 import CephxRequirements
 from messenger.denc.entity import EntityType
 from messenger.denc.features import CLIENT_FEATURES, MSGR2_SUPPORTED
 from messenger.errors import LocalError
-from messenger.options import ServiceOptions
+from messenger.rules import RuleOptions, rules_of
 from messenger.v2.compressor import Algorithm, CompressionMode
 
 _CONNECTION_MODES = (
@@ -26,7 +27,7 @@ _DAEMONS = (EntityType.OSD, EntityType.MDS)
 
 
 @dataclass(slots=True, kw_only=True)
-class Config(ServiceOptions):
+class Config(RuleOptions):
     """One messenger's options. Times are seconds, sizes bytes."""
 
     ms_initial_backoff: float = 0.2
@@ -99,6 +100,7 @@ class Config(ServiceOptions):
 
     def __post_init__(self) -> None:
         self.check_injection()
+        self.check_rules()
         for option in _CONNECTION_MODES:
             parse_modes(option, getattr(self, option))
         self.compression(EntityType.OSD, secure=False)
@@ -142,11 +144,21 @@ class Config(ServiceOptions):
 
     @classmethod
     def only_mode(cls, mode: ConMode, **options: object) -> "Config":
-        """A configuration that offers and allows one connection mode everywhere."""
+        """A configuration that offers and allows one connection mode, but where ``options`` say otherwise."""
         modes = dict.fromkeys(_CONNECTION_MODES, mode.name.lower())
-        return cls(**modes, **options)  # type: ignore[arg-type]
+        return cls(**(modes | options))  # type: ignore[arg-type]
+
+    @classmethod
+    def like(cls, implementation: str, **options: object) -> "Config":
+        """A configuration with the rules of ``classic``, ``crimson`` or ``kernel``, except where options say else.
+
+        Raises:
+            LocalError: there are no rules of that implementation.
+        """
+        return cls(**rules_of(implementation) | options)  # type: ignore[arg-type]
 
 
+@cache
 def parse_modes(option: str, text: str) -> tuple[ConMode, ...]:
     """The modes in a mode option's text, which names ``crc`` and ``secure`` by preference.
 
@@ -160,6 +172,7 @@ def parse_modes(option: str, text: str) -> tuple[ConMode, ...]:
     return tuple(known[word] for word in words)
 
 
+@cache
 def _parse_compression_mode(text: str) -> CompressionMode:
     try:
         return CompressionMode[text.upper()]
@@ -168,6 +181,7 @@ def _parse_compression_mode(text: str) -> CompressionMode:
         raise LocalError(f"ms_osd_compress_mode = {text!r}: give one of {names}") from None
 
 
+@cache
 def _parse_algorithms(text: str) -> tuple[Algorithm, ...]:
     known = {algorithm.name.lower(): algorithm for algorithm in Algorithm if algorithm is not Algorithm.NONE}
     words = text.translate(_LIST_SEPARATORS).split()

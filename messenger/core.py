@@ -4,23 +4,25 @@
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from copy import copy
 
-from messenger.cephx.exchange import AuthClient, AuthServer, ClientExchange, ConMode, ServerExchange
+from messenger.cephx.exchange import AuthClient, AuthResult, AuthServer, ClientExchange, ConMode, ServerExchange
 from messenger.cephx.v1 import connect_exchange
 from messenger.closing import HomeClosing
 from messenger.config import Config
 from messenger.denc.address import AddrVec, EntityAddr
+from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityName, EntityType
 from messenger.errors import AuthError, Fault, FaultReason, PeerError
 from messenger.host import LinkHost
 from messenger.inject import Injector
 from messenger.interception import Custom, Interceptor
 from messenger.keepalive import Keepalive
+from messenger.keylog import LinkSecrets
 from messenger.link import Link, Protocol, Step
 from messenger.loopback import loopback_session
 from messenger.messages.message import Message
-from messenger.outputs import Deliver, EventKind, OpenLink, SessionEvent, SettleDelayed
+from messenger.outputs import Deliver, EventKind, LogKeys, OpenLink, SessionEvent, SettleDelayed
 from messenger.randomness import RandomSource
 from messenger.session.existing import Decision
 from messenger.session.faults import session_fault, wake
@@ -31,6 +33,8 @@ from messenger.v1.existing import Decision as V1Decision
 from messenger.v1.protocol import v1_link
 from messenger.v2.protocol import v2_link
 
+_OPENING = frozenset({EventKind.ACCEPT, EventKind.CONNECT})
+_ENDING = frozenset({EventKind.RESET, EventKind.REMOTE_RESET})
 _LINKS: Mapping[Protocol, Callable[..., Link]] = {Protocol.V1: v1_link, Protocol.V2: v2_link}
 
 _Place = tuple[bytes, int, int]
@@ -54,8 +58,9 @@ class Core(LinkHost):
         tracing: bool = False,
         interceptor: Interceptor | None = None,
         shards: int = 0,
+        key_log: bool = False,
     ) -> None:
-        config = replace(config or Config())  # options may change while the messenger runs
+        config = copy(config) if config else Config()  # options may change while the messenger runs
         super().__init__(
             config,
             wall_offset_s=wall_offset_s,
@@ -69,6 +74,7 @@ class Core(LinkHost):
         self.policies = policies or PolicySet()
         self._auth_client = auth_client
         self._auth_server = auth_server
+        self._logs_keys = key_log
         self._registry: dict[AddrVec, Session] = {}
         self._places: dict[_Place, Session] = {}
         self._sessions: dict[int, Session] = {}
@@ -76,8 +82,10 @@ class Core(LinkHost):
         self.keepalives: dict[int, Keepalive] = {}
         """By session id."""
         self._global_seq = 0
+        self._moment = 0
         self._last_link_id = 0
         self._last_session_id = 0
+        self._is_shut = False
         self.shards = Shards(self, shards)
         self.update_injection()
 
@@ -111,6 +119,11 @@ class Core(LinkHost):
         self._global_seq = max(self._global_seq, at_least) + 1
         return self._global_seq
 
+    def next_moment(self) -> int:
+        """A number for what happens now, higher than those of all that happened before."""
+        self._moment += 1
+        return self._moment
+
     def connection_modes(self, peer: EntityType, *, connecting: bool) -> tuple[ConMode, ...]:
         """The connection modes to offer to, or to allow, a type of peer."""
         return self.config.connection_modes(self.name.type, peer, connecting=connecting)
@@ -130,6 +143,13 @@ class Core(LinkHost):
         if self._auth_client is None:
             raise AuthError(FaultReason.AUTH_DENIED, "this messenger has no credentials to connect with")
         return connect_exchange(self._auth_client, self.name.type, peer, self.wall_time_s(now), self.rng)
+
+    def log_keys(self, link: Link, auth_payload: Buffer, result: AuthResult | None) -> None:
+        """A link has authenticated; ``auth_payload`` is the acceptor's last word in that."""
+        if self._logs_keys and result is not None:
+            secrets = LinkSecrets.of(link.PROTOCOL, auth_payload, result)
+            if secrets is not None:
+                self.emit(LogKeys(secrets))
 
     def server_exchange(self, peer: EntityType, now: float) -> ServerExchange:
         """A new authentication of a peer."""
@@ -199,6 +219,8 @@ class Core(LinkHost):
         dialling = link.dialling
         self.close_link(link, fault, now)
         if session is not None:
+            # Only a dial that was told to WAIT itself has not failed for good.
+            session.peer_let_down |= session.peer_waits and link.connector and fault.reason is not FaultReason.RACE
             self.with_io(
                 session, fault, lambda then: session_fault(self, session, fault, then, dialling=dialling), now
             )
@@ -210,8 +232,8 @@ class Core(LinkHost):
         else:
             self.shards.recall(session.stint, fault, then)
 
-    def refused_peer(self, link: Link, error: AuthError, now: float) -> None:
-        """An unauthenticated peer was refused; it may try again on the same link."""
+    def refused_peer(self, link: Link, error: PeerError, now: float) -> None:
+        """A peer was refused, for what it is or what it lacks; it may try again on the same link."""
         self.trace_fault(link, None, error.reason, str(error), now)
 
     @property
@@ -229,13 +251,16 @@ class Core(LinkHost):
         """The registered session with a peer that has this address among its own, whatever the protocol."""
         return self._places.get((addr.ip, addr.port, addr.nonce))
 
+    def of_other_protocol(self, addrs: AddrVec, protocol: Protocol) -> list[Session]:
+        """The sessions with a peer of these addresses that do not speak ``protocol``."""
+        sessions = {session.id: session for addr in addrs if (session := self.lookup_place(addr)) is not None}
+        return [session for session in sessions.values() if Protocol.of(session.target_addr) is not protocol]
+
     def end_other_protocol(self, addrs: AddrVec, protocol: Protocol, now: float) -> None:
         """A peer dials by ``protocol``: a session with it that speaks the other one does not go on (§9, 28)."""
-        for addr in addrs:
-            session = self.lookup_place(addr)
-            if session is not None and Protocol.of(session.target_addr) is not protocol:
-                fault = Fault(FaultReason.REPLACED, f"by a session that speaks {protocol}")
-                self.stop_session(session, fault, now)
+        for session in self.of_other_protocol(addrs, protocol):
+            fault = Fault(FaultReason.REPLACED, f"by a session that speaks {protocol}")
+            self.stop_session(session, fault, now)
 
     def register(self, session: Session) -> None:
         """Make a session findable by its peer's addresses."""
@@ -296,11 +321,21 @@ class Core(LinkHost):
 
     def announce_session(self, session: Session, link: Link, kind: EventKind, now: float) -> None:
         """A session is READY as far as this side can decide; with v1, its link may not be open yet (§3.4)."""
+        self._ready(session, link, kind, now)
+        self.session_event(session, kind, None, now)
+
+    def open_announced(self, session: Session, link: Link, now: float) -> None:
+        """The answer to the peer is written, and the application was told before: traffic may flow (§4.9)."""
+        self._ready(session, link, EventKind.ACCEPT, now)
+        self.open_link(session, link, now)
+
+    def _ready(self, session: Session, link: Link, kind: EventKind, now: float) -> None:
         session.link = link
         session.cancel_backoff()
         session.backoff_s = 0.0
+        session.opened_s = now
+        session.end_race()
         self.set_state(session, SessionState.READY, kind.value, now)
-        self.session_event(session, kind, None, now)
 
     def open_link(self, session: Session, link: Link, now: float) -> None:
         """Both sides know that the session is open: traffic may flow."""
@@ -318,10 +353,17 @@ class Core(LinkHost):
             self.begin_data(link, session)
             self.want_flush(session)
 
-    def take_over(self, session: Session, link: Link, then: Step, now: float) -> None:
-        """An incoming link takes the place of whatever link or dial the session had (§4.9, reuse)."""
+    def take_over(self, session: Session, link: Link, then: Step, now: float, *, resets: bool = False) -> None:
+        """An incoming link takes the place of whatever link or dial the session had (§4.9, reuse).
+
+        Args:
+            session: whose.
+            link: the new one.
+            then: what follows once nothing of the old link comes any more.
+            now: monotonic seconds.
+            resets: ``then`` resets the session, so what an injector still delays of it is dropped.
+        """
         session.cancel_backoff()
-        self.settle_delayed(session, deliver=True)
         fault = Fault(FaultReason.REPLACED, f"by link {link.id}")
         old, session.link = session.link, link
         link.session = session
@@ -330,6 +372,7 @@ class Core(LinkHost):
             self.close_link(old, fault, now)
 
         def with_queue(at: float) -> None:
+            self.settle_delayed(session, deliver=not resets)  # another shard may have sent more until now
             session.requeue_sent()
             then(at)
 
@@ -340,9 +383,15 @@ class Core(LinkHost):
             self.shards.recall(session.stint, fault, link.proceed)
 
     def reset_session(self, session: Session, why: str, now: float) -> None:
-        """The peer lost its state: drop everything of the old session and tell the application (§4.9)."""
+        """The peer lost its state: drop everything of the old session and tell the application (§4.9).
+
+        Who comes again and again before the session is open is told once, unless messages are lost again.
+        """
         self.settle_delayed(session, deliver=False)
         dropped = session.reset()
+        if session.reset_told and not dropped:
+            return
+        session.reset_told = True
         fault = Fault(FaultReason.REPLACED, f"{why}; {dropped} messages dropped")
         self.session_event(session, EventKind.REMOTE_RESET, fault, now)
 
@@ -354,7 +403,8 @@ class Core(LinkHost):
                 return
             session.keepalive_due = True
             self.want_flush(session)
-            wake(self, session, now)
+            if self.config.standby_keepalive == "wake":
+                wake(self, session, now)
 
     def break_link(self, session: Session, fault: Fault, now: float) -> None:
         """Give up the link that carries a session; the session does what its policy says."""
@@ -394,6 +444,7 @@ class Core(LinkHost):
         """Move a session to a state, for the reason given."""
         session.state = state
         if self.tracing:
+            unusual = {"anonymous": 1} if session.anonymous else {}
             self.trace(
                 "state",
                 now,
@@ -402,11 +453,17 @@ class Core(LinkHost):
                 policy=session.policy.name,
                 state=state.value,
                 **session.counters(),
+                **unusual,
                 why=why,
             )
 
     def session_event(self, session: Session, kind: EventKind, fault: Fault | None, now: float) -> None:
-        """Tell the application what happened to a session."""
+        """Tell the application what happened to a session, unless it has never heard of it."""
+        if kind in _OPENING:
+            session.announced = True
+            session.reset_told = False
+        if not session.announced and kind in _ENDING:
+            return
         detail = str(fault) if fault else ""
         self.trace("event", now, session=session.id, peer=str(session.peer_addrs), event=kind.value, detail=detail)
         self.emit(SessionEvent(session, kind, fault))

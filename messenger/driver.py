@@ -5,6 +5,7 @@ the asyncio one is messenger.py, the simulator has another.
 """
 
 from abc import ABC, abstractmethod
+from typing import cast
 
 from messenger.connection import Connection
 from messenger.denc.address import AddrVec, EntityAddr
@@ -14,12 +15,14 @@ from messenger.dispatch import Dispatcher, Dispatchers
 from messenger.dispatch_queue import DispatchQueue, Handler
 from messenger.endpoint import Endpoint
 from messenger.errors import DieError, Fault, FaultReason, LocalError
+from messenger.keylog import LinkSecrets
 from messenger.messages.message import Message
 from messenger.outputs import (
     CallShard,
     CloseLink,
     Deliver,
     EventKind,
+    LogKeys,
     MoveLink,
     OpenLink,
     Output,
@@ -115,6 +118,10 @@ class Driver(ABC):
         """Let another shard have a call; only for drivers that have any."""
         raise LocalError(f"{call!r}: there is no shard {shard}")
 
+    def log_keys(self, secrets: LinkSecrets) -> None:
+        """Write a line of the key log; only for drivers whose endpoint keeps one."""
+        raise LocalError(f"no key log for {secrets.protocol} link {secrets.link}")
+
     def failed(self, error: Exception) -> None:
         """A dispatcher callback raised; the messenger itself goes on."""
         raise error
@@ -200,6 +207,11 @@ class Driver(ABC):
         self.endpoint.mark_down(connection.session, self._input())
         self._forget(connection, Fault(FaultReason.MARKED_DOWN))
 
+    @property
+    def moment_s(self) -> float:
+        """The time of what happens now: within one pump everything has one time."""
+        return self.now() if self._turn_s is None else self._turn_s
+
     def _input(self) -> float:
         """The time of an input from the application; what comes of it is carried out in this turn, or soon."""
         if self._turn_s is not None:
@@ -248,6 +260,9 @@ class Driver(ABC):
         elif isinstance(output, WriteLink):
             self.write_link(output.link_id, output.buffers)
         elif isinstance(output, TraceRecord):
+            if not self._in_order and output.kind == "event":
+                # The history tells what the application was told, in that order.
+                self._queue.run_session(cast(int, output.fields["session"]))
             self.record(output)
         elif isinstance(output, SessionEvent):
             self._event(output)
@@ -263,6 +278,8 @@ class Driver(ABC):
             self.move_link(output.link_id, output.shard)
         elif isinstance(output, ShutLink):
             self.shut_link(output.link_id)
+        elif isinstance(output, LogKeys):
+            self.log_keys(output.secrets)
 
     def _deliver(self, output: Deliver, now: float) -> None:
         connection = self._connection(output.session)
@@ -275,7 +292,7 @@ class Driver(ABC):
             try:
                 taken = None if connection.marked_down else dispatch(connection, message)
             except Exception as error:  # noqa: BLE001 - the application's; its message counts as done
-                self.failed(error)
+                self._escaped(error, connection, now)
                 continue
             if taken:
                 kept_messages += 1
@@ -285,6 +302,14 @@ class Driver(ABC):
         done = len(output.messages) - kept_messages
         self.endpoint.release(output.size_bytes - kept_bytes, now, output.session, done)
 
+    def _escaped(self, error: Exception, connection: Connection, now: float) -> None:
+        """A dispatcher raised; the record is written at once, for the driver may not go on."""
+        if self.endpoint.tracing:
+            told = f"{type(error).__name__}: {error}"
+            fields: dict[str, object] = {"where": "a dispatcher", "error": told, "session": connection.session.id}
+            self.record(TraceRecord(now, "exception", fields))
+        self.failed(error)
+
     def _dispatch(self, connection: Connection, message: Message, handler: Handler) -> None:
         """One message by itself; the usual way is by the batch."""
         taken: bool | None = None
@@ -292,7 +317,7 @@ class Driver(ABC):
             if not connection.marked_down:
                 taken = handler(connection, message)
         except Exception as error:  # noqa: BLE001 - the application's; its message counts as done
-            self.failed(error)
+            self._escaped(error, connection, self._input())
         if not taken:
             self.endpoint.release(message.size_bytes, self._input(), connection.session)
         if taken is False:
@@ -320,7 +345,7 @@ class Driver(ABC):
         try:
             self._tell(connection, output.kind, output.fault)
         except Exception as error:  # noqa: BLE001 - the application's
-            self.failed(error)
+            self._escaped(error, connection, self._input())
 
     def _tell(self, connection: Connection, kind: EventKind, fault: Fault | None) -> None:
         if kind is EventKind.RESET:

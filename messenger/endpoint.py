@@ -13,6 +13,7 @@ from messenger.core import Core
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import EntityType
 from messenger.errors import Fault, FaultReason, LocalError, PeerError
+from messenger.host import LinkHost
 from messenger.interception import Custom, Point
 from messenger.keepalive import Keepalive
 from messenger.link import Link, Protocol
@@ -42,6 +43,7 @@ class Endpoint(Core):
         interceptor: asked at every point a conversation passes.
         shards: how many other shards run data phases; with 0 everything happens here. Their hosts come from
             ``shards.new_shard``; whoever drives this endpoint drives them too (docs/core.md).
+        key_log: tell the keys of links as LogKeys outputs.
     """
 
     # ---- inputs from the application
@@ -65,11 +67,14 @@ class Endpoint(Core):
             anonymous: always a new session, which is not found by the peer's address, by neither side's doing.
 
         Raises:
-            LocalError: no address to dial among them, or no way to authenticate.
+            LocalError: no address to dial among them, no way to authenticate, or the messenger is shut down.
         """
+        if self._is_shut:
+            raise LocalError("this messenger has been shut down")
         addrs = usable_addrs(self.addrs, addrs)
         existing = None if anonymous else self.lookup(addrs)
         if existing is not None:
+            existing.announced = True
             return existing
         target = dial_target(addrs, self.protocols)
         if target in self.addrs:
@@ -77,6 +82,8 @@ class Endpoint(Core):
         if self._auth_client is None:
             raise LocalError("this messenger has no credentials to connect with")
         session = self.new_session(peer_type, addrs, target, policy or self.policies.towards(peer_type))
+        session.anonymous = anonymous
+        session.announced = True
         if not anonymous:
             self.register(session)
         self.counters.created_connections += 1
@@ -152,6 +159,9 @@ class Endpoint(Core):
         """
         if (before := self.keepalives.pop(session.id, None)) is not None:
             before.stop()
+        if self.tracing:
+            peer = str(session.peer_addrs)
+            self.trace("keepalive", now, session=session.id, peer=peer, interval_s=interval_s, timeout_s=timeout_s)
         if interval_s > 0 and session.state is not SessionState.CLOSED and not session.local:
             self.keepalives[session.id] = Keepalive(self, session, interval_s, timeout_s, now)
 
@@ -178,7 +188,8 @@ class Endpoint(Core):
         self.closing[session.id] = HomeClosing(self, session, now)
 
     def shutdown(self, now: float) -> None:
-        """End every session and link."""
+        """End every session and link; there will be no others."""
+        self._is_shut = True
         if self._loopback is not None:
             self._loopback.state = SessionState.CLOSED
             self._loopback.guarded = True
@@ -275,6 +286,16 @@ class Endpoint(Core):
         """Memory each link holds for incomplete frames and signatures, by link id."""
         return {link.id: link.held_bytes for link in self._links.values()}
 
+    def resources(self) -> dict[str, object]:
+        """What is in use beside that, for the same record; nothing of it stays when nothing happens."""
+        hosts: list[LinkHost] = [self, *self.shards.hosts]
+        links = self._all_links()
+        return {
+            "timers": sum(len(host.timers) for host in hosts) - len(self.keepalives),
+            "receive_bytes": sum(link.held_bytes for link in links),
+            "unwritten_bytes": sum(link.unwritten_bytes for link in links),
+        }
+
     def snapshot(self) -> dict[str, object]:
         """Counters that must be at rest when nothing happens, for the history's ``end`` record."""
         travelling = self.shards.travelling + (0 if self.injector is None else self.injector.held_back)
@@ -284,5 +305,10 @@ class Endpoint(Core):
             "dispatch_bytes": self.held_by_application_bytes,
             "queued": sum(len(session.queue) for session in self._sessions.values()) + travelling,
             "sent": sum(len(session.queue.sent) for session in self._sessions.values()),
-            "unsettled": sum(session.state not in _SETTLED for session in self._sessions.values()),
+            "unsettled": sum(session.state not in _SETTLED for session in self._sessions.values())
+            + sum(not link.at_rest for link in self._all_links()),
         }
+
+    def _all_links(self) -> list[Link]:
+        """The links of all shards."""
+        return [link for host in (self, *self.shards.hosts) for link in host.links]

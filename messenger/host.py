@@ -57,10 +57,9 @@ class LinkHost(ABC):
         """Links that wait for a throttle of their session's policy, the longest waiting first."""
         self._waking = False
         self._given_back = False
-        self.scratch = memoryview(bytearray(SCRATCH_BYTES))
-        """The buffer all links read through."""
+        self._scratch: memoryview | None = None
         self.pool = BufferPool()
-        self.frame_caches = FrameCaches()
+        self.frame_caches = FrameCaches(check_alignment=config.segment_alignment == "checked")
         self.wall_offset_s = wall_offset_s
         self._links: dict[int, Link] = {}
         self._outputs: list[Output] = []
@@ -73,9 +72,25 @@ class LinkHost(ABC):
         """How often each point was passed."""
 
     @property
+    def scratch(self) -> memoryview:
+        """The buffer all links read through; hosts of one thread may share one, set before the first link."""
+        if self._scratch is None:
+            self._scratch = memoryview(bytearray(SCRATCH_BYTES))
+        return self._scratch
+
+    @scratch.setter
+    def scratch(self, scratch: memoryview) -> None:
+        self._scratch = scratch
+
+    @property
     def links(self) -> list[Link]:
         """Every link, in no order that means anything."""
         return list(self._links.values())
+
+    @property
+    def link_ids(self) -> list[int]:
+        """The links that are here now."""
+        return list(self._links)
 
     # ---- inputs from the transport
 
@@ -201,6 +216,11 @@ class LinkHost(ABC):
 
     # ---- outputs
 
+    @property
+    def idle(self) -> bool:
+        """Whether :meth:`drain` would have nothing to do."""
+        return not (self._outputs or self._unflushed or self.closing)
+
     def drain(self, now: float) -> list[Output]:
         """The outputs since the last call, in order; an empty list means that nothing is left to do.
 
@@ -308,6 +328,8 @@ class LinkHost(ABC):
         self.counters.skipped_messages += 1
         if self.config.ms_die_on_skipped_message:
             raise DieError("ms_die_on_skipped_message", f"{session!r}: seq {seq} after {session.in_seq}")
+        if self.config.skipped_seq == "fault":
+            raise PeerError(FaultReason.SKIPPED_SEQ, f"seq {seq} after {session.in_seq}")
 
     def message_old(self, session: Session, seq: int) -> None:
         """A message came that was here already (§3.6); reading goes on, unlike with Ceph's own reader (SQ-02)."""
@@ -315,6 +337,20 @@ class LinkHost(ABC):
         self.counters.old_messages += 1
         if self.config.ms_die_on_old_message:
             raise DieError("ms_die_on_old_message", f"{session!r}: seq {seq} after {session.in_seq}")
+
+    def unsent_acknowledged(self, session: Session, seq: int) -> None:
+        """An ack came for more than was ever sent."""
+        if self.config.ack_beyond_sent == "fault":
+            raise PeerError(FaultReason.UNSENT_SEQ, f"ack {seq}, {session.out_seq} was the last one sent")
+
+    def takes_unknown(self, session: Session, message: Message) -> bool:
+        """Whether a message of a type that nobody here knows is delivered; if not, it counts as received."""
+        rule = self.config.unknown_message
+        if rule == "fault":
+            raise PeerError(FaultReason.UNKNOWN_MESSAGE, f"type {message.type} seq {message.seq}")
+        if rule == "drop" and not session.lossy:
+            session.ack_due += 1
+        return rule == "deliver"
 
     def count_fault(self, link: Link, fault: Fault) -> None:
         """A link breaks."""
@@ -336,6 +372,8 @@ class LinkHost(ABC):
         add_link(self.counters, link)
         if link.gate is not None:
             link.gate.close(now)
+        if self.tracing:
+            link.trace_end(now)
         self.trace_link(link, "close", now, fault)
         self.emit(CloseLink(link.id))
 

@@ -30,7 +30,7 @@ class Keepalive:
         self._session = session
         self._interval_s = interval_s
         self._timeout_s = timeout_s
-        self._open_since_s: float | None = None  # unix time, like the stamps
+        self._open_since_s: float | None = None
         self._timer: Timer
         self._schedule(now)
 
@@ -46,10 +46,9 @@ class Keepalive:
         if self._session.state is not SessionState.READY:
             self._open_since_s = None  # other timeouts watch over dials and handshakes
             return
-        wall_time_s = self._core.wall_time_s(now)
         if self._open_since_s is None:
-            self._open_since_s = wall_time_s
-        silence_s = wall_time_s - max(self._open_since_s, self._session.keepalive_acked_s)
+            self._open_since_s = now
+        silence_s = now - max(self._open_since_s, self._session.keepalive_heard_s)
         if self._is_watched and silence_s > self._timeout_s:
             self._open_since_s = None
             fault = Fault(FaultReason.KEEPALIVE_TIMEOUT, f"{silence_s:.3g} s")

@@ -14,6 +14,7 @@ from messenger.denc.address import AddressType, EntityAddr
 from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityType
 from messenger.errors import Fault, FaultReason, PeerError
+from messenger.evidence import Peaks, auth_fields
 from messenger.interception import BLOCK_LIMIT_S, Action, Custom, Point, Way
 from messenger.messages.message import Message
 from messenger.outputs import PauseLink, ShutLink, WriteLink
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from messenger.gate import Gate
     from messenger.host import LinkHost
     from messenger.session.session import Session
+    from messenger.v2.onwire import StreamCipher
 
 _MOST_ACKS_DUE = 16
 """So many messages may wait for their ack while more are arriving."""
@@ -90,6 +92,7 @@ class Link(ABC):
         "open",
         "opened_at",
         "paused",
+        "peaks",
         "peer_type",
         "ready_timer",
         "receive_buffer",
@@ -144,6 +147,7 @@ class Link(ABC):
         """Positions in them where the data phase begins."""
         self.rx_frames = 0
         self.tx_frames = 0
+        self.peaks = Peaks() if endpoint.tracing else None
 
     def __repr__(self) -> str:
         way = "to" if self.connector else "from"
@@ -216,6 +220,30 @@ class Link(ABC):
         """Memory held for incomplete frames and the like."""
         return self.receive_buffer.held_bytes
 
+    def note_held(self, peaks: Peaks) -> None:
+        """Remember how much memory the link holds now."""
+        peaks.note(self.held_bytes, authenticated=self.auth_result is not None)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether messages may flow, and nothing waits to be written or to be read on."""
+        return self.open and not (self.paused or self.unwritten_bytes or self.held_bytes)
+
+    @property
+    def allowed_modes(self) -> tuple[ConMode, ...]:
+        """The connection modes this side offers or allows on the link, the preferred one first."""
+        return (ConMode.CRC,)
+
+    @property
+    def ciphers(self) -> "tuple[StreamCipher, ...]":
+        """Of a secure link, the one that receives and the one that sends."""
+        return ()
+
+    @property
+    def revision(self) -> int:
+        """Of the frames: msgr 2.0 or 2.1."""
+        return 0
+
     # ---- receiving
 
     def receive(self, count: int, now: float) -> None:
@@ -238,6 +266,8 @@ class Link(ABC):
         if position != end and not self.closed:
             ahead = self.open  # the peer has authenticated
             self.receive_buffer.keep(view, position, end, self.needed_bytes, owned=owned, ahead=ahead)
+            if self.peaks is not None:
+                self.note_held(self.peaks)
 
     def data_step(self, view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:
         """Handle everything complete from ``start`` on an open link; returns where the incomplete rest begins.
@@ -287,6 +317,15 @@ class Link(ABC):
             self.paused = False
             self.host.emit(PauseLink(self.id, paused=False))
             self.receive(0, now)
+
+    def check_keepalive(self) -> None:
+        """A KEEPALIVE2 came.
+
+        Raises:
+            PeerError: UNEXPECTED_FRAME; a client of the kernel expects none.
+        """
+        if self.connector and self.host.config.server_keepalive == "fault":
+            raise PeerError(FaultReason.UNEXPECTED_FRAME, "KEEPALIVE2 from who was dialled")
 
     # ---- sending
 
@@ -411,15 +450,24 @@ class Link(ABC):
         held, self._held = self._held, None
         if self._hold_timer is not None:
             self._hold_timer.cancel()
+        host = self.host
         try:
             held(now)
         except PeerError as error:
             self.fault(error.reason, error.detail, now)
-        if not self.closed and self._held is None:
-            self.resume(now)
-        if self.session is not None:
-            self.host.want_flush(self.session)
-        if self._failure is not None and self._held is None:
+        if self.host is host:
+            self.go_on(now)
+            if self.session is not None:
+                host.want_flush(self.session)
+
+    def go_on(self, now: float) -> None:
+        """Read on, and notice what broke while the link was held; if it has moved, its new host does so."""
+        if self._held is None and not self.closed:
+            if self.paused:
+                self.resume(now)
+            else:
+                self.receive(0, now)
+        if self._held is None and self._failure is not None:
             self.failed(*self._failure, now)
 
     # ---- ending
@@ -447,6 +495,18 @@ class Link(ABC):
         self.ready_timer = self.idle_timer = self._hold_timer = None
 
     # ---- history
+
+    def trace_auth(self, now: float) -> None:
+        """Record how the peer has authenticated, when a history is kept."""
+        if self.endpoint.tracing:
+            self.endpoint.trace("auth", now, **auth_fields(self, now))
+
+    def trace_end(self, now: float) -> None:
+        """Record what the link has used up; called only if a history is kept."""
+        assert self.peaks is not None
+        rx, tx = (cipher.used_nonces for cipher in self.ciphers) if self.ciphers else (0, 0)
+        fields = self.peaks.fields(self.host.config)
+        self.host.trace("usage", now, link=self.id, tx_nonces=tx, rx_nonces=rx, **fields)
 
     def trace_frame(
         self,

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 from typing import Self
 
 from messenger.addressing import in_order
@@ -23,6 +24,7 @@ from messenger.driver import Driver
 from messenger.endpoint import Endpoint
 from messenger.errors import Fault, FaultError, FaultReason, LocalError
 from messenger.interception import Interceptor
+from messenger.keylog import LinkSecrets
 from messenger.link import Protocol
 from messenger.messages.message import Message
 from messenger.outputs import TraceRecord
@@ -31,6 +33,7 @@ from messenger.session.policy import Policy, PolicySet
 from messenger.session.session import Session, SessionState
 from messenger.shards.calls import ToShard
 from messenger.transport.binding import listen, wanted_addrs
+from messenger.transport.key_log import key_log_writer
 from messenger.transport.tcp import Listener, TcpLink, dial, listening_socket, no_delay, socket_addr
 from messenger.transport.worker import Stream, ToHomeLoop, Worker
 
@@ -101,6 +104,11 @@ class Messenger(Driver):
         interceptor: asked at every point a conversation passes.
         workers: threads with an event loop each, which run the data phases of open connections: frames, crcs,
             encryption and sockets. Dispatchers are called on the loop where the messenger was made, as ever.
+        key_log: file to append the keys of every link to, for whoever decodes a capture (docs/keylog.md), or what
+            takes its lines. Whoever has the log can read what was secure.
+
+    Raises:
+        LocalError: the key log cannot be written.
     """
 
     connection_class = Connection
@@ -120,7 +128,9 @@ class Messenger(Driver):
         trace: Callable[[TraceRecord], None] | None = None,
         interceptor: Interceptor | None = None,
         workers: int = 0,
+        key_log: Path | str | Callable[[str], None] | None = None,
     ) -> None:
+        self._key_log = key_log_writer(key_log) if isinstance(key_log, Path | str) else key_log
         rng = rng or random.SystemRandom()
         self._nonce = rng.getrandbits(32) if nonce is None else nonce
         endpoint = Endpoint(
@@ -135,6 +145,7 @@ class Messenger(Driver):
             tracing=trace is not None,
             interceptor=interceptor,
             shards=workers,
+            key_log=key_log is not None,
         )
         super().__init__(endpoint, Dispatcher() if dispatcher is None else dispatcher)
         self._loop = asyncio.get_running_loop()
@@ -267,7 +278,8 @@ class Messenger(Driver):
         if self._for_workers and self._turn_s is None:
             for_workers, self._for_workers = self._for_workers, {}
             for shard, (streams, calls) in for_workers.items():
-                self._workers[shard - 1].call(streams, calls)
+                if self._workers:  # what is released after the shutdown is nobody's business any more
+                    self._workers[shard - 1].call(streams, calls)
 
     def move_link(self, link_id: int, shard: int) -> None:
         """See :meth:`Driver.move_link`."""
@@ -392,6 +404,14 @@ class Messenger(Driver):
         """See :meth:`Driver.record`."""
         if self._trace is not None:
             self._trace(record)
+
+    def log_keys(self, secrets: LinkSecrets) -> None:
+        """See :meth:`Driver.log_keys`; a disk that is full does not stop the messenger."""
+        assert self._key_log is not None
+        try:
+            self._key_log(secrets.line())
+        except OSError as error:
+            self._loop.call_exception_handler({"message": "the key log cannot be written", "exception": error})
 
     def failed(self, error: Exception) -> None:
         """Report a dispatcher's exception the way asyncio reports those of callbacks."""

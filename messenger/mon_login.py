@@ -36,6 +36,11 @@ class MonLogin:
         self.done = established is not None
         """Logged in, with every ticket there is to have."""
 
+    @property
+    def is_current(self) -> bool:
+        """Whether the identity's tickets are those of this login; see :attr:`MonAuthClient.is_current`."""
+        return self._client.is_current
+
     def start(self, wall_time_s: float) -> None:
         """Say who this is, where the handshake has not done so."""
         if not self._client.authenticated:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from messenger.denc.address import EntityAddr
 from messenger.denc.codec import Buffer
 from messenger.errors import Fault
+from messenger.keylog import LinkSecrets
 from messenger.messages.message import Message
 
 if TYPE_CHECKING:
@@ -129,6 +130,13 @@ class TraceRecord:
     fields: dict[str, object]
 
 
+@dataclass(slots=True)
+class LogKeys:
+    """A link has authenticated: its keys, for a key log. Comes only if the endpoint was asked for them."""
+
+    secrets: LinkSecrets
+
+
 Output = (
     OpenLink
     | WriteLink
@@ -142,4 +150,5 @@ Output = (
     | SettleDelayed
     | SessionEvent
     | TraceRecord
+    | LogKeys
 )

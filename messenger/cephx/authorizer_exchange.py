@@ -88,7 +88,8 @@ class AuthorizerExchange:
             RefusedError: BAD_REPLY, not sealed with the session key; WRONG_NONCE, not ours plus one;
                 BAD_CONNECTION_SECRET.
         """
-        session_key = self._current_ticket().session_key
+        ticket = self._current_ticket()
+        session_key = ticket.session_key
         try:
             reply = open_reply(session_key, payload)
         except SealError as error:
@@ -97,7 +98,11 @@ class AuthorizerExchange:
             raise Refusal.WRONG_NONCE.error("reply does not carry this exchange's nonce plus one")
         secret = usable_connection_secret(reply.connection_secret, con_mode)
         return AuthResult(
-            self._source.global_id, session_key.secret, secret, session_key_type=KeyType(session_key.type)
+            self._source.global_id,
+            session_key.secret,
+            secret,
+            session_key_type=KeyType(session_key.type),
+            ticket_expires_s=ticket.expires_s,
         )
 
     def _authorizer(self, authorize: Authorize) -> bytes:

@@ -54,6 +54,8 @@ class AuthResult:
     session_key_type: KeyType = KeyType.NONE
     server_challenge: int = 0
     """Between client and monitor: what a renewal of the AUTH ticket on this session answers again (§5.5)."""
+    ticket_expires_s: float | None = None
+    """Unix time at which the ticket that was shown expires; None where none was."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from messenger.errors import LocalError
 
 _SECTION = re.compile(r"\[(?P<name>[^\]]*)\]\s*(?:[#;].*)?")
 _OPTION = re.compile(r"(?P<name>[^=#;\[]+?)\s*=\s*(?P<value>.*)")
-_QUOTED = re.compile(r"""(?P<quote>["'])(?P<text>(?:\\.|(?!(?P=quote)).)*)(?P=quote)\s*(?:[#;].*)?""")
+_QUOTED = re.compile(r"""(?P<quote>["'])(?P<text>(?:\\.|(?!(?P=quote))[^\\])*)(?P=quote)\s*(?:[#;].*)?""")
 _BARE = re.compile(r"(?P<text>(?:\\.|[^#;\\])*)(?:[#;].*)?")
 _ESCAPE = re.compile(r"\\(.)")
 _NAME_GAP = re.compile(r"[\s_]+")

@@ -40,13 +40,21 @@ class MintingClient:
         caps: str = "allow *",
         validity_s: float = 3600.0,
     ) -> None:
-        for service, service_key in service_keys.items():
-            service_key.key.require_usable(f"service key of {service.label}")
         self.name = name
         self.global_id = global_id
-        self._service_keys = dict(service_keys)
+        self.use_keys(service_keys)
         self._caps = caps
         self._validity_s = validity_s
+
+    def use_keys(self, service_keys: Mapping[EntityType, ServiceKey]) -> None:
+        """Seal tickets with these keys from now on, as after a rotation.
+
+        Raises:
+            LocalError: a key of an unsupported type.
+        """
+        for service, service_key in service_keys.items():
+            service_key.key.require_usable(f"service key of {service.label}")
+        self._service_keys = dict(service_keys)
 
     def exchange(self, peer_type: EntityType, wall_time_s: float, rng: RandomSource) -> ClientExchange:
         """A new exchange with a peer of that type."""

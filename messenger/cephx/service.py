@@ -142,6 +142,7 @@ class CephxServiceExchange:
             name=ticket.name,
             caps=ticket.caps.caps,
             session_key_type=KeyType(session_key.type),
+            ticket_expires_s=ticket.expires.to_seconds(),
         )
         return AuthDone(seal_reply(session_key, reply, self._rng), result)
 

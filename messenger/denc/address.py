@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address
 from struct import Struct
 from typing import Self
@@ -108,17 +109,7 @@ class EntityAddr:
             LocalError: anything else; the message tells what is accepted.
         """
         text = text.strip()
-        if text == "-":
-            return cls()
-        match = _TEXT.fullmatch(text)
-        if match is None:
-            raise LocalError(f"{text!r} is not an address; accepted: {_ACCEPTED}")
-        try:
-            ip = IPv6Address(match["ip6"]).packed if match["ip6"] else IPv4Address(match["ip4"]).packed
-        except ValueError as error:
-            raise LocalError(f"{text!r} is not an address: {error}; accepted: {_ACCEPTED}") from None
-        addr_type = _TYPES[match["type"]] if match["type"] else default_type
-        return cls(addr_type, int(match["nonce"] or 0), int(match["port"] or 0), ip)
+        return cls() if text == "-" else cls(*_parts(text, default_type))
 
     @classmethod
     def from_host(cls, host: str, port: int, addr_type: AddressType = AddressType.MSGR2, nonce: int = 0) -> Self:
@@ -128,7 +119,7 @@ class EntityAddr:
             LocalError: ``host`` is not a numeric IP address.
         """
         try:
-            ip = ip_address(host).packed
+            ip = _packed(host)
         except ValueError as error:
             raise LocalError(f"{host!r} is not a numeric IP address: {error}") from None
         return cls(addr_type, nonce, port, ip)
@@ -146,7 +137,7 @@ class EntityAddr:
     @property
     def host(self) -> str:
         """The IP address as text, without brackets; empty if there is none."""
-        return str(ip_address(self.ip)) if self.ip else ""
+        return _printed(self.ip) if self.ip else ""
 
     @property
     def is_blank(self) -> bool:
@@ -219,6 +210,35 @@ class EntityAddr:
         return b""
 
 
+# A messenger meets the same few addresses over and over, and what ipaddress does with one takes microseconds.
+
+
+@lru_cache(1024)
+def _printed(ip: bytes) -> str:
+    """An IP address as text."""
+    return str(ip_address(ip))
+
+
+@lru_cache(1024)
+def _packed(host: str) -> bytes:
+    """The IP address in a text; raises ValueError if there is none."""
+    return ip_address(host).packed
+
+
+@lru_cache(1024)
+def _parts(text: str, default_type: AddressType) -> tuple[AddressType, int, int, bytes]:
+    """Type, nonce, port and IP of an address in Ceph's text form; raises as :meth:`EntityAddr.parse`."""
+    match = _TEXT.fullmatch(text)
+    if match is None:
+        raise LocalError(f"{text!r} is not an address; accepted: {_ACCEPTED}")
+    try:
+        ip = IPv6Address(match["ip6"]).packed if match["ip6"] else IPv4Address(match["ip4"]).packed
+    except ValueError as error:
+        raise LocalError(f"{text!r} is not an address: {error}; accepted: {_ACCEPTED}") from None
+    addr_type = _TYPES[match["type"]] if match["type"] else default_type
+    return addr_type, int(match["nonce"] or 0), int(match["port"] or 0), ip
+
+
 BLANK = EntityAddr()
 """The address of nobody."""
 
@@ -251,15 +271,7 @@ class AddrVec:
         Raises:
             LocalError: an address in it is malformed.
         """
-        text = text.strip()
-        inner = text[1:-1] if _is_bracketed_list(text) else text
-        if not inner.strip():
-            if text == "[]":
-                return cls()
-            raise LocalError(
-                f"{text!r} holds no address; accepted: {_ACCEPTED}, or a comma-separated list of them"
-            )
-        return cls(tuple(EntityAddr.parse(part, default_type) for part in inner.split(",")))
+        return cls(_vector(text.strip(), default_type))
 
     @property
     def front(self) -> EntityAddr:
@@ -298,6 +310,17 @@ class AddrVec:
         if marker == _VECTOR_MARKER:
             return cls(tuple(decoder.sequence(lambda: EntityAddr.decode(decoder), _SHORTEST_FORM_B)))
         return cls((_decode_marked(marker, decoder),))
+
+
+@lru_cache(1024)
+def _vector(text: str, default_type: AddressType) -> tuple[EntityAddr, ...]:
+    """The addresses of a vector in Ceph's text form; raises as :meth:`AddrVec.parse`."""
+    inner = text[1:-1] if _is_bracketed_list(text) else text
+    if not inner.strip():
+        if text == "[]":
+            return ()
+        raise LocalError(f"{text!r} holds no address; accepted: {_ACCEPTED}, or a comma-separated list of them")
+    return tuple(EntityAddr.parse(part, default_type) for part in inner.split(","))
 
 
 def _decode_marked(marker: int, decoder: Decoder) -> EntityAddr:

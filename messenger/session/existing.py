@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from messenger.denc.address import EntityAddr
+from messenger.rules import DEFAULT_RULES, RuleOptions
 from messenger.session.session import Session, SessionState
 from messenger.v2.wire import ClientIdent, SessionReconnect
 
@@ -44,16 +45,30 @@ class Decision:
     """With RESET: the peer must drop its queues too."""
 
 
-def judge_client_ident(existing: Session | None, ident: ClientIdent, my_addr: EntityAddr) -> Decision:
-    """Decide on CLIENT_IDENT; ``my_addr`` is this messenger's msgr2 address."""
+def judge_client_ident(
+    existing: Session | None,
+    ident: ClientIdent,
+    my_addr: EntityAddr,
+    rules: RuleOptions = DEFAULT_RULES,
+    *,
+    sent_later: bool = False,
+) -> Decision:
+    """Decide on CLIENT_IDENT.
+
+    Args:
+        existing: the session registered for the peer's addresses.
+        ident: what the peer says.
+        my_addr: this messenger's msgr2 address.
+        rules: the disputed ones.
+        sent_later: the frame certainly left the peer after what it last told of its global_seq had come.
+    """
     if existing is None or existing.state is SessionState.CLOSED:
         return Decision(Verdict.OPEN, "no session with this peer")
     if existing.state is SessionState.REPLACING:
         return Decision(Verdict.WAIT, "another link is taking over")
-    if existing.peer_global_seq > ident.global_seq:
-        return Decision(
-            Verdict.CLOSE_INCOMING, f"global_seq {ident.global_seq} is behind {existing.peer_global_seq}"
-        )
+    outdated = _judge_outdated(existing, ident, rules, sent_later=sent_later)
+    if outdated is not None:
+        return outdated
     if existing.lossy:
         return Decision(Verdict.STOP_EXISTING, "the existing session is lossy")
     if existing.server_cookie and existing.client_cookie and existing.client_cookie != ident.client_cookie:
@@ -68,11 +83,44 @@ def judge_client_ident(existing: Session | None, ident: ClientIdent, my_addr: En
         return Decision(Verdict.REUSE, "connection race: the peer's address is the lower one")
     if existing.policy.server:
         return Decision(Verdict.REUSE, "connection race: a server never dials")
+    if yields(existing, rules):
+        return Decision(Verdict.REUSE, "connection race: the dial of this side gets nowhere")
     return Decision(Verdict.WAIT, "connection race: this side's address is the lower one")
 
 
+def _judge_outdated(
+    existing: Session, ident: ClientIdent, rules: RuleOptions, *, sent_later: bool
+) -> Decision | None:
+    """What a global_seq behind the remembered one means; None if it is not, or does not matter.
+
+    A peer has one dial at a time for a session and closes it before it begins another or takes one of ours, and it
+    numbers dials as it begins them. So an attempt of the process that told the higher global_seq was abandoned
+    before it told that; one that is sent later can only come from a process that does not know of it.
+    """
+    if existing.peer_global_seq <= ident.global_seq:
+        return None
+    behind = f"global_seq {ident.global_seq} is behind {existing.peer_global_seq}"
+    cookies = {existing.client_cookie, ident.client_cookie}
+    if rules.restarted_peer == "proven" and sent_later and (len(cookies) > 1 or 0 in cookies):
+        return None
+    settled = existing.state in {SessionState.READY, SessionState.STANDBY}
+    if rules.restarted_peer == "guess" and len(cookies) > 1 and 0 not in cookies and not settled:
+        return Decision(Verdict.STOP_EXISTING, f"another client_cookie, {behind}: the peer has restarted")
+    return Decision(Verdict.CLOSE_INCOMING, behind)
+
+
+def yields(existing: Session, rules: RuleOptions) -> bool:
+    """Whether the winner of a race gives way: the peer waited for its dial in vain."""
+    return rules.race_winner == "yields" and existing.dial_gets_nowhere
+
+
 def judge_reconnect(
-    existing: Session | None, frame: SessionReconnect, my_addr: EntityAddr, *, resetcheck: bool
+    existing: Session | None,
+    frame: SessionReconnect,
+    my_addr: EntityAddr,
+    rules: RuleOptions = DEFAULT_RULES,
+    *,
+    resetcheck: bool,
 ) -> Decision:
     """Decide on SESSION_RECONNECT; ``resetcheck`` is that of the policy towards the peer's type."""
     if existing is None or existing.state is SessionState.CLOSED:
@@ -83,6 +131,10 @@ def judge_reconnect(
         return Decision(Verdict.RESET, "another client_cookie", full=resetcheck)
     if existing.server_cookie == 0:
         return Decision(Verdict.RESET, "SERVER_IDENT of that session was never seen here")
+    if existing.server_cookie != frame.server_cookie and rules.reconnect_cookies == "both":
+        # Two dials took each other's place, and no link has carried both ends. A CLIENT_IDENT of that race may
+        # still come; only by the global_seqs of new idents can it be told from what goes on now.
+        return Decision(Verdict.RESET, "another server_cookie: the peer never saw SERVER_IDENT of this session")
     if existing.peer_global_seq > frame.global_seq:
         return Decision(
             Verdict.RETRY_GLOBAL, f"global_seq {frame.global_seq} is behind {existing.peer_global_seq}"
@@ -91,7 +143,9 @@ def judge_reconnect(
         return Decision(Verdict.RETRY, f"connect_seq {frame.connect_seq} is behind {existing.connect_seq}")
     if existing.connect_seq == frame.connect_seq and not existing.policy.server:
         peer_addr = existing.peer_addrs.msgr2_addr()
-        if peer_addr.sort_key() > my_addr.sort_key():
-            return Decision(Verdict.WAIT, "reconnection race: this side's address is the lower one")
-        return Decision(Verdict.REUSE, "reconnection race: the peer's address is the lower one")
+        if peer_addr.sort_key() <= my_addr.sort_key():
+            return Decision(Verdict.REUSE, "reconnection race: the peer's address is the lower one")
+        if yields(existing, rules):
+            return Decision(Verdict.REUSE, "reconnection race: the dial of this side gets nowhere")
+        return Decision(Verdict.WAIT, "reconnection race: this side's address is the lower one")
     return Decision(Verdict.REUSE, "the session goes on")

@@ -24,6 +24,10 @@ FATAL = frozenset({FaultReason.BANNER_FEATURES, FaultReason.PEER_TYPE, FaultReas
 """Faults that trying again cannot cure: the session ends with a reset event (§3.1, §4.2, §9 item 12)."""
 
 
+_MOST_SHORT_LINKS = 8
+"""So many links in a row may break just after they opened before the next dial waits."""
+
+
 def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float, *, dialling: bool = False) -> None:
     """The session has lost the link that carried it or was being made for it.
 
@@ -41,10 +45,11 @@ def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float, 
     if fault.reason is FaultReason.SHUTDOWN:
         endpoint.end_session(session, fault, now)  # the shard that carries it says that all is said
         return
-    if state is SessionState.ESTABLISHING and not session.queue:
+    establishing = state is SessionState.ESTABLISHING
+    if establishing and not session.announced and not session.queue:
         endpoint.end_session(session, fault, now)  # the application has not heard of it yet
         return
-    if fault.reason in FATAL or (session.lossy and not dialling):
+    if fault.reason in FATAL or (session.lossy and (establishing or not dialling)):
         endpoint.stop_session(session, fault, now)
         return
     if fault.reason in REFUSALS and state is not SessionState.READY:
@@ -59,10 +64,28 @@ def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float, 
     elif state is SessionState.READY:
         session.connect_seq += 1
         session.backoff_s = 0.0
+        _return(endpoint, session, why, now)
+    else:
+        _back_off(endpoint, session, why, now)
+
+
+def _return(endpoint: "Core", session: Session, why: str, now: float) -> None:
+    """An open link broke: dial at once, but not for ever where links break as soon as they open.
+
+    They do if two processes come from one address, or if a message breaks each link that it is replayed on.
+    """
+    pause_s = endpoint.config.ms_initial_backoff
+    session.short_links = session.short_links + 1 if now - session.opened_s < pause_s else 0
+    if session.short_links <= _MOST_SHORT_LINKS:
         endpoint.set_state(session, SessionState.CONNECTING, f"{why}; dialling again", now)
         endpoint.dial(session, now)
     else:
-        _back_off(endpoint, session, why, now)
+        endpoint.set_state(session, SessionState.CONNECTING, f"{why}; dialling again in {pause_s:g} s", now)
+        _dial_later(endpoint, session, pause_s, now)
+
+
+def _dial_later(endpoint: "Core", session: Session, pause_s: float, now: float) -> None:
+    session.backoff_timer = endpoint.timers.at(now + pause_s, lambda then: endpoint.redial(session, then))
 
 
 def _back_off(endpoint: "Core", session: Session, why: str, now: float) -> None:
@@ -81,7 +104,7 @@ def _back_off(endpoint: "Core", session: Session, why: str, now: float) -> None:
         session.connect_seq += 1
     if session.state is not SessionState.WAIT:
         endpoint.set_state(session, SessionState.CONNECTING, f"{why}; dialling again in {pause_s:g} s", now)
-    session.backoff_timer = endpoint.timers.at(now + pause_s, lambda then: endpoint.redial(session, then))
+    _dial_later(endpoint, session, pause_s, now)
 
 
 def wake(endpoint: "Core", session: Session, now: float) -> None:

@@ -66,13 +66,14 @@ class OutQueue:
         return count
 
     def discard_requeued_up_to(self, out_seq: int, seq: int) -> int:
-        """Drop requeued messages the peer has already; returns the out_seq to go on from (§3.6)."""
-        if not self.requeued:
-            return seq
+        """Drop requeued messages the peer has already; returns the out_seq to go on from (§3.6).
+
+        If the peer has all of them that is what it says it has, for it would drop what came with a lower seq.
+        """
         while self.requeued and self.requeued[0][0] <= seq:
             self.requeued.popleft()
             out_seq += 1
-        return out_seq
+        return out_seq if self.requeued else seq
 
     def clear(self) -> int:
         """Drop everything; returns how many messages that were."""

@@ -8,7 +8,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from messenger.denc.address import AddrVec, EntityAddr
-from messenger.denc.entity import EntityName, EntityType
+from messenger.denc.entity import AuthName, EntityName, EntityType
+from messenger.errors import FaultReason, PeerError
 from messenger.session.policy import Policy
 from messenger.session.queue import OutQueue
 from messenger.session.timers import Timer
@@ -63,6 +64,8 @@ class Session:
     __slots__ = (
         "ack_due",
         "acked_seq",
+        "announced",
+        "anonymous",
         "backoff_s",
         "backoff_timer",
         "client_cookie",
@@ -77,20 +80,28 @@ class Session:
         "is_reset_from_peer",
         "keepalive_acked_s",
         "keepalive_due",
+        "keepalive_heard_s",
         "keepalive_seen_s",
         "link",
         "local",
         "lossy",
         "old_messages",
+        "opened_s",
         "out_seq",
         "peer_addrs",
+        "peer_auth_name",
         "peer_global_seq",
+        "peer_let_down",
         "peer_name",
+        "peer_seq_at",
         "peer_type",
+        "peer_waits",
         "policy",
         "queue",
         "queued_s",
+        "reset_told",
         "server_cookie",
+        "short_links",
         "skipped_messages",
         "state",
         "stint",
@@ -110,6 +121,8 @@ class Session:
         self.peer_type = peer_type
         self.peer_name = EntityName(peer_type)
         self.peer_addrs = peer_addrs
+        self.peer_auth_name: AuthName | None = None
+        """Who the peer proved to be when it dialled."""
         self.target_addr = target_addr
         """The address this side dials."""
         self.policy = policy
@@ -117,24 +130,31 @@ class Session:
         """As the server decided; the policy's word until then."""
         self.guarded = False
         """Sending must be looked at first: it is closed, closing, or faults are injected."""
+        self.anonymous = False
+        """Nobody finds it by the peer's address."""
         self.local = False
         """With oneself: what is sent is delivered, without any link."""
         self.state = SessionState.CONNECTING
         self.link: Link | None = None
         """The link that carries it, or that is being made for it."""
-        self.client_cookie = 0
-        self.server_cookie = 0
-        self.connect_seq = 0
+        self.client_cookie = self.server_cookie = 0
+        self.connect_seq = self.global_seq = self.peer_global_seq = 0
+        self.announced = False
+        """The application knows of it: it dialled, or was told by accept."""
         self.confirmed = False
         """Since it began or was last reset, both sides have known it to be open."""
+        self.reset_told = False
+        """The application knows that the peer lost its state, and nothing has come of the session since."""
         self.is_reset_from_peer = False
         """v1: the link that is taking over begins a session anew (§3.4)."""
-        self.global_seq = 0
-        self.peer_global_seq = 0
+        self.peer_seq_at = 0
+        """v2: the moment of the core when it was learned."""
+        self.peer_waits = False
+        """The peer was told to WAIT for the dial of this side, ..."""
+        self.peer_let_down = False
+        """... which has failed since."""
         self.features = 0
-        self.in_seq = 0
-        self.out_seq = 0
-        self.acked_seq = 0
+        self.in_seq = self.out_seq = self.acked_seq = 0
         self.queue = OutQueue()
         self.queued_s: float | None = None
         """Since when something waits in the queue that could not leave at once."""
@@ -143,10 +163,15 @@ class Session:
         self.keepalive_due = False
         self.keepalive_acked_s = 0.0
         """Unix time of the newest of our keepalives that the peer echoed; 0 before the first."""
+        self.keepalive_heard_s = 0.0
+        """Monotonic time of the same."""
         self.keepalive_seen_s = 0.0
         """Unix time of the newest keepalive of the peer's; 0 before the first."""
-        self.old_messages = 0
-        self.skipped_messages = 0
+        self.old_messages = self.skipped_messages = 0
+        self.opened_s = 0.0
+        """When its newest link opened."""
+        self.short_links = 0
+        """How many links in a row broke just after they had opened."""
         self.backoff_s = 0.0
         self.backoff_timer: Timer | None = None
         self.io_state = IoState.NONE
@@ -174,10 +199,37 @@ class Session:
         """What the peer may have missed is to be sent again, before anything newer (§3.6)."""
         self.out_seq -= self.queue.requeue_sent()
 
+    @property
+    def dial_gets_nowhere(self) -> bool:
+        """The peer waits for the dial of this side in vain: one has failed, and the next has heard nothing yet."""
+        return self.peer_let_down and (self.link is None or not self.link.rx_offset)
+
+    def end_race(self) -> None:
+        """A link opened: nobody waits for a dial any more."""
+        self.peer_waits = self.peer_let_down = False
+
+    def check_peer_in_seq(self, seq: int) -> None:
+        """Refuse a peer that claims to have more than was ever sent.
+
+        Raises:
+            PeerError: UNSENT_SEQ.
+        """
+        sent_seq = self.out_seq + len(self.queue.requeued)
+        if seq > sent_seq:
+            raise PeerError(FaultReason.UNSENT_SEQ, f"in_seq {seq}, {sent_seq} was the last one sent")
+
     def discard_requeued_up_to(self, seq: int) -> None:
         """Of what was to be sent again, drop what the peer has, and go on counting behind it."""
         seq = min(seq, _SEQ_LIMIT)
         self.out_seq = self.acked_seq = self.queue.discard_requeued_up_to(self.out_seq, seq)
+
+    def keepalive_acked(self, stamp_s: float, wall_time_s: float, now: float) -> None:
+        """The peer echoed a keepalive that was sent at ``stamp_s`` by the wall clock.
+
+        How old it is counts on the monotonic clock, which nobody sets; a stamp from the future is one of now.
+        """
+        self.keepalive_acked_s = max(self.keepalive_acked_s, stamp_s)
+        self.keepalive_heard_s = max(self.keepalive_heard_s, now - max(0.0, wall_time_s - stamp_s))
 
     def forget_peer_state(self) -> None:
         """A new session starts: the peer counts its messages from 1 again."""

@@ -33,6 +33,10 @@ class Timers:
         self._heap: list[Timer] = []
         self._count = 0
 
+    def __len__(self) -> int:
+        """How many are pending."""
+        return sum(timer.callback is not None for timer in self._heap)
+
     def at(self, deadline_s: float, callback: Callback) -> Timer:
         """Call ``callback(now)`` once ``deadline_s`` has come."""
         self._count += 1

@@ -93,11 +93,6 @@ class IoShard(LinkHost):
         self._handlers: dict[int, IoHandler] = {}
         self._by_session: dict[int, IoHandler] = {}
 
-    @property
-    def link_ids(self) -> list[int]:
-        """Links whose data phase runs here."""
-        return list(self._links)
-
     # ---- calls from the home shard
 
     def call(self, call: ToShard, now: float) -> None:
@@ -150,7 +145,7 @@ class IoShard(LinkHost):
         self._links[link.id] = link
         self._set_state(handler, IoState.OPEN, now)
         self.begin_data(link, session)
-        link.receive(0, now)
+        link.go_on(now)
         self.want_flush(session)
 
     def _leave(self, handler: IoHandler, session: Session, link: Link, call: LeaveIo, now: float) -> None:

@@ -98,6 +98,9 @@ class TcpLink:
             return
         except OSError as error:
             endpoint.link_failed(link_id, FaultReason.SOCKET, _text(error), now)
+        except MemoryError:
+            # Half a frame may be lost by now: nothing that follows on this link would mean what it says.
+            endpoint.link_failed(link_id, FaultReason.MEMORY, "for what the peer sends", now)
         self._pump()
 
     def write(self, buffers: list[Buffer]) -> None:

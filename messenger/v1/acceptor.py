@@ -5,10 +5,12 @@ from typing import cast
 from messenger.cephx.exchange import AuthDone, AuthMore, AuthStep, ServerExchange
 from messenger.cephx.v1 import judge_connect as judge_authorizer
 from messenger.denc.address import AddressType, AddrVec
+from messenger.denc.entity import EntityName
 from messenger.denc.features import Feature, has_feature
-from messenger.errors import AuthError, DecodeError, Fault, FaultReason
+from messenger.errors import AuthError, DecodeError, Fault, FaultReason, PeerError
 from messenger.link import Row
 from messenger.outputs import EventKind
+from messenger.session.identity import check_host, check_identity
 from messenger.session.policy import Policy
 from messenger.session.session import Session, SessionState
 from messenger.v1.existing import (
@@ -29,6 +31,7 @@ def _on_identify(link: V1Link, frame: Frame, _now: float) -> None:
     """Take the peer's address, corrected by what the socket knows if the peer does not know its IP (§3.2)."""
     assert isinstance(frame, ClientIdentify)
     addr = frame.client_addr
+    check_host(addr, link.remote_addr, link.endpoint.config)
     link.peer_addr = as_legacy(addr.with_ip_of(link.remote_addr) if addr.is_blank_ip else addr)
     link.state = LinkState.ACCEPTING_WAIT_CONNECT_MSG_AUTH
 
@@ -44,7 +47,10 @@ def _on_connect(link: V1Link, frame: Frame, now: float) -> None:
     version = protocol_version(endpoint.name.type, frame.host_type, connecting=False)
     refusal = judge_terms(frame, version, required_features(endpoint.config, policy, frame))
     if refusal is not None:
+        lacking = refusal.verdict is Verdict.FEATURES
+        reason = FaultReason.MISSING_FEATURES if lacking else FaultReason.PROTOCOL_VERSION
         endpoint.trace_decision(link, None, refusal, now)
+        endpoint.refused_peer(link, PeerError(reason, refusal.why), now)
         _reply(link, frame, Tag[refusal.verdict.name], now)
         return
     try:
@@ -63,7 +69,9 @@ def _on_connect(link: V1Link, frame: Frame, now: float) -> None:
 
 def _decide(link: V1Link, frame: Connect, policy: Policy, step: AuthDone, now: float) -> None:
     endpoint = link.endpoint
-    existing = _find_existing(link, now)
+    _check_identity(link, EntityName(frame.host_type), step)
+    registers = policy.register_lossy_clients or not (policy.server and policy.lossy)
+    existing = _find_existing(link, now) if registers else None
     decision = judge_connect(
         existing,
         frame,
@@ -71,6 +79,7 @@ def _decide(link: V1Link, frame: Connect, policy: Policy, step: AuthDone, now: f
         peer_addr=link.peer_addr,
         my_addr=my_legacy_addr(endpoint.addrs),
         replacing=link.session is not None,
+        rules=endpoint.config,
     )
     endpoint.trace_decision(link, existing, decision, now)
     _carry_out(link, frame, step, existing, decision, now)
@@ -134,6 +143,14 @@ def _refuse(link: V1Link, connect: Connect, error: AuthError, now: float) -> Non
 # ---- the existing session (steps 5 to 8)
 
 
+def _check_identity(link: V1Link, peer: EntityName, step: AuthDone) -> None:
+    """The sessions under the peer's address must be with this peer."""
+    endpoint = link.endpoint
+    sessions = endpoint.of_other_protocol(AddrVec((link.peer_addr,)), link.PROTOCOL)
+    for session in (endpoint.lookup_place(link.peer_addr), *sessions):
+        check_identity(session, peer, step.result.name, endpoint.config)
+
+
 def _find_existing(link: V1Link, now: float) -> Session | None:
     """The session registered for the peer, unless it is the link's own; one that speaks v2 goes (step 6)."""
     endpoint = link.endpoint
@@ -159,6 +176,7 @@ def _carry_out(
     else:
         if verdict is Verdict.WAIT:
             # The own dial must really happen: a keepalive keeps it going.
+            existing.peer_waits = True
             link.endpoint.send_keepalive(existing, now)
         _reply(
             link,
@@ -176,11 +194,10 @@ def _replace(
 ) -> None:
     """The link takes over the session; the peer's next CONNECT opens it."""
     endpoint = link.endpoint
-    if decision.verdict is Verdict.REPLACE_RESET:
-        endpoint.settle_delayed(session, deliver=False)
+    resets = decision.verdict is Verdict.REPLACE_RESET
 
     def taken_over(at: float) -> None:
-        if decision.verdict is Verdict.REPLACE_RESET:
+        if resets:
             session_reset(endpoint, session, decision.why, at)
         session.is_reset_from_peer = decision.verdict is not Verdict.REPLACE
         link.exchange = None  # the session's own begins with a challenge of its own
@@ -189,7 +206,7 @@ def _replace(
     def retry(at: float) -> None:
         _reply(link, connect, Tag.RETRY_GLOBAL, at, global_seq=session.peer_global_seq, authorizer=step.payload)
 
-    endpoint.take_over(session, link, taken_over, now)
+    endpoint.take_over(session, link, taken_over, now, resets=resets)
 
 
 def _open(link: V1Link, connect: Connect, step: AuthDone, now: float) -> None:
@@ -200,6 +217,9 @@ def _open(link: V1Link, connect: Connect, step: AuthDone, now: float) -> None:
     session.global_seq = endpoint.next_global_seq()
     session.features = connect.features & endpoint.config.features_supported
     link.auth_result = step.result
+    session.peer_auth_name = step.result.name
+    link.trace_auth(now)
+    endpoint.log_keys(link, step.payload, step.result)
     signer = signer_for(endpoint.config, step.result, session.features)
     known = bool(connect.authorizer)  # of a client of a monitor, who it is shows later
     config = endpoint.config
@@ -252,6 +272,8 @@ def _on_seq(link: V1Link, frame: Frame, now: float) -> None:
     assert isinstance(frame, Seq)
     session = link.session
     assert session is not None
+    if link.endpoint.config.in_seq_beyond_sent == "fault":
+        session.check_peer_in_seq(frame.seq)
     session.discard_requeued_up_to(frame.seq)
     link.endpoint.open_link(session, link, now)
 

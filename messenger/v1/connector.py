@@ -2,7 +2,7 @@
 
 from errno import EACCES
 
-from messenger.cephx.exchange import ClientExchange, ConMode
+from messenger.cephx.exchange import AuthMethod, ClientExchange, ConMode
 from messenger.denc.address import EntityAddr
 from messenger.errors import FaultReason, PeerError
 from messenger.link import Row
@@ -136,7 +136,10 @@ def _on_bad_protocol(link: V1Link, frame: Frame, _now: float) -> None:
 
 
 def _on_bad_authorizer(link: V1Link, _frame: Frame, now: float) -> None:
-    _exchange(link, now).bad_method(-EACCES, [link.auth_method])
+    """Go on to the next method; which of them the peer allows, it does not say."""
+    opening = _exchange(link, now).bad_method(-EACCES, [*AuthMethod])
+    link.auth_method, link.authorizer = opening.method, opening.payload
+    _write_connect(link, opening.payload, now)
 
 
 def _on_resetsession(link: V1Link, _frame: Frame, now: float) -> None:
@@ -164,6 +167,8 @@ def _on_retry_session(link: V1Link, frame: Frame, now: float) -> None:
 
 
 def _on_wait(link: V1Link, _frame: Frame, now: float) -> None:
+    if link.endpoint.config.server_wait == "fault":
+        raise PeerError(FaultReason.UNEXPECTED_FRAME, "WAIT from who was dialled")
     link.endpoint.set_state(_session(link), SessionState.WAIT, "the peer's own dial wins", now)
     raise PeerError(FaultReason.RACE, "told to wait for the peer's dial")
 
@@ -200,6 +205,8 @@ def _on_seq(link: V1Link, frame: Frame, now: float) -> None:
     assert isinstance(frame, Seq)
     session, reply = _session(link), link.reply
     assert reply is not None
+    if link.endpoint.config.in_seq_beyond_sent == "fault":
+        session.check_peer_in_seq(frame.seq)
     session.discard_requeued_up_to(frame.seq)
     session.ack_due = 0  # the answer tells in_seq
     link.send(Seq(session.in_seq), now, then=lambda at: _open(link, reply, at))
@@ -213,6 +220,8 @@ def _open(link: V1Link, reply: ConnectReply, now: float) -> None:
     session.features = reply.features & endpoint.config.features_supported
     signer = signer_for(endpoint.config, link.auth_result, session.features)
     link.agree(session.features, signer, endpoint.config.max_frame_bytes)
+    link.trace_auth(now)
+    endpoint.log_keys(link, reply.authorizer, link.auth_result)
     endpoint.open_session(session, link, EventKind.CONNECT, now)
 
 
@@ -222,7 +231,7 @@ _REPLIES: dict[Tag, Row[Handler, LinkState]] = {
     Tag.CHALLENGE_AUTHORIZER: Row(_on_challenge, _AGAIN),
     Tag.FEATURES: Row(_on_features),
     Tag.BADPROTOVER: Row(_on_bad_protocol),
-    Tag.BADAUTHORIZER: Row(_on_bad_authorizer),
+    Tag.BADAUTHORIZER: Row(_on_bad_authorizer, _AGAIN),
     Tag.RESETSESSION: Row(_verified(_on_resetsession), _AGAIN),
     Tag.RETRY_GLOBAL: Row(_verified(_on_retry_global), _AGAIN),
     Tag.RETRY_SESSION: Row(_verified(_on_retry_session), _AGAIN),

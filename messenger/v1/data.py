@@ -70,6 +70,10 @@ def take_frames(
             message = Message(type_, front, middle, data, tid, priority, version, compat, seq, flags, data_off)
             if type_ in KNOWN_TYPES:
                 decode_message(message, session.features)
+            elif not link.host.takes_unknown(session, message):
+                session.in_seq = seq
+                position = stop
+                continue
             if src_num != peer_num and src_type == session.peer_type:
                 # Here alone a v1 peer says its number; a client changes it once a monitor gave it one.
                 session.peer_name = EntityName(session.peer_type, src_num)
@@ -85,14 +89,18 @@ def take_frames(
 def _on_small(link: "V1Link", session: "Session", frame: Frame) -> None:
     """The small frames; a KEEPALIVE wants no answer."""
     if isinstance(frame, Ack):
+        if frame.seq > session.out_seq:
+            link.host.unsent_acknowledged(session, frame.seq)
         session.acknowledge(frame.seq)
     elif isinstance(frame, KeepAlive2):
+        link.check_keepalive()
         link.keepalive_reply = KeepAlive2Ack(frame.seconds, frame.nanoseconds)
         session.keepalive_seen_s = link.host.wall_time_s(link.last_activity_s)
         link.host.want_flush(session)
     elif isinstance(frame, KeepAlive2Ack):
         stamp = frame.seconds + frame.nanoseconds / 1e9
-        session.keepalive_acked_s = max(session.keepalive_acked_s, stamp)
+        now = link.last_activity_s
+        session.keepalive_acked(stamp, link.host.wall_time_s(now), now)
     elif isinstance(frame, KeepAlive):
         session.keepalive_seen_s = link.host.wall_time_s(link.last_activity_s)
     elif isinstance(frame, Close):

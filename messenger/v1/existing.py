@@ -10,6 +10,8 @@ from messenger.cephx.exchange import AuthMethod
 from messenger.config import Config
 from messenger.denc.address import EntityAddr
 from messenger.denc.entity import EntityType
+from messenger.rules import DEFAULT_RULES, RuleOptions
+from messenger.session.existing import yields
 from messenger.session.policy import Policy
 from messenger.session.session import Session, SessionState
 from messenger.v1.wire import Connect
@@ -90,6 +92,7 @@ def judge_connect(
     peer_addr: EntityAddr,
     my_addr: EntityAddr,
     replacing: bool,
+    rules: RuleOptions = DEFAULT_RULES,
 ) -> Decision:
     """Steps 5 to 8, for a connector that is who it says.
 
@@ -100,6 +103,7 @@ def judge_connect(
         peer_addr: the connector's address, of type LEGACY.
         my_addr: this messenger's address, of type LEGACY.
         replacing: the link has taken over a session already.
+        rules: the disputed ones.
     """
     if policy.server and policy.lossy and not policy.register_lossy_clients:
         return Decision(Verdict.OPEN, "lossy clients are not registered")
@@ -117,11 +121,12 @@ def judge_connect(
         )
     if existing.lossy:
         return Decision(Verdict.STOP_EXISTING, "the existing session is lossy")
-    return _judge_attempt(existing, connect, policy, peer_addr, my_addr)
+    peer_wins = peer_addr.sort_key() < my_addr.sort_key()
+    return _judge_attempt(existing, connect, policy, rules, peer_wins=peer_wins)
 
 
 def _judge_attempt(
-    existing: Session, connect: Connect, policy: Policy, peer_addr: EntityAddr, my_addr: EntityAddr
+    existing: Session, connect: Connect, policy: Policy, rules: RuleOptions, *, peer_wins: bool
 ) -> Decision:
     """Steps 7.5 to 7.8: what the two values of connect_seq say."""
     theirs, mine = connect.connect_seq, existing.connect_seq
@@ -137,7 +142,7 @@ def _judge_attempt(
             if policy.resetcheck and mine == 0:
                 return Decision(Verdict.REPLACE, f"the existing session is {existing.state} and never was open")
             return Decision(Verdict.RETRY_SESSION, f"the existing session is {existing.state} at {mine}")
-        return _judge_race(existing, peer_addr, my_addr)
+        return _judge_race(existing, rules, peer_wins=peer_wins)
     if policy.resetcheck and mine == 0:
         return Decision(Verdict.RESETSESSION, f"connect_seq {theirs} of a session lost here")
     return Decision(Verdict.REPLACE, f"connect_seq {theirs} is ahead of {mine}")
@@ -148,9 +153,11 @@ def _is_open(session: Session) -> bool:
     return session.state is SessionState.READY and session.link is not None and session.link.open
 
 
-def _judge_race(existing: Session, peer_addr: EntityAddr, my_addr: EntityAddr) -> Decision:
-    if peer_addr.sort_key() < my_addr.sort_key():
+def _judge_race(existing: Session, rules: RuleOptions, *, peer_wins: bool) -> Decision:
+    if peer_wins:
         return Decision(Verdict.REPLACE, "connection race: the peer's address is the lower one")
     if existing.policy.server:
         return Decision(Verdict.REPLACE, "connection race: a server never dials")
+    if yields(existing, rules):
+        return Decision(Verdict.REPLACE, "connection race: the dial of this side gets nowhere")
     return Decision(Verdict.WAIT, "connection race: this side's address is the lower one")

@@ -5,7 +5,7 @@ buffers. Both ends of a link, the fault proxy and the decoders use the same two.
 are not copied except out of a receive buffer that will be reused.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from struct import Struct
 from typing import NamedTuple, Protocol
 
@@ -41,7 +41,10 @@ _OLD_INST = 9 + ADDR_SIZE
 _OLD_TAIL = Struct("<II")
 OLD_HEADER_SIZE = _OLD_HEAD.size + 2 * _OLD_INST + _OLD_TAIL.size
 
+# Of tag and header, what passing over a message takes: tag, type, the three lengths, crc.
+_unpack_borders = Struct("<B16xH4xIII15xI").unpack_from
 _unpack_header = HEADER.unpack_from
+_unpack_seq = Struct("<Q").unpack_from
 _pack_footer, _unpack_footer = FOOTER.pack, FOOTER.unpack_from
 _pack_old_footer, _unpack_old_footer = FOOTER_OLD.pack, FOOTER_OLD.unpack_from
 _pack_u32 = Struct("<I").pack
@@ -203,6 +206,72 @@ class StreamReader:
             what = "wrong" if flags & SIGNED else "missing"
             raise PeerError(FaultReason.MESSAGE_SIGNATURE, f"{what} on type {type_} seq {header[0]}")
         return stop, header, front, middle, data, flags
+
+    def pass_messages(
+        self, view: memoryview, start: int, end: int, starts: list[int], stops: list[int], special: Container[int]
+    ) -> int:
+        """Check messages and pass over them, for those who want nothing but to know where they are.
+
+        Stops before anything else, and does not say why: that is what :meth:`next_frame` is for. Headers of
+        senders without NOSRCADDR are such.
+
+        Args:
+            view: bytes of the stream.
+            start: where a frame begins.
+            end: where the bytes end.
+            starts: where each message begins is appended here.
+            stops: where it ends, here.
+            special: types of messages to stop before.
+
+        Returns:
+            Where it stopped.
+        """
+        limit, sign = self.max_frame_bytes, self._signer
+        check_header, check_data = self._check_header, self._check_data
+        head_bytes, footer_bytes, new_footer = self._head_bytes, self._footer_bytes, self._new_footer
+        last = end - head_bytes - footer_bytes
+        if not self._new_header:
+            return start
+        while start <= last:
+            tag, type_, front_len, middle_len, data_len, crc = _unpack_borders(view, start)
+            at = start + head_bytes
+            middle = at + front_len
+            data = middle + middle_len
+            footer = data + data_len
+            stop = footer + footer_bytes
+            if tag != _MSG_TAG or stop > end or stop - start > limit or type_ in special:
+                break
+            sig = 0
+            if new_footer:
+                front_crc, middle_crc, data_crc, sig, flags = _unpack_footer(view, footer)
+            else:
+                front_crc, middle_crc, data_crc, flags = _unpack_old_footer(view, footer)
+            if (
+                not flags & COMPLETE
+                or (
+                    check_header
+                    and (
+                        standard_crc32c(view[start + 1 : at - 4], _INVERT) ^ _INVERT != crc
+                        or (standard_crc32c(view[at:middle], _INVERT) ^ _INVERT if front_len else 0) != front_crc
+                        or (standard_crc32c(view[middle:data], _INVERT) ^ _INVERT if middle_len else 0)
+                        != middle_crc
+                    )
+                )
+                or (
+                    check_data
+                    and not flags & NOCRC
+                    and (standard_crc32c(view[data:footer], _INVERT) ^ _INVERT if data_len else 0) != data_crc
+                )
+            ):
+                break
+            if sign is not None:
+                (seq,) = _unpack_seq(view, start + 1)
+                if sign(crc, front_crc, front_len, middle_crc, middle_len, data_crc, data_len, seq) != sig:
+                    break
+            starts.append(start)
+            stops.append(stop)
+            start = stop
+        return start
 
     def _incomplete(self, total: int) -> None:
         if total > self.max_frame_bytes:

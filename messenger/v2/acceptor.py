@@ -3,15 +3,17 @@
 from errno import EOPNOTSUPP
 from typing import cast
 
+from messenger.cephx.exchange import AuthDone as AuthFinished
 from messenger.cephx.exchange import AuthMethod, AuthMore, AuthStep, ConMode, ServerExchange
 from messenger.denc.address import AddressType, AddrVec, EntityAddr
-from messenger.denc.entity import EntityName
+from messenger.denc.entity import NEW_ENTITY_NUM, AuthName, EntityName
 from messenger.denc.features import MSG_ADDR2
 from messenger.errors import AuthError, Fault, FaultReason, PeerError
-from messenger.link import Row
+from messenger.link import Row, Step
 from messenger.outputs import EventKind
 from messenger.randomness import nonzero_u64
 from messenger.session.existing import Decision, Verdict, judge_client_ident, judge_reconnect
+from messenger.session.identity import check_identity, check_v2_addr
 from messenger.session.policy import Policy
 from messenger.session.session import Session, SessionState
 from messenger.v2.compression import answer_request
@@ -109,8 +111,14 @@ def _after_step(link: V2Link, step: AuthStep, now: float) -> None:
     link.send(
         AuthDone(step.result.global_id, link.con_mode, step.payload),
         now,
-        then=lambda at: start_signing(link, step.result, link.con_mode, at),
+        then=lambda at: _sign(link, step, at),
     )
+
+
+def _sign(link: V2Link, done: AuthFinished, now: float) -> None:
+    link.signed_at = link.endpoint.next_moment()
+    link.endpoint.log_keys(link, done.payload, done.result)
+    start_signing(link, done.result, link.con_mode, now)
 
 
 def _on_signature(link: V2Link, frame: ControlFrame, _now: float) -> None:
@@ -132,7 +140,7 @@ def _on_compression_request(link: V2Link, frame: ControlFrame, now: float) -> No
 def _on_client_ident(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, ClientIdent)
     endpoint = link.endpoint
-    _check_addrs(frame.addrs)
+    _check_addrs(link, frame.addrs)
     if frame.target_addr not in endpoint.addrs:
         raise PeerError(
             FaultReason.WRONG_TARGET, f"the peer looks for {frame.target_addr}, this is {endpoint.addrs}"
@@ -140,6 +148,7 @@ def _on_client_ident(link: V2Link, frame: ControlFrame, now: float) -> None:
     policy = endpoint.policies.towards(link.peer_entity)
     missing = (policy.features_required | MSG_ADDR2) & ~frame.features_supported
     if missing:
+        endpoint.refused_peer(link, PeerError(FaultReason.MISSING_FEATURES, f"the peer lacks 0x{missing:x}"), now)
         link.send(IdentMissingFeatures(missing), now)
         return
     endpoint.internal_delay(link, lambda at: _decide_ident(link, frame, policy, at), now)
@@ -147,20 +156,39 @@ def _on_client_ident(link: V2Link, frame: ControlFrame, now: float) -> None:
 
 def _decide_ident(link: V2Link, frame: ClientIdent, policy: Policy, now: float) -> None:
     endpoint = link.endpoint
+    _check_identity(link, frame.addrs, frame.gid)
     endpoint.end_other_protocol(frame.addrs, link.PROTOCOL, now)
     if policy.server and policy.lossy and not policy.register_lossy_clients:
         decision = Decision(Verdict.OPEN, "lossy clients are not registered")
         existing = None
     else:
         existing = endpoint.lookup(frame.addrs)
-        decision = judge_client_ident(existing, frame, endpoint.addrs.msgr2_addr())
+        rules = endpoint.config
+        sent_later = existing is not None and link.signed_at > existing.peer_seq_at
+        my_addr = endpoint.addrs.msgr2_addr()
+        decision = judge_client_ident(existing, frame, my_addr, rules, sent_later=sent_later)
     endpoint.trace_decision(link, existing, decision, now)
     _carry_out_ident(link, frame, existing, decision, now)
 
 
-def _check_addrs(addrs: AddrVec) -> None:
+def _check_addrs(link: V2Link, addrs: AddrVec) -> None:
     if not addrs or addrs.front.is_blank:
         raise PeerError(FaultReason.MALFORMED, f"the peer gives no address of its own: {addrs}")
+    check_v2_addr(addrs.front, link.remote_addr, link.peer_front, link.endpoint.config)
+    link.peer_front = addrs.front
+
+
+def _check_identity(link: V2Link, addrs: AddrVec, num: int = NEW_ENTITY_NUM) -> None:
+    """The sessions under the peer's addresses must be with this peer."""
+    endpoint = link.endpoint
+    peer = EntityName(link.peer_entity, num)
+    for session in (endpoint.lookup(addrs), *endpoint.of_other_protocol(addrs, link.PROTOCOL)):
+        check_identity(session, peer, _auth_name(link), endpoint.config)
+
+
+def _auth_name(link: V2Link) -> AuthName | None:
+    """Who the peer proved to be."""
+    return None if link.auth_result is None else link.auth_result.name
 
 
 def _carry_out_ident(
@@ -181,15 +209,14 @@ def _carry_out_ident(
         return
     else:
         session = existing
-        if verdict is Verdict.REUSE_RESET:
-            endpoint.settle_delayed(session, deliver=False)
+        resets = verdict is Verdict.REUSE_RESET
 
         def taken_over(at: float) -> None:
-            if verdict is Verdict.REUSE_RESET:
+            if resets:
                 endpoint.reset_session(session, decision.why, at)
             _answer_ident(link, session, ident, at)
 
-        endpoint.take_over(session, link, taken_over, now)
+        endpoint.take_over(session, link, taken_over, now, resets=resets)
         return
     _answer_ident(link, session, ident, now)
 
@@ -197,8 +224,10 @@ def _carry_out_ident(
 def _answer_ident(link: V2Link, session: Session, ident: ClientIdent, now: float) -> None:
     session.client_cookie = ident.client_cookie
     session.peer_name = EntityName(link.peer_entity, ident.gid)
+    session.peer_auth_name = _auth_name(link)
     session.features = ident.features_supported & link.endpoint.config.features_supported
     session.peer_global_seq = ident.global_seq
+    session.peer_seq_at = link.endpoint.next_moment()
     _send_server_ident(link, session, now)
 
 
@@ -208,6 +237,7 @@ def _dial_target(addrs: AddrVec) -> EntityAddr:
 
 def _send_wait(link: V2Link, existing: Session, now: float) -> None:
     """The loser is told to wait; the own dial must then really happen, so a keepalive keeps it going (§4.9)."""
+    existing.peer_waits = True
     link.send(Wait(), now, then=lambda at: link.endpoint.send_keepalive(existing, at))
 
 
@@ -232,24 +262,32 @@ def _send_server_ident(link: V2Link, session: Session, now: float) -> None:
     )
 
     def opened(at: float) -> None:
-        endpoint.open_session(session, link, EventKind.ACCEPT, at)
+        endpoint.open_announced(session, link, at)
 
-    endpoint.internal_delay(link, lambda at: link.send(ident, at, then=opened), now)
+    endpoint.internal_delay(link, lambda at: _announce_and_send(link, session, ident, opened, at), now)
+
+
+def _announce_and_send(link: V2Link, session: Session, answer: ControlFrame, then: Step, now: float) -> None:
+    """The application learns of the session before the peer does, and again of each takeover (§4.9)."""
+    link.endpoint.session_event(session, EventKind.ACCEPT, None, now)
+    link.send(answer, now, then=then)
 
 
 def _on_reconnect(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, SessionReconnect)
     endpoint = link.endpoint
-    _check_addrs(frame.addrs)
+    _check_addrs(link, frame.addrs)
     endpoint.internal_delay(link, lambda at: _decide_reconnect(link, frame, at), now)
 
 
 def _decide_reconnect(link: V2Link, frame: SessionReconnect, now: float) -> None:
     endpoint = link.endpoint
+    _check_identity(link, frame.addrs)
     endpoint.end_other_protocol(frame.addrs, link.PROTOCOL, now)
     existing = endpoint.lookup(frame.addrs)
+    rules = endpoint.config
     resetcheck = endpoint.policies.towards(link.peer_entity).resetcheck
-    decision = judge_reconnect(existing, frame, endpoint.addrs.msgr2_addr(), resetcheck=resetcheck)
+    decision = judge_reconnect(existing, frame, endpoint.addrs.msgr2_addr(), rules, resetcheck=resetcheck)
     endpoint.trace_decision(link, existing, decision, now)
     if existing is None or decision.verdict is Verdict.RESET:
         link.send(SessionReset(decision.full), now)
@@ -268,14 +306,18 @@ def _resume(link: V2Link, session: Session, frame: SessionReconnect, now: float)
 
     def resumed(at: float) -> None:
         session.ack_due = 0  # the frame just sent tells in_seq
-        endpoint.open_session(session, link, EventKind.ACCEPT, at)
+        endpoint.open_announced(session, link, at)
 
     def taken_over(at: float) -> None:
+        if endpoint.config.in_seq_beyond_sent == "fault":
+            session.check_peer_in_seq(frame.msg_seq)
         session.connect_seq = frame.connect_seq
         session.peer_global_seq = frame.global_seq
+        session.peer_seq_at = endpoint.next_moment()
+        session.peer_auth_name = _auth_name(link)
         session.discard_requeued_up_to(frame.msg_seq)
         ok = SessionReconnectOk(session.in_seq)
-        endpoint.internal_delay(link, lambda then: link.send(ok, then, then=resumed), at)
+        endpoint.internal_delay(link, lambda then: _announce_and_send(link, session, ok, resumed, then), at)
 
     endpoint.take_over(session, link, taken_over, now)
 

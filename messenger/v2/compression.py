@@ -133,12 +133,21 @@ class DecompressingReader:
         frame = self._reader.next_frame(view, start, end, owned=owned)
         if frame is None or frame[1] < COMPRESSED:  # so is the tag of an aborted frame
             return frame
-        stop, tag, *segments = frame
-        left_bytes = self.max_frame_bytes
-        plain: list[Buffer] = []
-        for segment in segments:
-            restored = self._compressor.decompress(segment, left_bytes) if segment else b""
-            left_bytes -= len(restored)
-            plain.append(restored)
-        s0, s1, s2, s3 = plain
-        return stop, tag & ~COMPRESSED, s0, s1, s2, s3
+        return restored(frame, self._compressor, self.max_frame_bytes)
+
+
+def restored(frame: Frame, compressor: Compressor, limit_bytes: int) -> Frame:
+    """A compressed frame with its segments as they were, and its plain tag.
+
+    Raises:
+        PeerError: COMPRESSION, segments that are damaged, or longer than ``limit_bytes`` together.
+    """
+    stop, tag, *segments = frame
+    left_bytes = limit_bytes
+    plain: list[Buffer] = []
+    for segment in segments:
+        whole = compressor.decompress(segment, left_bytes) if segment else b""
+        left_bytes -= len(whole)
+        plain.append(whole)
+    s0, s1, s2, s3 = plain
+    return stop, tag & ~COMPRESSED, s0, s1, s2, s3

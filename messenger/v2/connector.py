@@ -95,6 +95,7 @@ def _on_auth_done(link: V2Link, frame: ControlFrame, now: float) -> None:
     con_mode = ConMode(frame.con_mode)
     result = _exchange(link).done(frame.global_id, con_mode, frame.auth_payload)
     link.state = LinkState.AUTH_CONNECTING_SIGN
+    link.endpoint.log_keys(link, frame.auth_payload, result)
     start_signing(link, result, con_mode, now)
 
 
@@ -161,7 +162,8 @@ def _send_reconnect(link: V2Link, now: float) -> None:
 def _on_server_ident(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, ServerIdent)
     endpoint, session = link.endpoint, _session(link)
-    if link.dialled_addr not in frame.addrs:
+    exact = endpoint.config.server_addresses == "exact"
+    if link.dialled_addr not in ((frame.addrs.msgr2_addr(),) if exact else frame.addrs):
         raise PeerError(FaultReason.WRONG_TARGET, f"dialled {link.dialled_addr}, the peer is {frame.addrs}")
     missing = (session.policy.features_required | MSG_ADDR2) & ~frame.features_supported
     if missing:
@@ -170,6 +172,7 @@ def _on_server_ident(link: V2Link, frame: ControlFrame, now: float) -> None:
     session.server_cookie = frame.server_cookie
     session.features = frame.features_supported & endpoint.config.features_supported
     session.peer_global_seq = frame.global_seq
+    session.peer_seq_at = endpoint.next_moment()
     session.lossy = bool(frame.flags & FLAG_LOSSY)
     session.forget_peer_state()
     endpoint.open_session(session, link, EventKind.CONNECT, now)
@@ -183,6 +186,8 @@ def _on_missing_features(_link: V2Link, frame: ControlFrame, _now: float) -> Non
 def _on_reconnect_ok(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, SessionReconnectOk)
     session = _session(link)
+    if link.endpoint.config.in_seq_beyond_sent == "fault":
+        session.check_peer_in_seq(frame.msg_seq)
     session.discard_requeued_up_to(frame.msg_seq)
     session.ack_due = 0  # SESSION_RECONNECT told in_seq already
     link.endpoint.open_session(session, link, EventKind.CONNECT, now)
@@ -193,6 +198,8 @@ def _on_session_reset(link: V2Link, frame: ControlFrame, now: float) -> None:
     session = _session(link)
     if frame.full:
         link.endpoint.reset_session(session, "the peer does not know the session", now)
+    elif link.endpoint.config.partial_reset == "fault":
+        raise PeerError(FaultReason.UNEXPECTED_FRAME, "SESSION_RESET that is not full")
     else:
         session.server_cookie = 0
         session.connect_seq = 0
@@ -227,6 +234,8 @@ def _retry(link: V2Link, now: float) -> None:
 
 
 def _on_wait(link: V2Link, _frame: ControlFrame, now: float) -> None:
+    if link.endpoint.config.server_wait == "fault":
+        raise PeerError(FaultReason.UNEXPECTED_FRAME, "WAIT from who was dialled")
     link.endpoint.set_state(_session(link), SessionState.WAIT, "the peer's own dial wins", now)
     raise PeerError(FaultReason.RACE, "told to wait for the peer's dial")
 

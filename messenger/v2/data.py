@@ -72,6 +72,8 @@ def take_frames(
                 printable = partial(printable_message, segments)
                 link.trace_frame("rx", "MESSAGE", stop - position, printable, now, position - start)
             if ack_seq > session.acked_seq:
+                if ack_seq > session.out_seq:
+                    link.host.unsent_acknowledged(session, ack_seq)
                 session.acknowledge(ack_seq)
             if seq > session.in_seq:
                 if seq != session.in_seq + 1:
@@ -79,13 +81,22 @@ def take_frames(
                 message = Message(type_, s1, s2, s3, tid, priority, version, compat, seq, flags, data_off)
                 if type_ in KNOWN_TYPES:
                     decode_message(message, session.features)
+                elif not link.host.takes_unknown(session, message):
+                    session.in_seq = seq
+                    position = stop
+                    continue
                 session.in_seq = seq
                 throttle.value += len(s1) + len(s2) + len(s3)
                 deliver(message)
             else:
                 link.host.message_old(session, seq)
-        elif tag != ABORTED:
-            control = decode_control(tag, (s0, s1, s2, s3))
+        elif tag == ABORTED:
+            if tracing:
+                link.trace_frame("rx", "ABORTED", stop - position, dict, now, position - start)
+            if link.host.config.aborted_message == "fault":
+                raise PeerError(FaultReason.ABORTED)
+        else:
+            control = decode_control(tag, (s0, s1, s2, s3), last=link.takes_last_segment)
             if tracing:
                 link.trace_frame("rx", control.TAG.name, stop - position, control.printable, now, position - start)
             _on_control(link, session, control)
@@ -95,14 +106,18 @@ def take_frames(
 def _on_control(link: "V2Link", session: "Session", frame: ControlFrame) -> None:
     """The small frames of the data phase; anything else is a fault."""
     if isinstance(frame, Ack):
+        if frame.seq > session.out_seq:
+            link.host.unsent_acknowledged(session, frame.seq)
         session.acknowledge(frame.seq)
     elif isinstance(frame, KeepAlive2):
+        link.check_keepalive()
         link.keepalive_reply = KeepAlive2Ack(frame.seconds, frame.nanoseconds)
         session.keepalive_seen_s = link.host.wall_time_s(link.last_activity_s)
         link.host.want_flush(session)
     elif isinstance(frame, KeepAlive2Ack):
         stamp = frame.seconds + frame.nanoseconds / 1e9
-        session.keepalive_acked_s = max(session.keepalive_acked_s, stamp)
+        now = link.last_activity_s
+        session.keepalive_acked(stamp, link.host.wall_time_s(now), now)
     else:
         raise PeerError(FaultReason.UNEXPECTED_FRAME, frame.TAG.name)
 

@@ -17,6 +17,7 @@ from messenger.v2.onwire import GCM_TAG_SIZE, StreamCipher
 from messenger.v2.preamble import (
     COMPRESSED,
     PREAMBLE_SIZE,
+    Layout,
     Layouts,
     Lengths,
     MessagePreambles,
@@ -106,6 +107,13 @@ class RawReader(FrameReader, Protocol):
     def allow_compressed(self) -> None:
         """From the next frame on take compressed ones too, giving their tag with COMPRESSED added."""
 
+    def layout(self, preamble: bytes) -> Layout:
+        """What a preamble says of its frame.
+
+        Raises:
+            PeerError: PREAMBLE_CRC or FRAME.
+        """
+
 
 class RawWriter(FrameWriter, Protocol):
     """A writer of frames as they are on the wire, on which compression can be put."""
@@ -115,13 +123,18 @@ class RawWriter(FrameWriter, Protocol):
 
 
 class FrameCaches:
-    """What the links of one thread share: preambles that were parsed, and such as were built."""
+    """What the links of one thread share: preambles that were parsed, and such as were built.
 
-    __slots__ = ("crc_layouts", "message_preambles", "secure_layouts")
+    Args:
+        check_alignment: refuse alignments that no memory has.
+    """
 
-    def __init__(self) -> None:
-        self.crc_layouts = Layouts(_crc_frame_bytes)
-        self.secure_layouts = Layouts(_secure_frame_bytes)
+    __slots__ = ("check_alignment", "crc_layouts", "message_preambles", "secure_layouts")
+
+    def __init__(self, *, check_alignment: bool = False) -> None:
+        self.check_alignment = check_alignment
+        self.crc_layouts = Layouts(_crc_frame_bytes, check_alignment=check_alignment)
+        self.secure_layouts = Layouts(_secure_frame_bytes, check_alignment=check_alignment)
         self.message_preambles = MessagePreambles()
 
 
@@ -137,7 +150,11 @@ class CrcReader:
 
     def allow_compressed(self) -> None:
         """See :meth:`RawReader.allow_compressed`."""
-        self._layouts = Layouts(_crc_frame_bytes, allow_compressed=True)
+        self._layouts = self._layouts.with_compressed()
+
+    def layout(self, preamble: bytes) -> Layout:
+        """See :meth:`RawReader.layout`."""
+        return self._layouts[preamble]
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
         """See :meth:`FrameReader.next_frame`."""
@@ -251,19 +268,23 @@ class CrcWriter:
 class SecureReader:
     """Frames of secure mode: preamble and inline part in one operation, then up to two more (§4.5)."""
 
-    __slots__ = ("_cipher", "_head", "_layouts", "_opened", "max_frame_bytes", "needed")
+    __slots__ = ("_head", "_layouts", "_opened", "cipher", "max_frame_bytes", "needed")
 
     def __init__(self, cipher: StreamCipher, max_frame_bytes: int, caches: FrameCaches | None = None) -> None:
         self.max_frame_bytes = max_frame_bytes
         self.needed = 0
-        self._cipher = cipher
+        self.cipher = cipher
         self._layouts = (caches or FrameCaches()).secure_layouts
         self._head = b""
         self._opened = False  # the head is that of the frame to be read next
 
     def allow_compressed(self) -> None:
         """See :meth:`RawReader.allow_compressed`."""
-        self._layouts = Layouts(_secure_frame_bytes, allow_compressed=True)
+        self._layouts = self._layouts.with_compressed()
+
+    def layout(self, preamble: bytes) -> Layout:
+        """See :meth:`RawReader.layout`."""
+        return self._layouts[preamble]
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
         """See :meth:`FrameReader.next_frame`."""
@@ -272,7 +293,7 @@ class SecureReader:
             if body > end:
                 self.needed = 0
                 return None
-            self._head = self._cipher.decrypt(view[start:body])
+            self._head = self.cipher.decrypt(view[start:body])
             self._opened = True
         head = self._head
         tag, segments, l0, l1, l2, l3, total = self._layouts[head[:PREAMBLE_SIZE]]
@@ -285,7 +306,7 @@ class SecureReader:
             s0 = head[PREAMBLE_SIZE : PREAMBLE_SIZE + l0]
         else:
             rest = body + padded(l0) - INLINE_SIZE + GCM_TAG_SIZE
-            s0 = head[PREAMBLE_SIZE:] + self._cipher.decrypt(view[body:rest])[: l0 - INLINE_SIZE]
+            s0 = head[PREAMBLE_SIZE:] + self.cipher.decrypt(view[body:rest])[: l0 - INLINE_SIZE]
             body = rest
         if segments == 1:
             return stop, tag, s0, b"", b"", b""
@@ -296,13 +317,13 @@ class SecureReader:
         s2: Buffer = b""
         s3: Buffer = b""
         if owned and len(sealed) > SLICE_BYTES:
-            opened = self._cipher.decrypt_in_place(sealed)
+            opened = self.cipher.decrypt_in_place(sealed)
             status = opened[-_SECURE_EPILOGUE_SIZE]
             s1 = owned_part(opened[:l1])
             s2 = owned_part(opened[at2 : at2 + l2])
             s3 = owned_part(opened[at3 : at3 + l3])
         else:
-            plain: Buffer = self._cipher.decrypt(sealed)
+            plain: Buffer = self.cipher.decrypt(sealed)
             status = plain[-_SECURE_EPILOGUE_SIZE]
             if l3 > _COPY_BELOW_BYTES:
                 plain = memoryview(plain)
@@ -332,12 +353,12 @@ def _secure_frame_bytes(segments: int, lengths: Lengths) -> int:
 class SecureWriter:
     """Frames of secure mode."""
 
-    __slots__ = ("_cipher", "_pool", "_preambles")
+    __slots__ = ("_pool", "_preambles", "cipher")
 
     def __init__(
         self, cipher: StreamCipher, pool: BufferPool | None = None, caches: FrameCaches | None = None
     ) -> None:
-        self._cipher = cipher
+        self.cipher = cipher
         self._pool = pool or BufferPool()
         self._preambles = (caches or FrameCaches()).message_preambles
 
@@ -345,22 +366,22 @@ class SecureWriter:
         """See :meth:`FrameWriter.control`."""
         size = len(payload)
         inline = payload[:INLINE_SIZE].ljust(INLINE_SIZE, b"\0")
-        frame = self._cipher.encrypt(build_preamble(tag, (size, 0, 0, 0)) + inline)
+        frame = self.cipher.encrypt(build_preamble(tag, (size, 0, 0, 0)) + inline)
         if size > INLINE_SIZE:
-            frame += self._cipher.encrypt(payload[INLINE_SIZE:].ljust(padded(size) - INLINE_SIZE, b"\0"))
+            frame += self.cipher.encrypt(payload[INLINE_SIZE:].ljust(padded(size) - INLINE_SIZE, b"\0"))
         return frame
 
     def message(self, pieces: list[Buffer], header: bytes, front: Buffer, middle: Buffer, data: Buffer) -> int:
         """See :meth:`FrameWriter.message`. Headers are shorter than the inline part (§4.8)."""
         l1, l2, l3 = len(front), len(middle), len(data)
         preamble = self._preambles[len(header), l1, l2, l3]
-        pieces.append(self._cipher.encrypt(preamble + header.ljust(INLINE_SIZE, b"\0")))
+        pieces.append(self.cipher.encrypt(preamble + header.ljust(INLINE_SIZE, b"\0")))
         if not (l1 or l2 or l3):
             return SECURE_HEAD_SIZE
         head = b"".join((front, _PADDING[l1 & 15], middle, _PADDING[l2 & 15])) if l1 or l2 else b""
         tail = _SECURE_TAILS[l3 & 15]
         if l1 + l2 + l3 < _COPY_BELOW_BYTES:
-            sealed: Buffer = self._cipher.encrypt(b"".join((head, data, tail)))
+            sealed: Buffer = self.cipher.encrypt(b"".join((head, data, tail)))
         else:
             sealed = self._seal_in_place(head, data, tail)
         pieces.append(sealed)
@@ -370,11 +391,11 @@ class SecureWriter:
         """See :meth:`RawWriter.compressed`. Here the first segment may be longer than the inline part."""
         s0, *rest = segments
         head = build_preamble(tag, segment_lengths(segments), compressed=True)
-        frame = [self._cipher.encrypt(head + bytes(s0[:INLINE_SIZE]).ljust(INLINE_SIZE, b"\0"))]
+        frame = [self.cipher.encrypt(head + bytes(s0[:INLINE_SIZE]).ljust(INLINE_SIZE, b"\0"))]
         if len(s0) > INLINE_SIZE:
-            frame.append(self._cipher.encrypt(zero_padded(s0[INLINE_SIZE:])))
+            frame.append(self.cipher.encrypt(zero_padded(s0[INLINE_SIZE:])))
         if any(rest):
-            frame.append(self._cipher.encrypt(b"".join([*map(zero_padded, rest), _SECURE_EPILOGUE])))
+            frame.append(self.cipher.encrypt(b"".join([*map(zero_padded, rest), _SECURE_EPILOGUE])))
         pieces += frame
         return sum(map(len, frame))
 
@@ -393,5 +414,5 @@ class SecureWriter:
         sealed[:at_data] = head
         sealed[at_data:at_tail] = data
         sealed[at_tail:at_tag] = tail
-        self._cipher.encrypt_in_place(sealed)
+        self.cipher.encrypt_in_place(sealed)
         return sealed

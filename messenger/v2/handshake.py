@@ -32,6 +32,7 @@ def start_signing(link: V2Link, result: AuthResult, con_mode: ConMode, now: floa
     mine = _sign(result.session_key, link.rx_transcript)
     link.expected_signature = _sign(result.session_key, link.tx_transcript)
     link.finish_authentication(result, con_mode)
+    link.trace_auth(now)
     link.send(AuthSignature(mine), now)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from messenger.cephx.exchange import AuthResult, ClientExchange, ConMode, ServerExchange
+from messenger.denc.address import EntityAddr
 from messenger.denc.codec import Buffer
 from messenger.denc.features import MSGR2_REQUIRED, Msgr2Feature
 from messenger.errors import FaultReason, PeerError
@@ -15,8 +16,10 @@ from messenger.link import Link, Protocol, Row, Step
 from messenger.v2 import data
 from messenger.v2.compression import CompressingWriter, DecompressingReader
 from messenger.v2.compressor import Algorithm, new_compressor
-from messenger.v2.framing import FrameReader, FrameWriter, RawReader, RawWriter, SecureWriter
+from messenger.v2.framing import FrameReader, FrameWriter, RawReader, RawWriter, SecureReader, SecureWriter
 from messenger.v2.held import InterceptedReader, ThrottledReader
+from messenger.v2.onwire import StreamCipher
+from messenger.v2.rev0 import Rev0SecureReader, Rev0SecureWriter
 from messenger.v2.revision import crc_frames, secure_frames
 from messenger.v2.states import LinkState
 from messenger.v2.wire import (
@@ -40,6 +43,8 @@ Handler = Callable[["V2Link", ControlFrame, float], None]
 Table = Mapping[tuple[LinkState, Tag], Row[Handler, LinkState]]
 """What a handshake does with each frame in each state; a pair that is not there is a fault."""
 
+_SECURE = (SecureReader, SecureWriter, Rev0SecureReader, Rev0SecureWriter)
+
 OPENING = (
     (LinkState.START_CONNECT, "the socket opens", LinkState.BANNER_CONNECTING),
     (LinkState.BANNER_CONNECTING, "banner", LinkState.HELLO_CONNECTING),
@@ -61,10 +66,13 @@ class V2Link(Link):
         "expected_signature",
         "keepalive_reply",
         "msgr2_features",
+        "peer_front",
         "reader",
         "retries",
         "rx_transcript",
+        "signed_at",
         "table",
+        "takes_last_segment",
         "tx_transcript",
         "writer",
     )
@@ -97,6 +105,12 @@ class V2Link(Link):
         self.retries = 0
         """Connector: how often it was told to retry."""
         self.keepalive_reply: KeepAlive2Ack | None = None
+        self.takes_last_segment = endpoint.config.control_segments == "last"
+        """Of several segments of a control frame the last one counts."""
+        self.peer_front: EntityAddr | None = None
+        """Acceptor: the first of the addresses that the peer gave as its own."""
+        self.signed_at = 0
+        """The moment of the core when AUTH_SIGNATURE was sent: the peer answers later than that."""
 
     def _speak(self, frames: tuple[RawReader, RawWriter]) -> None:
         """From here on the link consists of such frames."""
@@ -133,6 +147,22 @@ class V2Link(Link):
         """See :attr:`Link.held_bytes`."""
         return self.receive_buffer.held_bytes + len(self.rx_transcript or b"") + len(self.tx_transcript or b"")
 
+    @property
+    def allowed_modes(self) -> tuple[ConMode, ...]:
+        """See :attr:`Link.allowed_modes`."""
+        return self.endpoint.connection_modes(self.peer_entity, connecting=self.connector)
+
+    @property
+    def ciphers(self) -> tuple[StreamCipher, ...]:
+        """See :attr:`Link.ciphers`."""
+        ends = (self._raw_reader, self._raw_writer)
+        return tuple(end.cipher for end in ends if isinstance(end, _SECURE))
+
+    @property
+    def revision(self) -> int:
+        """See :attr:`Link.revision`."""
+        return int(bool(self.msgr2_features & Msgr2Feature.REVISION_1))
+
     def pause(self) -> None:
         """See :meth:`Link.pause`."""
         self.reader.needed = 0  # of an earlier frame; the one that comes next has not been looked at
@@ -158,7 +188,7 @@ class V2Link(Link):
             return 0
         stop, tag, *segments = frame
         self._record(view[start:stop])
-        control = decode_control(tag, tuple(segments))
+        control = decode_control(tag, tuple(segments), last=self.takes_last_segment)
         self.trace_frame("rx", tag_name(tag), stop - start, control.printable, now)
         row = self.table.get((LinkState(self.state), control.TAG))
         if row is None:
@@ -227,6 +257,8 @@ class V2Link(Link):
 
     def finish_authentication(self, result: AuthResult, con_mode: ConMode) -> None:
         """Keys are agreed: from here on frames are sealed if the mode says so."""
+        if self.peaks is not None:
+            self.note_held(self.peaks)
         self.auth_result = result
         self.con_mode = con_mode
         self.rx_transcript = self.tx_transcript = None

@@ -40,6 +40,22 @@ class StreamCipher:
         self._counter = (counter + 1) & _COUNTER_MASK
         return _NONCE.pack(self._fixed, counter)
 
+    @property
+    def first_nonce(self) -> bytes:
+        """What the first operation uses."""
+        return _NONCE.pack(self._fixed, self._initial_counter)
+
+    @property
+    def used_nonces(self) -> int:
+        """How many operations there were."""
+        used = int(self._counter - self._initial_counter) & _COUNTER_MASK
+        return used or (_COUNTER_MASK + 1) * self._started
+
+    def use_up(self, left: int) -> None:
+        """Go on as after a long life: so many nonces are left before the first one would come again."""
+        self._started = True
+        self._counter = (self._initial_counter - left) & _COUNTER_MASK
+
     def encrypt(self, plain: bytes) -> bytes:
         """Ciphertext and tag in a new buffer."""
         return self._aes.encrypt(self._next_nonce(), plain, None)
@@ -86,6 +102,22 @@ class Rev0Cipher(StreamCipher):
         self._started = True
         self._fixed = (fixed + 1) & _FIXED_MASK
         return _NONCE.pack(fixed, self._counter)
+
+    @property
+    def first_nonce(self) -> bytes:
+        """See :attr:`StreamCipher.first_nonce`."""
+        return _NONCE.pack(self._initial_fixed, self._counter)
+
+    @property
+    def used_nonces(self) -> int:
+        """See :attr:`StreamCipher.used_nonces`."""
+        used = int(self._fixed - self._initial_fixed) & _FIXED_MASK
+        return used or (_FIXED_MASK + 1) * self._started
+
+    def use_up(self, left: int) -> None:
+        """See :meth:`StreamCipher.use_up`."""
+        self._started = True
+        self._fixed = (self._initial_fixed - left) & _FIXED_MASK
 
     def begin_decrypt(self) -> AEADDecryptionContext:
         """Decryption piece by piece: nothing it gives may be believed before :func:`finish_decrypt`."""

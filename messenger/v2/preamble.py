@@ -35,16 +35,28 @@ class Layouts(dict[bytes, Layout]):
 
     Args:
         frame_bytes: length of the frame with that many segments of those lengths.
+        check_alignment: refuse alignments that no memory has.
         allow_compressed: compression was negotiated; the tag of a compressed frame has :data:`COMPRESSED` added.
     """
 
-    def __init__(self, frame_bytes: Callable[[int, Lengths], int], *, allow_compressed: bool = False) -> None:
+    def __init__(
+        self,
+        frame_bytes: Callable[[int, Lengths], int],
+        *,
+        check_alignment: bool = False,
+        allow_compressed: bool = False,
+    ) -> None:
         super().__init__()
         self._frame_bytes = frame_bytes
+        self._check_alignment = check_alignment
         self._allow_compressed = allow_compressed
 
+    def with_compressed(self) -> "Layouts":
+        """The same for a link whose compression was negotiated."""
+        return Layouts(self._frame_bytes, check_alignment=self._check_alignment, allow_compressed=True)
+
     def __missing__(self, preamble: bytes) -> Layout:
-        tag, segments, lengths = _parse(preamble)
+        tag, segments, lengths = _parse(preamble, check_alignment=self._check_alignment)
         if tag & COMPRESSED and not self._allow_compressed:
             raise PeerError(FaultReason.FRAME, "compressed, but compression was not negotiated")
         if len(self) >= _CACHE_LIMIT:
@@ -63,9 +75,9 @@ class MessagePreambles(dict[Lengths, bytes]):
         return preamble
 
 
-def _parse(preamble: bytes) -> tuple[int, int, Lengths]:
+def _parse(preamble: bytes, *, check_alignment: bool) -> tuple[int, int, Lengths]:
     """Tag, number of segments and their lengths of a preamble whose crc and counts hold."""
-    tag, segments, l0, _, l1, _, l2, _, l3, _, flags, _ = _PREAMBLE.unpack_from(preamble)
+    tag, segments, l0, a0, l1, a1, l2, a2, l3, a3, flags, _ = _PREAMBLE.unpack_from(preamble)
     (crc,) = _U32.unpack_from(preamble, PREAMBLE_SIZE - 4)
     if crc != crc32c(preamble[:28], 0):
         raise PeerError(FaultReason.PREAMBLE_CRC, f"tag {tag}, crc 0x{crc:08x}")
@@ -75,6 +87,11 @@ def _parse(preamble: bytes) -> tuple[int, int, Lengths]:
     lengths = (l0, l1 if segments > 1 else 0, l2 if segments > 2 else 0, l3 if segments > 3 else 0)
     if segments > 1 and not lengths[segments - 1]:
         raise PeerError(FaultReason.FRAME, f"last of {segments} segments is empty")
+    if check_alignment:
+        for length, alignment in zip(lengths, (a0, a1, a2, a3), strict=True):
+            # Kernels with pages of 64 KiB say 0: their page size does not fit into the field.
+            if length and alignment & (alignment - 1):
+                raise PeerError(FaultReason.FRAME, f"alignment of {alignment} bytes")
     return tag | COMPRESSED if flags & _FLAG_COMPRESSED else tag, segments, lengths
 
 

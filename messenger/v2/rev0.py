@@ -54,14 +54,18 @@ class Rev0CrcReader:
 
     __slots__ = ("_layouts", "max_frame_bytes", "needed")
 
-    def __init__(self, max_frame_bytes: int) -> None:
+    def __init__(self, max_frame_bytes: int, *, check_alignment: bool = False) -> None:
         self.max_frame_bytes = max_frame_bytes
         self.needed = 0
-        self._layouts = Layouts(_crc_frame_bytes)
+        self._layouts = Layouts(_crc_frame_bytes, check_alignment=check_alignment)
 
     def allow_compressed(self) -> None:
         """See :meth:`messenger.v2.framing.RawReader.allow_compressed`."""
-        self._layouts = Layouts(_crc_frame_bytes, allow_compressed=True)
+        self._layouts = self._layouts.with_compressed()
+
+    def layout(self, preamble: bytes) -> Layout:
+        """See :meth:`messenger.v2.framing.RawReader.layout`."""
+        return self._layouts[preamble]
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
         """See :meth:`messenger.v2.framing.FrameReader.next_frame`."""
@@ -128,19 +132,23 @@ class Rev0SecureReader:
     The unauthenticated preamble decides nothing but how many bytes to wait for, within the limit.
     """
 
-    __slots__ = ("_cipher", "_context", "_layout", "_layouts", "max_frame_bytes", "needed")
+    __slots__ = ("_context", "_layout", "_layouts", "cipher", "max_frame_bytes", "needed")
 
-    def __init__(self, cipher: Rev0Cipher, max_frame_bytes: int) -> None:
+    def __init__(self, cipher: Rev0Cipher, max_frame_bytes: int, *, check_alignment: bool = False) -> None:
         self.max_frame_bytes = max_frame_bytes
         self.needed = 0
-        self._cipher = cipher
-        self._layouts = Layouts(_secure_frame_bytes)
+        self.cipher = cipher
+        self._layouts = Layouts(_secure_frame_bytes, check_alignment=check_alignment)
         self._layout: Layout | None = None  # of the frame to be read next, when its preamble is decrypted
         self._context: AEADDecryptionContext | None = None
 
     def allow_compressed(self) -> None:
         """See :meth:`messenger.v2.framing.RawReader.allow_compressed`."""
-        self._layouts = Layouts(_secure_frame_bytes, allow_compressed=True)
+        self._layouts = self._layouts.with_compressed()
+
+    def layout(self, preamble: bytes) -> Layout:
+        """See :meth:`messenger.v2.framing.RawReader.layout`."""
+        return self._layouts[preamble]
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:  # noqa: ARG002
         """See :meth:`messenger.v2.framing.FrameReader.next_frame`."""
@@ -149,7 +157,7 @@ class Rev0SecureReader:
             if body > end:
                 self.needed = 0
                 return None
-            self._context = self._cipher.begin_decrypt()
+            self._context = self.cipher.begin_decrypt()
             self._layout = self._layouts[self._context.update(view[start:body])]
         tag, _, l0, l1, l2, l3, total = self._layout
         _check_size(total, self.max_frame_bytes)
@@ -176,10 +184,10 @@ class Rev0SecureReader:
 class Rev0SecureWriter:
     """Frames of secure mode."""
 
-    __slots__ = ("_cipher",)
+    __slots__ = ("cipher",)
 
     def __init__(self, cipher: Rev0Cipher) -> None:
-        self._cipher = cipher
+        self.cipher = cipher
 
     def control(self, tag: int, payload: bytes) -> bytes:
         """See :meth:`messenger.v2.framing.FrameWriter.control`."""
@@ -197,4 +205,4 @@ class Rev0SecureWriter:
 
     def _sealed(self, tag: int, segments: Segments, *, compressed: bool = False) -> bytes:
         preamble = build_preamble(tag, segment_lengths(segments), compressed=compressed)
-        return self._cipher.encrypt(b"".join([preamble, *map(zero_padded, segments), _SECURE_EPILOGUE]))
+        return self.cipher.encrypt(b"".join([preamble, *map(zero_padded, segments), _SECURE_EPILOGUE]))

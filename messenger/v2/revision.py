@@ -26,7 +26,7 @@ def crc_frames(
     """
     if msgr2_features & Msgr2Feature.REVISION_1:
         return CrcReader(max_frame_bytes, caches), CrcWriter(caches)
-    return Rev0CrcReader(max_frame_bytes), Rev0CrcWriter()
+    return Rev0CrcReader(max_frame_bytes, check_alignment=_check_alignment(caches)), Rev0CrcWriter()
 
 
 def secure_frames(
@@ -53,4 +53,9 @@ def secure_frames(
         receiving, sending = stream_ciphers(connection_secret, connector=connector)
         return SecureReader(receiving, max_frame_bytes, caches), SecureWriter(sending, caches=caches)
     old_receiving, old_sending = rev0_ciphers(connection_secret, connector=connector)
-    return Rev0SecureReader(old_receiving, max_frame_bytes), Rev0SecureWriter(old_sending)
+    reader = Rev0SecureReader(old_receiving, max_frame_bytes, check_alignment=_check_alignment(caches))
+    return reader, Rev0SecureWriter(old_sending)
+
+
+def _check_alignment(caches: FrameCaches | None) -> bool:
+    return caches is not None and caches.check_alignment

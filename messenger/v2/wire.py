@@ -26,7 +26,20 @@ FLAG_LOSSY = 1
 """CLIENT_IDENT and SERVER_IDENT flag: the session dies with its link."""
 
 MESSAGE_HEADER = Struct("<QQHHHIHQBHH")
-"""seq, tid, type, priority, version, data_pre_padding_len, data_off, ack_seq, flags, compat_version, reserved."""
+"""The fields named in :data:`MESSAGE_HEADER_FIELDS`."""
+MESSAGE_HEADER_FIELDS = (
+    "seq",
+    "tid",
+    "type",
+    "priority",
+    "version",
+    "data_pre_padding_len",
+    "data_off",
+    "ack_seq",
+    "flags",
+    "compat_version",
+    "reserved",
+)
 
 SIGNATURE_SIZE = 32
 
@@ -359,21 +372,24 @@ CONTROL_FRAMES: dict[int, type[ControlFrame]] = {
 }
 
 
-def decode_control(tag: int, segments: tuple[Buffer, ...]) -> ControlFrame:
-    """The control frame for a tag and its segments.
+def decode_control(tag: int, segments: tuple[Buffer, ...], *, last: bool = False) -> ControlFrame:
+    """The control frame for a tag and its segments; with ``last`` the last of several segments counts.
 
     Raises:
         PeerError: UNKNOWN_TAG; UNEXPECTED_FRAME for a tag that is no control frame, or belongs to a feature that
-            was not negotiated; FRAME when a control frame has more than one segment; MALFORMED.
+            was not negotiated; FRAME when a control frame has more than one segment without ``last``; MALFORMED.
     """
     frame = CONTROL_FRAMES.get(tag)
     if frame is None:
         reason = FaultReason.UNEXPECTED_FRAME if tag in _TAGS else FaultReason.UNKNOWN_TAG
         raise PeerError(reason, tag_name(tag))
+    payload = segments[0]
     if any(segments[1:]):
-        raise PeerError(FaultReason.FRAME, f"control frame {frame.TAG.name} with several segments")
+        if not last:
+            raise PeerError(FaultReason.FRAME, f"control frame {frame.TAG.name} with several segments")
+        payload = next(segment for segment in reversed(segments) if segment)
     try:
-        return frame.decode(segments[0])
+        return frame.decode(payload)
     except DecodeError as error:
         raise DecodeError(f"{frame.TAG.name}: {error.detail}") from None
 

@@ -241,3 +241,8 @@ def test_the_table_of_options_is_up_to_date() -> None:
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     assert (docs / "options.md").read_text(encoding="utf-8") == module.page(), "run python docs/options.py"
+
+
+def test_one_mode_but_where_options_say_otherwise() -> None:
+    config = Config.only_mode(ConMode.CRC, ms_cluster_mode="secure crc", ms_max_backoff=3.0)
+    assert (config.ms_client_mode, config.ms_cluster_mode, config.ms_max_backoff) == ("crc", "secure crc", 3.0)

@@ -358,3 +358,12 @@ def test_a_known_address_is_not_changed_by_what_a_peer_says() -> None:
     pair = Pair()
     pair.established()
     assert str(pair.a.endpoint.addrs) == A_ADDR
+
+
+def test_a_messenger_that_is_shut_down_opens_nothing() -> None:
+    node = new_node()
+    node.connect(B_ADDR)
+    node.endpoint.shutdown(node.now)
+    with pytest.raises(LocalError, match="this messenger has been shut down"):
+        node.connect(B_ADDR)
+    assert node.endpoint.sessions == []

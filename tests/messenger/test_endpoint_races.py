@@ -6,6 +6,7 @@ import pytest
 
 from messenger.denc.address import EntityAddr
 from messenger.denc.entity import EntityName, EntityType
+from messenger.link import Protocol
 from messenger.outputs import EventKind
 from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSLESS_PEER_REUSE, LOSSY_CLIENT, Policy
 from messenger.session.session import Session, SessionState
@@ -278,21 +279,93 @@ def test_dials_to_three_peers_at_once_by_three_peers() -> None:
     assert all(len(node.endpoint.sessions) == 2 for node in pair.nodes)
 
 
-@pytest.mark.parametrize("dials", [Dial.REFUSED, Dial.UNANSWERED])
-def test_a_winner_that_cannot_dial_keeps_the_loser_waiting_but_loses_nothing(dials: Dial) -> None:
-    """§4.9 knows no way out while the winner dials in vain; once it gets through, all is delivered."""
-    pair = Race(LOSSLESS_PEER)
+# ---- only one of the two can be dialled (LP-18, B08)
+
+by_dial = pytest.mark.parametrize("dials", [Dial.REFUSED, Dial.UNANSWERED])
+by_protocol = pytest.mark.parametrize("protocol", Protocol)
+
+
+def one_way(policy: Policy, protocol: Protocol, dials: Dial, deaf: str, **options: object) -> Race:
+    """Dials to ``deaf`` come to nothing."""
+    pair = Race(policy, protocol=protocol, **options)
 
     def answer(node: Node, _addr: EntityAddr) -> Dial:
-        return dials if node is pair.a else Dial.ACCEPTED
+        return Dial.ACCEPTED if node is getattr(pair, deaf) else dials
 
     pair.answer = answer
+    return pair
+
+
+@by_policy
+@by_protocol
+@by_dial
+def test_a_winner_that_cannot_dial_takes_the_second_dial_of_the_loser(
+    policy: Policy, protocol: Protocol, dials: Dial
+) -> None:
+    pair = one_way(policy, protocol, dials, deaf="b")
+    mine, theirs = pair.dial_both()
+    pair.drive()
+    assert theirs.state is SessionState.WAIT  # the first is told to WAIT, as ever
+    assert pair.run_until(lambda: theirs.state is SessionState.READY, 16.0)
+    assert mine.state is SessionState.READY
+    pair.check()
+
+
+@by_policy
+@by_protocol
+@by_dial
+def test_a_loser_that_cannot_dial_is_dialled(policy: Policy, protocol: Protocol, dials: Dial) -> None:
+    pair = one_way(policy, protocol, dials, deaf="a")
+    pair.dial_both()
+    pair.drive()
+    assert pair.states == ["READY", "READY"]
+    pair.check()
+
+
+@by_policy
+@by_protocol
+@by_dial
+def test_the_same_after_an_open_session_broke(policy: Policy, protocol: Protocol, dials: Dial) -> None:
+    pair = Race(policy, protocol=protocol)
+    mine, theirs = pair.established()
+    pair.wires[-1].hold()
+    pair.a.send(mine, 1, 2)
+    pair.b.send(theirs, 11, 12)
+    pair.answer = lambda node, _addr: Dial.ACCEPTED if node is pair.b else dials
+    pair.wires[-1].cut()
+    pair.check()
+
+
+@by_protocol
+def test_the_second_dial_is_told_to_wait_as_well_while_the_winners_own_makes_progress(protocol: Protocol) -> None:
+    """The peer has answered it: it is not in vain."""
+    pair = one_way(LOSSLESS_PEER, protocol, Dial.UNANSWERED, deaf="b")
+    mine, theirs = pair.dial_both()
+    pair.pass_time(10.1)  # the first dial has failed
+    pair.answer = lambda _node, _addr: Dial.ACCEPTED
+    limited(2, 0, 40, pair)  # of the next no more than the first bytes arrive
+    pair.pass_time(1.0)
+    assert (mine.peer_let_down, mine.dial_gets_nowhere) == (True, False)
+    pair.pass_time(5.0)
+    assert (len(pair.wires), theirs.state) == (3, SessionState.WAIT)
+    unlimit(pair)
+    pair.check()
+
+
+@by_protocol
+@by_dial
+def test_a_winner_that_insists_keeps_the_loser_waiting_but_loses_nothing(protocol: Protocol, dials: Dial) -> None:
+    """As with real peers: once the winner gets through, all is delivered."""
+    pair = one_way(LOSSLESS_PEER, protocol, dials, deaf="b", race_winner="insists")
     theirs = pair.dial_both()[1]
     pair.pass_time(100.0)
     assert theirs.state is SessionState.WAIT
     assert pair.a.tids == pair.b.tids == []
     pair.answer = lambda _node, _addr: Dial.ACCEPTED
     pair.check()
+
+
+# ----
 
 
 def test_addresses_are_ordered_as_the_tests_believe() -> None:

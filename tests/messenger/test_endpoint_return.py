@@ -49,7 +49,8 @@ def serving(policy: Policy = STATEFUL_SERVER) -> tuple[Node, RawPeer, Session]:
 
 def ask(peer: RawPeer, **changes: int) -> ControlFrame:
     """SESSION_RECONNECT with other values than those that fit; the node's answer."""
-    fields = {"client_cookie": COOKIE, "server_cookie": 1, "global_seq": 6, "connect_seq": 1, "msg_seq": 0}
+    cookie = max((session.server_cookie for session in peer.node.endpoint.sessions), default=1)
+    fields = {"client_cookie": COOKIE, "server_cookie": cookie, "global_seq": 6, "connect_seq": 1, "msg_seq": 0}
     peer.send(SessionReconnect(peer.addrs, **(fields | changes)))
     answer = peer.next()
     assert isinstance(answer, ControlFrame)

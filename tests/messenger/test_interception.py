@@ -13,6 +13,7 @@ from messenger.session.policy import (
     LOSSY_CLIENT,
     STATEFUL_SERVER,
     STATELESS_SERVER,
+    Policy,
 )
 from messenger.session.session import SessionState
 from messenger.v2.wire import Tag
@@ -136,11 +137,39 @@ def test_a_blocked_link_waits_and_then_goes_on() -> None:
     theirs = pair.b.endpoint.sessions[0]
     assert (mine.state, theirs.state) == (SessionState.CONNECTING, SessionState.ESTABLISHING)
     assert "SERVER_IDENT" not in pair.b.frames("tx")
-    assert EventKind.ACCEPT not in pair.b.kinds
+    assert pair.b.kinds == [EventKind.ACCEPT]  # the application learns of it before the peer does (§4.9)
     pair.b.endpoint.unblock(stop.links[0], pair.clock.now)
     pair.drive()
     assert mine.state is theirs.state is SessionState.READY
+    assert pair.b.kinds == [EventKind.ACCEPT]
     assert len(pair.wires) == 1
+
+
+@pytest.mark.parametrize(
+    ("policy", "peer_policy", "kinds"),
+    [
+        (LOSSLESS_CLIENT, STATEFUL_SERVER, [EventKind.ACCEPT] * 2),
+        (LOSSLESS_PEER, LOSSLESS_PEER, [EventKind.ACCEPT, EventKind.CONNECT]),
+        (LOSSY_CLIENT, STATELESS_SERVER, [EventKind.ACCEPT, EventKind.RESET, EventKind.ACCEPT]),
+    ],
+)
+def test_a_session_whose_answer_is_lost_is_known_to_the_application(
+    policy: Policy, peer_policy: Policy, kinds: list[EventKind]
+) -> None:
+    """A lossless one stays the same object, and what it was given to send is not lost; a lossy one is reset."""
+    stop = Stop(Point("SERVER_IDENT", Way.WRITE), Action.BLOCK)
+    pair = Pair(policy, peer_policy, peer_interceptor=stop)
+    mine = pair.connect()
+    pair.pass_time(1.0)
+    (theirs,) = pair.b.endpoint.sessions
+    pair.b.send(theirs, 1)
+    pair.wire.cut()
+    pair.b.endpoint.unblock(stop.links[0], pair.clock.now)
+    pair.pass_time(5.0)
+    assert mine.state is SessionState.READY
+    assert pair.b.kinds == kinds
+    assert (pair.b.endpoint.sessions == [theirs]) == (not policy.lossy)
+    assert pair.a.tids == ([] if policy.lossy else [1])
 
 
 def test_a_blocked_link_is_given_up_in_the_end() -> None:

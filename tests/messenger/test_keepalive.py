@@ -95,3 +95,27 @@ def test_while_a_session_dials_it_is_not_watched(outage_s: float) -> None:
     pair.crash(pair.b)
     pair.pass_time(outage_s)
     assert FaultReason.KEEPALIVE_TIMEOUT not in pair.a.faults
+
+
+@pytest.mark.parametrize("jump_s", [3600.0, -3600.0])
+def test_setting_the_wall_clock_changes_nothing(jump_s: float) -> None:
+    """KA-06: silence is counted on the monotonic clock."""
+    pair = watched()
+    pair.pass_time(25.0)
+    pair.a.endpoint.wall_offset_s += jump_s
+    pair.pass_time(100.0)
+    assert pair.a.faults == []
+    pair.wire.hold()
+    pair.pass_time(45.0)
+    assert pair.a.faults == [FaultReason.KEEPALIVE_TIMEOUT]
+
+
+def test_an_answer_from_the_future_is_no_younger_than_now() -> None:
+    """KA-05: who never was asked cannot make itself look alive for ever."""
+    pair = watched()
+    (session,) = pair.a.endpoint.sessions
+    now = pair.clock.now
+    session.keepalive_acked(1e12, pair.a.endpoint.wall_time_s(now), now)
+    pair.wire.hold()
+    pair.pass_time(60.0)
+    assert pair.a.faults == [FaultReason.KEEPALIVE_TIMEOUT]

@@ -86,6 +86,8 @@ def test_keyfile(text: str) -> None:
         ("[mon.]\nkey =", "k:2: key is base64 of something else"),
         ('[mon.]\n\ncaps mon = "allow', "k:3: the value is not one closed quoted text"),
         ('[mon.]\ncaps mon = "a" b', "k:2: the value is not one closed quoted text"),
+        ('[mon.]\ncaps mon = "' + "\\" * 5000, "k:2: the value is not one closed quoted text"),
+        ('[mon.]\ncaps mon = "a\\"', "k:2: the value is not one closed quoted text"),
         ("AQ\n", "k:1: key is not base64"),
         (f"{TEXT}\n{TEXT}\n", "k:1: option before the first"),
     ],

@@ -108,6 +108,14 @@ def test_monitors_among_themselves() -> None:
     assert (str(theirs.name), theirs.global_id) == ("mon.", 0)
 
 
+def test_tickets_are_made_with_the_newest_keys() -> None:
+    client = MintingClient(ADMIN, 4101, {OSD: ServiceKey(3, KEY)})
+    client.use_keys({OSD: ServiceKey(4, OTHER_KEY)})
+    with denied("secret 4, those known are 3"):
+        Pair(client=client).challenge()
+    assert Pair(client=client, service=CephxService(OSD, {4: OTHER_KEY})).finish()
+
+
 def test_two_exchanges_share_no_keys() -> None:
     first, second = (Pair(mode=ConMode.SECURE, seed=seed).finish()[0] for seed in (1, 2))
     assert first.session_key != second.session_key

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import EntityType
+from messenger.rules import RuleOptions
 from messenger.session.existing import Decision, Verdict, judge_client_ident, judge_reconnect
 from messenger.session.policy import (
     LOSSLESS_CLIENT,
@@ -72,6 +73,46 @@ def test_an_outdated_attempt_is_dropped_whatever_else_holds(state: SessionState,
     assert on_ident(session(state, policy), ident(global_seq=5)) is not Verdict.CLOSE_INCOMING
 
 
+COOKIES = pytest.mark.parametrize(("mine", "theirs"), [(7, 9), (7, 7), (7, 0), (0, 9), (0, 0)])
+
+
+@COOKIES
+@pytest.mark.parametrize("sent_later", [False, True])
+@pytest.mark.parametrize("state", [SessionState.READY, SessionState.STANDBY, SessionState.CONNECTING])
+def test_which_attempts_are_outdated(state: SessionState, mine: int, theirs: int, *, sent_later: bool) -> None:
+    """Every setting of restarted_peer."""
+    existing, frame = session(state, client_cookie=mine), ident(cookie=theirs, global_seq=4)
+    as_if_newer = on_ident(existing, ident(cookie=theirs, global_seq=6))
+    proven = sent_later and (mine != theirs or theirs == 0)
+    guessed = state is SessionState.CONNECTING and mine != theirs and 0 not in {mine, theirs}
+    for setting, verdict in {
+        "proven": as_if_newer if proven else Verdict.CLOSE_INCOMING,
+        "stale": Verdict.CLOSE_INCOMING,
+        "guess": Verdict.STOP_EXISTING if guessed else Verdict.CLOSE_INCOMING,
+    }.items():
+        rules = RuleOptions(restarted_peer=setting)  # type: ignore[arg-type]
+        assert judge_client_ident(existing, frame, LOW.front, rules, sent_later=sent_later).verdict is verdict
+        assert judge_client_ident(existing, ident(cookie=theirs), LOW.front, rules).verdict is as_if_newer
+
+
+@pytest.mark.parametrize("setting", ["yields", "insists"])
+@pytest.mark.parametrize("let_down", [False, True])
+@pytest.mark.parametrize("reconnecting", [False, True])
+def test_a_winner_that_was_let_down_by_its_dial_yields(
+    setting: str, *, let_down: bool, reconnecting: bool
+) -> None:
+    existing = session(SessionState.CONNECTING, server_cookie=8 if reconnecting else 0)
+    existing.connect_seq = 1
+    existing.peer_let_down = let_down
+    rules = RuleOptions(race_winner=setting)  # type: ignore[arg-type]
+    decision = (
+        judge_reconnect(existing, reconnect(), LOW.front, rules, resetcheck=True)
+        if reconnecting
+        else judge_client_ident(existing, ident(cookie=9), LOW.front, rules)
+    )
+    assert decision.verdict is (Verdict.REUSE if setting == "yields" and let_down else Verdict.WAIT)
+
+
 @pytest.mark.parametrize("state", [SessionState.READY, SessionState.CONNECTING])
 def test_a_lossy_session_is_replaced(state: SessionState) -> None:
     assert (
@@ -131,10 +172,14 @@ def test_a_session_whose_server_ident_was_never_seen_is_reset_gently() -> None:
     assert (decision.verdict, decision.full) == (Verdict.RESET, False)
 
 
-def test_the_servers_cookie_in_the_frame_is_not_compared() -> None:
+def test_the_servers_cookie_in_the_frame_counts_unless_a_rule_says_otherwise() -> None:
     frame = reconnect()
     frame.server_cookie = 12345
-    assert on_reconnect(session(SessionState.STANDBY), frame).verdict is Verdict.REUSE
+    existing = session(SessionState.STANDBY)
+    decision = on_reconnect(existing, frame)
+    assert (decision.verdict, decision.full) == (Verdict.RESET, False)
+    rules = RuleOptions(reconnect_cookies="client")
+    assert judge_reconnect(existing, frame, LOW.front, rules, resetcheck=True).verdict is Verdict.REUSE
 
 
 def test_outdated_attempts_are_told_how_to_catch_up() -> None:

@@ -12,6 +12,7 @@ from messenger.session.policy import (
 )
 from messenger.session.session import IoState
 from toolkit.checks.invariants import check
+from toolkit.scenarios.ways import Way
 from toolkit.simulation.lab import SimLab
 
 PEERS = (LOSSLESS_PEER, LOSSLESS_PEER)
@@ -20,7 +21,7 @@ LOSSY = (LOSSY_CLIENT, STATELESS_SERVER)
 
 
 def lab_of(policies: tuple, seed: int = 1, workers: int = 2, **options: object) -> SimLab:
-    lab = SimLab("crc", seed, workers)
+    lab = SimLab(Way(workers=workers), seed)
     lab.node("a", "osd.1", policies[0].name, **options)
     lab.node("b", "osd.2", policies[1].name, **options)
     lab.start("a", "b")

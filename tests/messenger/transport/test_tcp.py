@@ -191,6 +191,19 @@ async def test_the_peers_end_of_file_ends_the_link() -> None:
 
 
 @on_loop
+async def test_a_link_that_there_is_no_memory_for_ends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def receive_buffer(_link_id: int) -> memoryview:
+        raise MemoryError
+
+    with carried() as link:
+        monkeypatch.setattr(link.node.endpoint, "receive_buffer", receive_buffer)
+        link.other.send(b"ceph v2\n")
+        await until(lambda: link.node.faults)
+        assert link.node.faults == [FaultReason.MEMORY]
+        assert link.node.endpoint.link_count == 0
+
+
+@on_loop
 async def test_a_write_to_a_closed_socket_is_one_fault_and_comes_after_the_call() -> None:
     with carried() as link:
         link.link.pause(paused=True)

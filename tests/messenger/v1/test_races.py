@@ -4,7 +4,8 @@ import pytest
 
 from messenger.link import Protocol
 from messenger.outputs import EventKind
-from messenger.session.policy import Policy
+from messenger.session.policy import LOSSY_CLIENT, STATELESS_SERVER, Policy
+from messenger.session.session import SessionState
 from tests.messenger.test_endpoint_races import (
     Race,
     by_addr,
@@ -16,6 +17,7 @@ from tests.messenger.test_endpoint_races import (
 )
 from tests.support.network import Wire
 from tests.support.node import A_ADDR
+from tests.support.raw_v1 import B_V1_ADDR, meet, new_v1_node
 
 V1 = {"protocol": Protocol.V1}
 
@@ -96,3 +98,12 @@ def test_a_race_of_reconnects(policy: Policy, addr: str, wire_number: int, direc
         unlimit(pair)
         pair.check()
         assert all(len(node.endpoint.sessions) == 1 for node in pair.nodes)
+
+
+def test_an_unregistered_client_leaves_the_own_dial_to_its_address_alone() -> None:
+    """Who does not register lossy clients does not look for sessions either (§3.4, 5)."""
+    node = new_v1_node(policy=STATELESS_SERVER)
+    session = node.connect(B_V1_ADDR, policy=LOSSY_CLIENT)
+    meet("acceptor", node).handshake()
+    assert session.state is SessionState.CONNECTING
+    assert node.kinds == [EventKind.ACCEPT]

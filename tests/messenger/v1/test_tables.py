@@ -13,6 +13,7 @@ from messenger.v1.states import LinkState
 from messenger.v1.wire import REPLY_TAGS, Ack, ClientIdentify, ConnectReply, Frame, KeepAlive2, Piece, Seq, Tag
 from tests.support.node import Node
 from tests.support.raw_v1 import RawV1Peer, meet, new_v1_node
+from toolkit.scenarios.lab_core import ScenarioFailed
 
 ROLES = ("connector", "acceptor")
 SECURITY = ["none", "cephx"]
@@ -140,7 +141,7 @@ def go_on(peer: RawV1Peer, start: int) -> None:
     try:
         for step in peer.steps[start:]:
             step()
-    except (AssertionError, PeerError):
+    except (ScenarioFailed, PeerError):
         return
 
 

@@ -10,6 +10,7 @@ from messenger.v1.link import V1Link
 from messenger.v1.states import LinkState
 from messenger.v1.wire import Banner, ConnectReply, Frame, Piece, Tag
 from tests.support.network import Pair
+from tests.support.node import prefer_cephx
 
 Step = tuple[LinkState, Piece | Tag, LinkState]
 
@@ -63,6 +64,9 @@ def test_rows_lead_where_they_say(seen: set[Step]) -> None:
     pair.pass_time(1.0)
     pair.a.send(mine, 1)  # from STANDBY: RETRY_SESSION
     pair.pass_time(1.0)
+    pair = Pair(LOSSLESS_PEER, auth="none", protocol=Protocol.V1)
+    prefer_cephx(pair.a)
+    pair.established()
     table = CONNECTOR | ACCEPTOR
     said = {(state, key, target) for (state, key), row in table.items() for target in row.leads_to}
     assert seen <= said

@@ -210,7 +210,7 @@ def test_a_refused_peer_may_try_again_on_the_same_link() -> None:
     for _ in range(3):
         peer.send(AuthRequest(AuthMethod.NONE, [ConMode.CRC], b""))
         peer.expect(AuthBadMethod)
-    peer.auth = "cephx"
+    peer.authenticate_by("cephx")
     for step in peer.steps[2:]:
         step()
     assert peer.node.kinds == [EventKind.ACCEPT]

@@ -274,6 +274,7 @@ def test_an_aborted_message_is_skipped_and_its_seq_is_free() -> None:
     peer.write(bytes(aborted) + peer.message(1) + peer.message(2))
     assert node.tids == [1, 2]
     assert node.faults == []
+    assert node.frames("rx")[-3:] == ["ABORTED", "MESSAGE", "MESSAGE"]
 
 
 def test_garbage_after_good_messages_loses_none_of_them() -> None:
@@ -320,7 +321,7 @@ def test_running_out_of_nonces_loses_nothing() -> None:
     mine, _ = pair.established()
     pair.a.send(mine, 1)
     pair.drive()
-    cipher = mine.link.writer._cipher  # type: ignore[union-attr]
+    cipher = mine.link.writer.cipher  # type: ignore[union-attr]
     cipher._initial_counter = (cipher._counter + 7) % 2**64
     pair.a.send(mine, *range(2, 21))
     pair.drive()

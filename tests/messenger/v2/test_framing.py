@@ -15,6 +15,7 @@ from tests.support.frames import (
     HEADER,
     MODES,
     Segments,
+    checking_reader,
     ciphers,
     crc_frame,
     message,
@@ -293,6 +294,27 @@ def test_the_limit_is_on_the_length_on_the_wire(mode: str) -> None:
 def test_alignments_and_reserved_fields_are_not_judged(alignment: int) -> None:
     head = preamble(alignments=(alignment,) * 4, reserved=7, flags=0xFE)
     assert read_all(reader("crc"), crc_frame(head, HEADER)) == [(17, (HEADER, b"", b"", b""))]
+
+
+@pytest.mark.parametrize("mode", ALL_MODES)
+def test_alignments_are_judged_where_that_is_asked_for(mode: str) -> None:
+    """MF-06. 0 is what kernels with pages of 64 KiB say."""
+    for alignment in (0, 1, 4, 8, 4096, 32768):
+        head = preamble(lengths=(41, 5, 0, 0), segments=2, alignments=(alignment,) * 4)
+        raw = BUILDERS[mode](head, HEADER, (b"front",))
+        assert read_all(checking_reader(mode), raw) == [(17, (HEADER, b"front", b"", b""))]
+    for alignment in (3, 12, 65535):
+        head = preamble(lengths=(41, 5, 0, 0), segments=2, alignments=(8, alignment, 8, 8))
+        with pytest.raises(PeerError) as caught:
+            read_all(checking_reader(mode), BUILDERS[mode](head, HEADER, (b"front",)))
+        assert (caught.value.reason, caught.value.detail) == (FaultReason.FRAME, f"alignment of {alignment} bytes")
+
+
+@pytest.mark.parametrize("mode", ALL_MODES)
+def test_alignments_of_slots_that_hold_nothing_are_not_judged(mode: str) -> None:
+    head = preamble(lengths=(41, 0, 5, 0), segments=3, alignments=(8, 3, 8, 3))
+    raw = BUILDERS[mode](head, HEADER, (b"", b"middl"))
+    assert read_all(checking_reader(mode), raw) == [(17, (HEADER, b"", b"middl", b""))]
 
 
 @pytest.mark.parametrize("mode", ALL_MODES)

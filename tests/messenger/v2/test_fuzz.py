@@ -10,6 +10,7 @@ from messenger.session.policy import LOSSLESS_CLIENT
 from messenger.v2.wire import CONTROL_FRAMES, Tag
 from tests.support.node import Node, new_node
 from tests.support.raw_peer import ROLES, RawPeer, meet
+from toolkit.scenarios.lab_core import ScenarioFailed
 
 SECURITY = [("none", ConMode.CRC), ("cephx", ConMode.CRC), ("cephx", ConMode.SECURE)]
 U64 = st.one_of(st.sampled_from([0, 1, 2**31, 2**32, 2**63, 2**64 - 1]), st.integers(0, 2**64 - 1))
@@ -70,7 +71,7 @@ def go_on(peer: RawPeer, start: int) -> None:
     try:
         for step in peer.steps[start:]:
             step()
-    except (AssertionError, PeerError):
+    except (ScenarioFailed, PeerError):
         return
 
 

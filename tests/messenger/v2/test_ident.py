@@ -94,7 +94,7 @@ def test_a_client_that_lacks_features_is_told_and_may_try_again() -> None:
     peer.handshake(until=peer.ident)
     peer.send(peer.client_ident(features_supported=CLIENT_FEATURES & ~BIT & ~MSG_ADDR2))
     assert peer.expect(IdentMissingFeatures).features == BIT | MSG_ADDR2
-    assert node.faults == []
+    assert (node.faults, peer.closed) == ([FaultReason.MISSING_FEATURES], False)
     assert node.endpoint.sessions == []
     peer.send(peer.client_ident(features_supported=CLIENT_FEATURES | BIT))
     peer.expect(ServerIdent)

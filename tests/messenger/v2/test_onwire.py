@@ -128,3 +128,18 @@ def test_a_wrong_tag_is_found_at_the_end() -> None:
     with pytest.raises(PeerError) as caught:
         finish_decrypt(context, memoryview(bytes(GCM_TAG_SIZE)))
     assert caught.value.reason is FaultReason.AUTH_TAG
+
+
+@pytest.mark.parametrize("kind", [StreamCipher, Rev0Cipher])
+def test_a_long_life_can_be_skipped(kind: type[StreamCipher]) -> None:
+    sending, receiving = kind(bytes(16), bytes(12)), kind(bytes(16), bytes(12))
+    first = sending.encrypt(b"first")
+    for cipher in sending, receiving:
+        cipher.use_up(left=2)
+    for plain in b"last but one", b"last":
+        assert receiving.decrypt(memoryview(sending.encrypt(plain))) == plain
+    for operation in (lambda: sending.encrypt(b"again"), lambda: receiving.decrypt(memoryview(first))):
+        with pytest.raises(PeerError) as caught:
+            operation()
+        assert caught.value.reason is FaultReason.NONCE_EXHAUSTED
+    assert sending.used_nonces == (1 << 64 if kind is StreamCipher else 1 << 32)

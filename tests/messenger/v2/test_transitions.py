@@ -37,9 +37,9 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> set[Step]:
 
     tags: list[Tag] = []
 
-    def noted(tag: int, segments: tuple[Buffer, ...]) -> object:
+    def noted(tag: int, segments: tuple[Buffer, ...], *, last: bool) -> object:
         tags.append(Tag(tag))
-        return decode(tag, segments)
+        return decode(tag, segments, last=last)
 
     import messenger.v2.link
 
