@@ -1,24 +1,30 @@
 """INV-8: messages are counted without a gap, and both sides' counts agree (protocol.md §3.6)."""
 
+from bisect import bisect_left
 from collections import defaultdict
+from math import inf
 
 from messenger.session.session import SessionState
-from toolkit.checks.conversations import Conversation, conversations, messages
+from toolkit.checks.conversations import Conversation
 from toolkit.checks.index import Index
 from toolkit.checks.records import Record
 from toolkit.checks.result import Findings
+from toolkit.checks.sessions import SessionLog
+from toolkit.checks.wires import Entry
+
+_TELL_IN_SEQ = ("SESSION_RECONNECT", "SESSION_RECONNECT_OK")
 
 
 def sequence_accounting(index: Index, findings: Findings) -> None:
     """INV-8: in_seq counts deliveries; acked <= in_seq of the peer <= out_seq; sent holds acked+1..out_seq.
 
-    A gap is documented, and no violation, if the peer never put the missing numbers on the wire.
+    So does the in_seq that the peer tells when it reconnects. A gap is documented, and no violation, if the peer
+    never put the missing numbers on the wire.
     """
     by_cookies: dict[tuple[int, int], list[Conversation]] = defaultdict(list)
     for log in index.sessions.values():
         lossy = index.lossy(log)
-        for conversation in conversations(log):
-            _judge_deliveries(index, findings, conversation)
+        for conversation in index.conversations(log):
             _judge_states(index, findings, conversation, lossy=lossy)
             if conversation.cookies[1]:
                 by_cookies[conversation.cookies].append(conversation)
@@ -27,6 +33,39 @@ def sequence_accounting(index: Index, findings: Findings) -> None:
             for theirs in group:
                 if theirs.log.node != ours.log.node:
                     _judge_agreement(index, findings, ours, theirs)
+    agreed = {link: position for position, link, _ in index.by_tag.get("SESSION_RECONNECT_OK", ())}
+    for tag in _TELL_IN_SEQ:
+        for position, link, record in index.by_tag.get(tag, ()):
+            # A SESSION_RECONNECT that is answered otherwise may be of a session that is not known here.
+            if record["direction"] == "rx" and position <= agreed.get(link, -1):
+                _judge_told(index, findings, (position, record), index.session_of(link))
+
+
+def _judge_told(index: Index, findings: Findings, entry: Entry, log: SessionLog | None) -> None:
+    """What the peer says to have is no less than it has acknowledged, and no more than it was sent.
+
+    What strangers say, who have no history of their own, is not judged.
+    """
+    position, told = entry[0], entry[1]["fields"].get("msg_seq")
+    if log is None or log.peer_node is None or not isinstance(told, int):
+        return
+    current = next((one for one in index.conversations(log) if one.start <= position < (one.stop or inf)), None)
+    sent = None if current is None else current.sent()
+    if current is None or sent is None:
+        return
+    before = bisect_left(current.acked, (position, 0))
+    acked = current.acked[before - 1][1] if before else 0
+    if told > sent and not _died_behind(index, current):
+        findings.add(position, f"{index.name(log)}: the peer tells in_seq {told}, but {sent} is the last one sent")
+    elif told < acked and acked != current.first("acked_seq"):  # which may be a former peer's
+        findings.add(position, f"{index.name(log)}: the peer tells in_seq {told}, but has acknowledged {acked}")
+
+
+def delivered_seqs(index: Index, findings: Findings) -> None:
+    """Delivered seqs grow by one, and in_seq is none lower."""
+    for log in index.sessions.values():
+        for conversation in index.conversations(log):
+            _judge_deliveries(index, findings, conversation)
 
 
 def _judge_deliveries(index: Index, findings: Findings, conversation: Conversation) -> None:
@@ -52,7 +91,7 @@ def _judge_gap(index: Index, findings: Findings, conversation: Conversation, pos
         findings.note(f"{name} skips from seq {last} to {seq}; its peer has no history that would tell why")
         return
     far = [link.far for link in conversation.links() if link.far is not None]
-    on_wire = [number for link in far for _, number in messages(link, "tx") if last < number < seq]
+    on_wire = [number for link in far for _, number in link.messages("tx") if last < number < seq]
     if on_wire or not far:
         missing = on_wire[0] if on_wire else last + 1
         findings.add(position, f"{name}: seq {seq} is delivered after seq {last}; seq {missing} is missing")

@@ -3,11 +3,10 @@
 A session's links come and go within a conversation; a reset, or a peer that starts anew, begins the next one.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import accumulate
 from math import inf
 
-from toolkit.checks.records import MESSAGE_TAGS
 from toolkit.checks.sessions import Entry, SessionLog
 from toolkit.checks.wires import LinkLog
 
@@ -25,6 +24,9 @@ class Conversation:
     """The session's records in it."""
     stop: int | None = None
     """Place of the record that begins the next one."""
+    _acked: list[tuple[int, int]] | None = None
+    _sent: int | None = None
+    _counted: bool = False
 
     def links(self) -> list[LinkLog]:
         """The links that carried it: links of a former conversation are closed when the next one begins."""
@@ -41,15 +43,30 @@ class Conversation:
     def received(self) -> int:
         """The highest seq it has taken in, delivered or not."""
         delivered = (int(record["seq"]) for _, record in self.entries if record.kind == "deliver")
-        arrived = (
-            seq for link in self.links() for position, seq in messages(link, "rx") if self._covers(position)
-        )
+        arrived = (seq for link in self.links() for position, seq in link.messages("rx") if self._covers(position))
         return max(self.highest("in_seq"), *delivered, *arrived, 0)
+
+    @property
+    def acked(self) -> list[tuple[int, int]]:
+        """How its highest acked_seq has grown, by the places of its states."""
+        if self._acked is None:
+            states = [
+                (position, record["acked_seq"]) for position, record in self.entries if record.kind == "state"
+            ]
+            highest = accumulate((seq for _, seq in states), max)
+            self._acked = [(position, seq) for (position, _), seq in zip(states, highest, strict=True)]
+        return self._acked
 
     def sent(self) -> int | None:
         """The highest seq it has put on the wire; None if its frames were not recorded."""
+        if not self._counted:
+            self._counted = True
+            self._sent = self._count_sent()
+        return self._sent
+
+    def _count_sent(self) -> int | None:
         links = [link for link in self.links() if link.tx]
-        written = (seq for link in links for position, seq in messages(link, "tx") if self._covers(position))
+        written = (seq for link in links for position, seq in link.messages("tx") if self._covers(position))
         return max(self.highest("out_seq"), *written, 0) if links else None
 
     def _covers(self, position: int) -> bool:
@@ -64,26 +81,70 @@ def _closed(link: LinkLog) -> float:
     return inf if link.closed is None else link.closed
 
 
-def messages(link: LinkLog, direction: str) -> Iterator[tuple[int, int]]:
-    """Place and seq of every message on a link in one direction."""
-    for position, record in link.tx if direction == "tx" else link.rx:
-        seq = record["fields"].get("seq")
-        if record["tag"] in MESSAGE_TAGS and isinstance(seq, int):
-            yield position, seq
+def v1_beginnings(log: SessionLog) -> list[int]:
+    """Where a v1 session begins from 0, as the peer said; nobody is told if nothing had been exchanged before.
+
+    So does one whose sides do not tell each other what has come: its last reply is READY instead of SEQ.
+    """
+    said = [
+        position
+        for link in log.links
+        for position, record in link.rx
+        if (record["tag"] == "CONNECT" and record["fields"].get("connect_seq") == 0)
+        or (record["tag"] == "CONNECT_REPLY" and record["fields"].get("tag") in {"RESETSESSION", "READY"})
+    ]
+    granted = [
+        position
+        for link in log.links
+        for position, record in link.tx
+        if record["tag"] == "CONNECT_REPLY" and record["fields"].get("tag") == "READY"
+    ]
+    return sorted(said + granted)
+
+
+def _granted(log: SessionLog) -> list[tuple[int, int]]:
+    """Where a v2 session has told its peer a server_cookie, and which: its state may come much later."""
+    return [
+        (position, int(record["fields"].get("server_cookie", 0)))
+        for link in log.links
+        for position, record in link.tx
+        if record["tag"] == "SERVER_IDENT"
+    ]
 
 
 def conversations(log: SessionLog) -> list[Conversation]:
     """A session's conversations, in order."""
     resets = set(log.remote_resets)
+    beginnings = v1_beginnings(log)
+    granted = sorted(_granted(log), reverse=True)
     current = Conversation(log, start=-1)
     found = [current]
+    last_state = -1
     for position, record in log.entries:
-        fresh = record.kind == "state" and record["server_cookie"] not in {0, current.cookies[1]}
-        if position in resets or (fresh and current.cookies[1]):
+        while granted and granted[-1][0] < position:
+            granted_at, server_cookie = granted.pop()
+            if current.cookies[1] and server_cookie not in {0, current.cookies[1]}:
+                current.stop = granted_at
+                current = Conversation(log, granted_at, (0, server_cookie), current.after_reset)
+                found.append(current)
+        is_state = record.kind == "state"
+        fresh = is_state and record["server_cookie"] not in {0, current.cookies[1]}
+        # v1 has no cookies: without resetcheck only its counting from 1 again tells that the peer starts anew.
+        anew = (
+            is_state
+            and not record["server_cookie"]
+            and not record["in_seq"]
+            and any(last_state < begins < position for begins in beginnings)
+        )
+        if is_state:
+            last_state = position
+        # A partial reset is told to nobody: the cookies are gone.
+        forgotten = is_state and current.cookies[1] and not record["server_cookie"]
+        if position in resets or anew or forgotten or (fresh and current.cookies[1]):
             current.stop = position
             current = Conversation(log, position, after_reset=current.after_reset or position in resets)
             found.append(current)
-        if fresh:
+        if is_state and record["server_cookie"]:
             current.cookies = (record["client_cookie"], record["server_cookie"])
         current.entries.append((position, record))
     return found

@@ -1,24 +1,85 @@
 """INV-7: the numbers that order connection attempts only move as protocol.md §3.6 and §4.9 say."""
 
+from bisect import bisect_right
 from collections import defaultdict
+from operator import itemgetter
 
+from messenger.outputs import EventKind
 from messenger.session.session import SessionState
+from messenger.v1.existing import Verdict
+from toolkit.checks.conversations import v1_beginnings
 from toolkit.checks.index import Index
+from toolkit.checks.records import Record
 from toolkit.checks.result import Findings
 from toolkit.checks.sessions import Process, SessionLog
+from toolkit.checks.wires import Entry, LinkKey
+
+_RETRIED = {
+    "SESSION_RETRY": "SESSION_RECONNECT",
+    "SESSION_RETRY_GLOBAL": "SESSION_RECONNECT",
+    "CONNECT_REPLY": "CONNECT",
+}
+"""Answers that ask for another try, and the frame that is tried again."""
+_GRANTS = frozenset({Verdict.OPEN.name, Verdict.STOP_EXISTING.name})
+"""Decisions of v1 by which an incoming link opens the session."""
+_NUMBERS = {
+    "SESSION_RETRY": "connect_seq",
+    "SESSION_RETRY_GLOBAL": "global_seq",
+    "RETRY_SESSION": "connect_seq",
+    "RETRY_GLOBAL": "global_seq",
+}
+"""What is to be larger at the next try, by the answer's tag."""
 
 
 def monotonic_attempts(index: Index, findings: Findings) -> None:
-    """INV-7: connect_seq and global_seq never fall; connect_seq grows only after the session was READY."""
+    """INV-7: connect_seq and global_seq never fall; connect_seq grows only after the session was READY.
+
+    Who is told to retry comes back with a larger number.
+    """
     for log in index.sessions.values():
         _judge_connect_seq(index, findings, log)
     _judge_global_seq(index, findings)
+    for answer, request in _RETRIED.items():
+        retries = [
+            (position, link, number)
+            for position, link, record in index.by_tag.get(answer, ())
+            if record["direction"] == "rx" and (number := _retried(record)) is not None
+        ]
+        if retries:
+            requests = _requests(index, request)
+            for position, link, number in retries:
+                _judge_retry(findings, position, requests[link.key], number)
+
+
+def _retried(record: Record) -> str | None:
+    """Which number an answer asks to be larger; None if it is no such answer."""
+    return _NUMBERS.get(str(record["fields"].get("tag", record["tag"])))
+
+
+def _requests(index: Index, tag: str) -> dict[LinkKey, list[Entry]]:
+    found: dict[LinkKey, list[Entry]] = defaultdict(list)
+    for position, link, record in index.by_tag.get(tag, ()):
+        if record["direction"] == "tx":
+            found[link.key].append((position, record))
+    return found
+
+
+def _judge_retry(findings: Findings, position: int, requests: list[Entry], number: str) -> None:
+    before = [record["fields"].get(number) for at, record in requests if at < position]
+    after = [(at, record["fields"].get(number)) for at, record in requests if at > position]
+    if not before or not after:
+        return
+    at, value = after[0]
+    if isinstance(value, int) and isinstance(before[-1], int) and value <= before[-1]:
+        findings.add(at, f"the peer asks for a larger {number} than {before[-1]}, and gets {value}")
 
 
 def _judge_connect_seq(index: Index, findings: Findings, log: SessionLog) -> None:
     """A reset, seen by its event or by a new server_cookie, starts a session whose connect_seq is 0 again."""
     resets = log.remote_resets
-    beginnings = _beginnings(log)
+    beginnings = v1_beginnings(log)
+    raises = _raises(log)
+    accepts = [position for position, record in log.of("event") if record["event"] == EventKind.ACCEPT]
     last, cookie, last_at, was_ready = 0, 0, 0, False
     for position, record in log.of("state"):
         value, is_ready = record["connect_seq"], record["state"] == SessionState.READY
@@ -28,39 +89,80 @@ def _judge_connect_seq(index: Index, findings: Findings, log: SessionLog) -> Non
             or (not record["in_seq"] and any(last_at < at < position for at in beginnings))
             or (not cookie and log.policy is not None and not log.policy.resetcheck)
         )
+        # A session that was granted, as its server_cookie tells, is asked for by SESSION_RECONNECT, whether or not
+        # it ever was READY here: the link may break as the answer is written.
+        granted = record["server_cookie"] != 0
         if value < last and not restarted:
             text = f"connect_seq falls from {last} to {value} in one session"
             findings.add(position, f"{index.name(log)}: {text}")
-        # v1, which has no cookies, counts the first open too.
-        elif value > last and not was_ready and not (is_ready and not record["server_cookie"]):
+        elif (
+            value > last
+            and not was_ready
+            and not granted
+            and not any(at < position for at in accepts)
+            and not _may_count(record)
+            and not any(last_at < at < position for at in raises)
+            and not _v1_granted(index, log, range(last_at + 1, position))
+        ):
             text = f"connect_seq grows from {last} to {value}, but the session has never been READY"
             findings.add(position, f"{index.name(log)}: {text}")
         was_ready = is_ready or (was_ready and not (restarted and value == 0))
         last, cookie, last_at = value, record["server_cookie"], position
 
 
-def _beginnings(log: SessionLog) -> list[int]:
-    """Where a v1 peer said that it begins from 0; nobody is told if nothing had been exchanged before."""
+def _may_count(record: Record) -> bool:
+    """Whether connect_seq may be larger than before in a session that has not been READY here.
+
+    v1, which has no cookies, counts the first open too, before the answer that may fail. With v2 the peer may be
+    READY before this side is: the answer is out, but its link broke in the writing.
+    """
+    if record["state"] == SessionState.READY and record["why"] == EventKind.ACCEPT:
+        return True
+    return not record["server_cookie"] and record["state"] in {SessionState.READY, SessionState.CLOSED}
+
+
+def _v1_granted(index: Index, log: SessionLog, places: range) -> bool:
+    """Whether a v1 acceptor has granted the session there: that counts, though the answer may never get out."""
+    links = {(link.key.node, link.key.link) for link in log.links if not link.dialled}
+    return any(
+        position in places and record["verdict"] in _GRANTS and (record.node, record["link"]) in links
+        for position, record in index.by_kind.get("decision", ())
+    )
+
+
+def _raises(log: SessionLog) -> list[int]:
+    """Where a v1 peer told the connector to take a higher connect_seq; that may be at its first attempt."""
     return [
         position
         for link in log.links
         for position, record in link.rx
-        if (record["tag"] == "CONNECT" and record["fields"].get("connect_seq") == 0)
-        or (record["tag"] == "CONNECT_REPLY" and record["fields"].get("tag") == "RESETSESSION")
+        if record["tag"] == "CONNECT_REPLY" and record["fields"].get("tag") == "RETRY_SESSION"
     ]
 
 
 def _judge_global_seq(index: Index, findings: Findings) -> None:
     """Never lower in a session; and a new attempt towards a peer has one above those before it."""
-    highest: dict[tuple[Process, str], int] = defaultdict(int)
+    rises: dict[tuple[Process, str], list[tuple[int, int]]] = defaultdict(lambda: [(-1, 0)])
+    """Places, and the highest number from there on."""
     last: dict[SessionLog, int] = {}
-    for position, log, record in index.transitions():
-        value, peer = record["global_seq"], record["peer"]
-        before, top = last.get(log, 0), highest[log.key.process, peer]
+    said: dict[SessionLog, int] = {}
+    """Where a session last said something; it may have drawn its number since."""
+    for position, log, record in index.transitions:
+        value = record["global_seq"]
+        before, known = last.get(log, 0), rises[log.key.process, record["peer"]]
+        since = said.get(log, _first_asked(log, position))
+        _, top = known[bisect_right(known, since, key=itemgetter(0)) - 1]
         if value < before:
             findings.add(position, f"{index.name(log)}: global_seq falls from {before} to {value}")
         elif value != before and value < top:
-            text = f"new global_seq {value} towards {peer} is below {top}, used before"
+            text = f"new global_seq {value} towards {record['peer']} is below {top}, used before"
             findings.add(position, f"{index.name(log)}: {text}")
-        last[log] = value
-        highest[log.key.process, peer] = max(top, value)
+        last[log], said[log] = value, position
+        if value > known[-1][1]:
+            known.append((position, value))
+
+
+def _first_asked(log: SessionLog, position: int) -> int:
+    """Where a session may have drawn its first number: one that a peer asks for, as soon as its link is there."""
+    asked = (link.opened for link in log.links if not link.dialled and link.opened is not None)
+    return min(asked, default=position)

@@ -18,8 +18,23 @@ def lossless_delivery(index: Index, findings: Findings) -> None:
 
 
 def lossy_delivery(index: Index, findings: Findings) -> None:
-    """INV-2: at most once and in order; a missing message has a reset event of its connection behind it."""
+    """INV-2: at most once and in order, never sent again; a missing message has a reset event behind it.
+
+    Unless its sender waits for the event: the peer's side of the link is gone, as it learns when it writes.
+    """
     _judge(index, findings, lossy=True)
+    for log in index.sessions.values():
+        if index.lossy(log):
+            never_resent(index, findings, log)
+
+
+def never_resent(index: Index, findings: Findings, log: SessionLog) -> None:
+    """What a lossy session has written once it never writes again, on whichever link."""
+    written: set[int] = set()
+    for position, seq in sorted(entry for link in log.links for entry in link.messages("tx")):
+        if seq in written:
+            findings.add(position, f"{index.name(log)}: seq {seq} is written again, by a lossy session")
+        written.add(seq)
 
 
 def _judge(index: Index, findings: Findings, *, lossy: bool) -> None:
@@ -29,7 +44,21 @@ def _judge(index: Index, findings: Findings, *, lossy: bool) -> None:
             findings.add(problem.record, problem.text)
     for stranger in sorted(streams.strangers):
         findings.note(f"{stranger} receives from a peer without a history, which was not compared")
-    for source in streams.sources:
+    judge_losses(index, findings, lossy=lossy)
+    note_silence(index, findings)
+
+
+def note_silence(index: Index, findings: Findings) -> None:
+    """Messages without a word of what applications sent and got, as in a capture, say nothing of delivery."""
+    if index.by_kind.get("send") or index.by_kind.get("deliver"):
+        return
+    if any(link.messages("tx") or link.messages("rx") for link in index.links.values()):
+        findings.note("no application's own records, so what it sent and got was not compared")
+
+
+def judge_losses(index: Index, findings: Findings, *, lossy: bool) -> None:
+    """Every message must have arrived, or an event says why not."""
+    for source in index.streams.sources:
         if index.lossy(source.log) is lossy:
             _judge_missing(index, findings, source, lossy=lossy)
 
@@ -69,9 +98,17 @@ def _explained(index: Index, sent: Sent, *, lossy: bool) -> bool:
     if not index.alive(peer):
         return True
     if lossy:
-        return False
+        return _hears_nothing(source.log) and index.streams.receiver_lost(sent)
     unaware = source.restarts_silently or source.log.state != SessionState.READY
     return (unaware and index.streams.receiver_lost(sent)) or index.waits_for_dial(source.log)
+
+
+def _hears_nothing(log: SessionLog) -> bool:
+    """Whether the peer has lost the session's link, and it has not written since: TCP would tell it only then."""
+    link = log.links[-1] if log.links else None
+    if link is None or link.closed is not None or link.far is None or link.far.closed is None:
+        return False
+    return bool(link.tx) and link.tx[-1][0] < link.far.closed
 
 
 def _held(index: Index, log: SessionLog) -> int:

@@ -90,6 +90,36 @@ def _throttle(f: Mapping[str, Any]) -> str:
     return f"{f['name']} holds {f['value']:,}{limit}"
 
 
+def _auth(f: Mapping[str, Any]) -> str:
+    left_s = f["ticket_left_s"]
+    ticket = "" if left_s is None else f", ticket good for {left_s:.0f} s"
+    key = f", key {f['key']}" if f["key"] else ""
+    return f"{f['link']} authenticated by {f['method']}, {f['cipher']}, {f['mode']} of {f['modes']}{ticket}{key}"
+
+
+def _usage(f: Mapping[str, Any]) -> str:
+    nonces = f"{f['tx_nonces']:,} nonces to send, {f['rx_nonces']:,} to receive"
+    return f"{f['link']} used {nonces}, {f['handshake_bytes']:,} and {f['data_bytes']:,} bytes of memory"
+
+
+def _mangle(f: Mapping[str, Any]) -> str:
+    return _with(f"between {f['a']} and {f['b']}: {f['what']} {cut_point(f['at'])}".rstrip(), f.get("detail"))
+
+
+def _keepalive(f: Mapping[str, Any]) -> str:
+    who = f"session {f['session']} with {f['peer']}"
+    if not f["interval_s"]:
+        return f"{who}: no more keepalives"
+    limit = f", silence of {f['timeout_s']:g} s breaks the link" if f["timeout_s"] else ""
+    return f"{who}: keepalive every {f['interval_s']:g} s{limit}"
+
+
+def _expect(f: Mapping[str, Any]) -> str:
+    most = f.get("most")
+    times = f"{f['count']}" if most is None else f"{f['count']} to {most}"
+    return f"{f['of']} is to hear {f['event']} of {f['peer']} {times} times"
+
+
 def _end(f: Mapping[str, Any]) -> str:
     queues = f"{f['queued']} queued, {f['sent']} unacknowledged, {f['dispatch_bytes']} bytes held"
     return f"at rest with {f['registry']} registered sessions, {f['links']} links; {queues}"
@@ -116,6 +146,15 @@ _WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     ),
     "intercept": lambda f: f"{f['action']} at {f['point']} on {f['link']}",
     "throttle": _throttle,
+    "auth": _auth,
+    "usage": _usage,
+    "keepalive": _keepalive,
+    "exception": lambda f: f"{f['error']} escaped in {f['where']}",
+    "mangle": _mangle,
+    "path": lambda f: _with(f"{f['fault']} {f['a']} {f['b']}".rstrip(), f.get("detail")),
+    "leak": lambda f: f"plain text between {f['a']} and {f['b']}: {f['detail']}",
+    "clock": lambda f: f"clock moved by {f['step_s']:+g} s",
+    "expect": _expect,
     "cut": lambda f: f"{f['a']} and {f['b']} cut {cut_point(f['at']) or f['detail']}".rstrip(),
     "step": lambda f: f"{f['verb']} {f['args']}".rstrip(),
     "process": lambda f: f"{f['action']}, incarnation {f['incarnation']}",

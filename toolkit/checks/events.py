@@ -1,20 +1,51 @@
 """INV-3 and INV-4: what the application is told, and in which order."""
 
 from messenger.errors import FaultReason
+from messenger.loopback import LOOPBACK_ID
 from messenger.outputs import EventKind
 from messenger.session.session import SessionState
 from toolkit.checks.index import Index
 from toolkit.checks.records import Record
 from toolkit.checks.result import Findings
 from toolkit.checks.sessions import SessionLog
+from toolkit.checks.streams import What
 
 _OPENING = (EventKind.ACCEPT, EventKind.CONNECT)
 _OWN_ENDS = (FaultReason.MARKED_DOWN.value, FaultReason.SHUTDOWN.value)
 """Why a session closes without an event: this side wanted it."""
 
 
-def no_message_after_end(index: Index, findings: Findings) -> None:
-    """INV-3: nothing of a session is delivered behind its reset, remote_reset or mark_down."""
+def no_stale_session(index: Index, findings: Findings) -> None:
+    """INV-3: nothing of a session is delivered behind its reset, remote_reset or mark_down, nor in its successor.
+
+    Whoever is told that its session is unknown to the peer tells the application by one remote_reset.
+    """
+    _judge_deliveries(index, findings)
+    for problem in index.streams.of[What.STALE]:
+        findings.add(problem.record, problem.text)
+    _judge_resets(index, findings)
+
+
+def _judge_resets(index: Index, findings: Findings) -> None:
+    """SESSION_RESET, if it is full, is one remote_reset; RESETSESSION of v1 also none, if nothing was open yet."""
+    for tag, least in (("SESSION_RESET", 1), ("CONNECT_REPLY", 0)):
+        for position, link, record in index.by_tag.get(tag, ()):
+            fields = record["fields"]
+            is_reset = fields.get("full") is True or fields.get("tag") == "RESETSESSION"
+            log = index.session_of(link)
+            if record["direction"] != "rx" or not is_reset or log is None or not log.of("event"):
+                continue
+            if link.refused(position):
+                continue
+            opened = [at for at, event in log.of("event") if event["event"] in _OPENING and at > position]
+            until = opened[0] if opened else len(index.history)
+            told = sum(position < at < until for at in log.remote_resets)
+            if not least <= told <= 1 and index.ended(log) is None:
+                text = f"is told remote_reset {told} times of the reset by its peer"
+                findings.add(position, f"{index.name(log)} {text}")
+
+
+def _judge_deliveries(index: Index, findings: Findings) -> None:
     for delivery in index.streams.deliveries:
         log = delivery.log
         what = f"{index.name(log)}: tid {index.history[delivery.position]['tid']} is delivered"
@@ -36,8 +67,11 @@ def event_grammar(index: Index, findings: Findings) -> None:
 
     A dial that cannot ever succeed ends in a reset without a connect (protocol.md §4.2).
     """
+    if not index.by_kind.get("event") and not index.by_kind.get("state"):
+        return  # applications' records alone do not say when sessions were open
     for log in index.sessions.values():
-        _Grammar(index, findings, log).judge()
+        if log.key.session != LOOPBACK_ID:  # the session with oneself is always open, and nobody is told
+            _Grammar(index, findings, log).judge()
 
 
 class _Grammar:
@@ -51,6 +85,8 @@ class _Grammar:
         self.announced = False
         self.open = False
         """Announced, and not reset by the peer since."""
+        self.filled = False
+        """The application has handed it messages since it was last reset; it may do so before the announcement."""
         self.ended_by = ""
 
     def judge(self) -> None:
@@ -63,6 +99,8 @@ class _Grammar:
                     "between remote_reset and accept or connect" if self.announced else "before accept or connect"
                 )
                 self._add(position, f"tid {record['tid']} is delivered {when}")
+            elif record.kind == "send":
+                self.filled = True
             elif record.kind == "mark_down":
                 self.ended_by = self.ended_by or "mark_down"
             elif record.kind == "state" and record["state"] == SessionState.CLOSED:
@@ -74,10 +112,10 @@ class _Grammar:
         elif event in _OPENING:
             self.announced = self.open = True
         elif event == EventKind.REMOTE_RESET:
-            if not self.open:
+            if not self.open and not self.filled:
                 when = "twice without accept or connect between" if self.announced else "before accept or connect"
                 self._add(position, f"remote_reset {when}")
-            self.open = False
+            self.open = self.filled = False
         elif event == EventKind.RESET:
             if not self.announced and not self.log.dialled:
                 self._add(position, "reset of an accepted session that was never announced")

@@ -20,13 +20,13 @@ The kinds and their fields in order (``?``: may be null, ``*``: may be missing):
 * ``state``: a session reached a state. session, peer (node name or address), policy, state (CONNECTING,
   READY, STANDBY, WAIT, CLOSED), connect_seq, global_seq, peer_global_seq, client_cookie, server_cookie,
   in_seq, out_seq, acked_seq (highest of ours the peer has acknowledged), sent (messages kept for replay),
-  queued (messages not on the wire yet), why.
+  queued (messages not on the wire yet), anonymous* (1: nobody finds it by its peer's address), why.
 * ``decision``: what becomes of an incoming link. link, session? (the existing one), verdict, why.
 * ``event``: what the application was told. session, peer, event (connect, accept, reset, remote_reset,
   refused), detail.
 * ``send``: the application handed a message over. session, peer, tid, digest (of the payload, hex), size
-  (bytes), priority* (127 where it is missing).
-* ``deliver``: the application got a message. session, peer, tid, seq, digest, size.
+  (bytes), priority* (127 where it is missing), type*, version*.
+* ``deliver``: the application got a message. session, peer, tid, seq, digest, size, priority*, type*, version*.
 * ``fault``: a link broke. session?, link, reason (name of a FaultReason), detail.
 * ``mark_down``: the application ended a session; the call has returned. session, peer.
 * ``io``: the io half of a session changed its state. session, link, shard (0 is the home shard), state.
@@ -34,14 +34,38 @@ The kinds and their fields in order (``?``: may be null, ``*``: may be missing):
 * ``inject``: the messenger did a fault to itself. option (of Ceph's), link*, session?*, detail.
 * ``intercept``: an interceptor did not let a frame pass as it came. link, point, action.
 * ``throttle``: a throttle moved. name, value, limit (0: none). Bytes if the name says so, else messages.
+* ``auth``: the peer of a link has authenticated. link, session?, method (cephx, none), mode (crc, secure), modes
+  (those this side offers or allows, the preferred one first), cipher (type of the session key), global_id,
+  ticket_left_s? (how long the ticket used was still good for; null without one), key, tx_nonce, rx_nonce (what
+  tells the key of secure mode, and the first nonce of a direction under it, from others: digests; empty in crc
+  mode), revision (of the frames: msgr 2.0 or 2.1; 0 on v1).
+* ``usage``: what a link that closes has used up. link, tx_nonces, rx_nonces (0 unless it was secure), and the most
+  bytes it held at once for what was incomplete: handshake_bytes (before the peer had authenticated),
+  handshake_limit_bytes, data_bytes, data_limit_bytes.
+* ``keepalive``: the application wants signs of life of a session's peer. session, peer, interval_s (0: no more),
+  timeout_s (silence after which the link is given up; 0: never).
+* ``exception``: an exception escaped where none may. where, error, link*, session*.
 * ``cut``: by node ``network``: the runner broke the links between two nodes. a, b, at (object: the frame by
   sender, tag and nth, and the byte of it; empty for "now"), detail.
+* ``mangle``: by node ``network``: somebody in the middle changed what passed. a, b, at (object: the frame by
+  sender, tag, nth, index and offset, and the byte of it, as with ``cut``), what (flip, truncate, insert, drop,
+  duplicate, replay, swap, reflect, rewrite; join: only delivered in one piece with the next frame), detail*. What
+  is put in comes behind the frame; of two that are swapped it is the first.
+* ``path``: by node ``network``: what becomes of the way from one node to another. a, b (both empty: all ways),
+  fault (partition, refuse, slow, and so on; heal), detail*.
+* ``leak``: by node ``network``: payload in plain text was seen on a link that is to be secure. a, b, detail.
+* ``clock``: the runner moved a node's clock. step_s.
 * ``step``: by node ``scenario``: a line of the scenario's script. verb, args.
-* ``process``: what the runner did to a node's process, or saw of it. action (start, stop, kill, exit),
-  incarnation, addrs* (the node's own addresses as its peers print them, separated by commas).
+* ``expect``: by node ``scenario``: how often a node is to be told of an event in the whole run. of (the node),
+  peer, event, count, most* (if it may be more often than ``count``: how often at most).
+* ``process``: what the runner did to a node's process, or saw of it. action (start, stop, kill, exit, freeze,
+  thaw),
+  incarnation, addrs* (the node's own addresses as its peers print them, separated by commas), options* (object:
+  its Config options other than their defaults).
 * ``end``: a node at rest: the network is whole again, and nothing has moved for long enough. registry
-  (sessions found by address), dispatch_bytes (held by the application), links (open), queued, sent. Without
-  ``end`` records a history is judged for safety only, not for what should have arrived by then.
+  (sessions found by address), dispatch_bytes (held by the application), links (open), queued, sent, timers*
+  (pending, but for keepalives), receive_bytes* (of incomplete frames), unwritten_bytes*, sockets*. Without ``end``
+  records a history is judged for safety only, not for what should have arrived by then.
 """
 
 from collections.abc import Iterable, Iterator
@@ -52,15 +76,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from messenger.errors import LocalError
 from toolkit.checks.describe import describe
-from toolkit.checks.records import KINDS, TIME_DIGITS, Record, check_kind, dump_record, parse_record
+from toolkit.checks.records import KINDS, REQUIRED, TIME_DIGITS, Record, check_kind, dump_record, parse_record
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
 NETWORK = "network"
-"""Writer of ``cut`` records."""
+"""Writer of ``cut``, ``mangle`` and ``leak`` records."""
 SCENARIO = "scenario"
-"""Writer of ``step`` records."""
+"""Writer of ``step`` and ``expect`` records."""
 _SHOWN_ROWS = 200
 
 
@@ -78,8 +102,15 @@ class History:
         Raises:
             LocalError: no such kind, or a field of it is missing.
         """
-        missing = [name for name, field in check_kind(kind).items() if name not in fields and not field.optional]
-        if missing:
+        self.put(time_s, node, kind, fields)
+
+    def put(self, time_s: float, node: str, kind: str, fields: dict[str, Any]) -> None:
+        """Add a record; the object of its fields is the history's from here on. Raises as :meth:`append`."""
+        known = REQUIRED.get(kind)
+        if known is None or not known <= fields.keys():
+            missing = [
+                name for name, field in check_kind(kind).items() if name not in fields and not field.optional
+            ]
             raise LocalError(f"{kind} record of {node} without {', '.join(missing)}")
         self.records.append(Record(round(time_s, TIME_DIGITS), node, kind, fields))
 

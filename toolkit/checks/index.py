@@ -4,75 +4,160 @@ Within a node the order of records is exact. Between nodes it is the order of th
 simulation, as good as the clocks in a live run.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property
+from typing import Any
 
 from messenger.session.session import SessionState
 from messenger.v2.wire import FLAG_LOSSY
+from toolkit.checks.conversations import Conversation, conversations
 from toolkit.checks.history import NETWORK, SCENARIO, History
 from toolkit.checks.records import Record
 from toolkit.checks.sessions import Entry, Process, SessionKey, SessionLog, addresses
 from toolkit.checks.streams import Streams
 from toolkit.checks.wires import LinkKey, LinkLog, pair_links
 
+_NO_NODES = frozenset({NETWORK, SCENARIO})
+_DATA_TAGS = frozenset({"MESSAGE", "MSG", "ACK"})
+_ABOUT_LINKS = frozenset({"auth", "fault", "usage"})
+_ABOUT_PROCESSES = frozenset({"process", "end", "io"})
+_OF_LINKS = frozenset({"auth", "decision", "exception"})
+"""The session they name is not whose they are, or not known to be."""
 _V1_FINAL = frozenset({"READY", "SEQ"})
 """The replies of v1 that open a session."""
 
 
+class _Life:
+    """What one life of a process has written so far."""
+
+    __slots__ = ("links", "process", "sessions")
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        self.links: dict[str, LinkLog] = {}
+        self.sessions: dict[int, SessionLog] = {}
+
+
 class Index:
-    """Everything the invariants ask of a history."""
+    """Everything the invariants ask of a history, gathered in one pass and shared by all of them."""
 
     def __init__(self, history: History) -> None:
         self.history = history
+        self.by_kind: dict[str, list[Entry]] = defaultdict(list)
+        """Every record."""
+        self.by_tag: dict[str, list[tuple[int, LinkLog, Record]]] = defaultdict(list)
+        """Frames by tag, with their links; not those of messages and acks, which are with their links only."""
         self.sessions: dict[SessionKey, SessionLog] = {}
         self.links: dict[LinkKey, LinkLog] = {}
+        self.transitions: list[tuple[int, SessionLog, Record]] = []
+        """Every state of every session, in order."""
         self.process_ends: dict[Process, int] = {}
+        self.frozen: dict[str, list[int]] = defaultdict(list)
+        """Where each node was stopped, and went on."""
         self.ends: dict[str, Entry] = {}
         """The last ``end`` record of each node."""
         self.sharded: set[Process] = set()
         """Processes whose connections run on other shards."""
-        self._processes: dict[str, Process] = {}
+        self.shards: dict[str, int] = {}
+        """How many other shards each node is known to have."""
+        self._lives: dict[str, _Life] = {}
+        """The last life of each node."""
         self._started: set[Process] = set()
+        self._restarted: dict[str, int] = defaultdict(int)
         self._nodes_by_address: dict[str, str] = {}
-        for index, record in enumerate(history):
-            if record.node not in {NETWORK, SCENARIO}:
-                self._add(index, record)
+        self._conversations: dict[SessionLog, list[Conversation]] = {}
+        self._lossy: dict[SessionLog, bool] = {}
+        self.judged: dict[object, object] = {}
+        """What rules have found already, by rule."""
+        self._gather()
         pair_links(self.links.values())
         self._connect_sessions()
 
     # ---- building
 
-    def _add(self, index: int, record: Record) -> None:
-        process = self._processes.setdefault(record.node, Process(record.node, 0))
-        kind = record.kind
-        if kind == "process":
-            self._add_process(index, record, process)
-        elif kind == "end":
-            self.ends[record.node] = (index, record)
-        elif kind == "io":
-            self.sharded.add(process)
-        if kind in {"link", "frame"}:
-            key = LinkKey(*process, record["link"])
-            self.links.setdefault(key, LinkLog(key)).add(index, record)
-        if kind not in {"frame", "decision"} and record.fields.get("session") is not None:
-            self._log(SessionKey(process, record["session"])).add(index, record)
+    def _gather(self) -> None:
+        """The one pass over all records; what most of them are comes first."""
+        kinds, tags, lives = self.by_kind, self.by_tag, self._lives
+        for entry in enumerate(self.history.records):
+            position, record = entry
+            kind, fields = record.kind, record.fields
+            kinds[kind].append(entry)
+            life = lives.get(record.node)
+            if life is None:
+                if record.node in _NO_NODES:
+                    continue
+                life = lives[record.node] = _Life(Process(record.node, 0))
+            if kind == "frame":
+                name = fields["link"]
+                link = life.links.get(name) or self._new_link(life, name)
+                if fields["session"] is not None:
+                    link.session = fields["session"]
+                (link.tx if fields["direction"] == "tx" else link.rx).append(entry)
+                tag = fields["tag"]
+                if tag not in _DATA_TAGS:
+                    tags[tag].append((position, link, record))
+                continue
+            session = fields.get("session")
+            if session is not None and kind not in _OF_LINKS:
+                log = life.sessions.get(session) or self._log(life, session)
+                log.add(entry)
+                if kind == "state":
+                    self.transitions.append((position, log, record))
+            if kind == "link":
+                name = fields["link"]
+                (life.links.get(name) or self._new_link(life, name)).add_action(position, record)
+            elif kind in _ABOUT_LINKS:
+                known = life.links.get(fields["link"])
+                if known is not None:
+                    known.add(entry)
+            elif kind in _ABOUT_PROCESSES:
+                self._add_process(entry, life)
 
-    def _add_process(self, index: int, record: Record, before: Process) -> None:
+    def _add_process(self, entry: Entry, life: _Life) -> None:
+        position, record = entry
+        if record.kind == "end":
+            self.ends[record.node] = entry
+        elif record.kind == "io":
+            self.sharded.add(life.process)
+            self.shards[record.node] = max(self.shards.get(record.node, 1), record["shard"])
+        else:
+            self._add_action(position, record, life)
+
+    def _add_action(self, index: int, record: Record, life: _Life) -> None:
+        before = life.process
         for address in addresses(record.fields.get("addrs", "")):
             self._nodes_by_address[address] = record.node
+        if record["action"] in {"freeze", "thaw"}:
+            self.frozen[record.node].append(index)
+            return
         if record["action"] != "start":
             self.process_ends.setdefault(before, index)
             return
         process = Process(record.node, record["incarnation"])
         if before in self._started and process != before:
             self.process_ends.setdefault(before, index)
-        self._started.add(process)
-        self._processes[record.node] = process
+        if process not in self._started:
+            self._started.add(process)
+            self._restarted[record.node] += 1
+        if process != before:
+            self._lives[record.node] = self._life(process)
 
-    def _log(self, key: SessionKey) -> SessionLog:
-        log = self.sessions.get(key)
-        if log is None:
-            log = self.sessions[key] = SessionLog(key)
+    def _life(self, process: Process) -> _Life:
+        """A life that begins, or goes on behind records of another."""
+        life = _Life(process)
+        life.links = {key.link: log for key, log in self.links.items() if key[:2] == process}
+        life.sessions = {key.session: log for key, log in self.sessions.items() if key.process == process}
+        return life
+
+    def _new_link(self, life: _Life, name: str) -> LinkLog:
+        key = LinkKey(*life.process, name)
+        log = life.links[name] = self.links[key] = LinkLog(key)
+        return log
+
+    def _log(self, life: _Life, session: int) -> SessionLog:
+        key = SessionKey(life.process, session)
+        log = life.sessions[session] = self.sessions[key] = SessionLog(key)
         return log
 
     def _connect_sessions(self) -> None:
@@ -81,7 +166,10 @@ class Index:
                 self._nodes_by_address.setdefault(link.peer, link.far.key.node)
             if link.session is None:
                 continue
-            log = self._log(_carried(link, link.session))
+            key = _carried(link, link.session)
+            log = self.sessions.get(key)
+            if log is None:
+                log = self.sessions[key] = SessionLog(key)
             log.links.append(link)
             log.dialled |= link.dialled
             if link.far is not None:
@@ -93,7 +181,7 @@ class Index:
 
     def _resolve(self, peers: Iterable[str]) -> str | None:
         for peer in peers:
-            if peer in self._processes:
+            if peer in self._lives:
                 return peer
             if peer in self._nodes_by_address:
                 return self._nodes_by_address[peer]
@@ -104,7 +192,7 @@ class Index:
     @property
     def nodes(self) -> list[str]:
         """The nodes with records of their own."""
-        return list(self._processes)
+        return list(self._lives)
 
     @cached_property
     def streams(self) -> Streams:
@@ -115,34 +203,69 @@ class Index:
         """The node at the other end of a link, if it is known."""
         if link.far is not None:
             return link.far.key.node
-        log = None if link.session is None else self.sessions.get(_carried(link, link.session))
+        log = self.session_of(link)
         return (log.peer_node if log else None) or self._resolve(addresses(link.peer))
 
     def name(self, log: SessionLog) -> str:
         """The session in words."""
         node, incarnation = log.key.process
-        lives = sum(process.node == node for process in self._started)
-        return f"{node}{f' (incarnation {incarnation})' if lives > 1 else ''} session {log.key.session}"
+        which = f" (incarnation {incarnation})" if self._restarted[node] > 1 else ""
+        return f"{node}{which} session {log.key.session}"
+
+    def conversations(self, log: SessionLog) -> list[Conversation]:
+        """A session's conversations, in order."""
+        found = self._conversations.get(log)
+        if found is None:
+            found = self._conversations[log] = conversations(log)
+        return found
+
+    @staticmethod
+    def process_of(link: LinkLog) -> Process:
+        """The process that a link belongs to."""
+        return Process(link.key.node, link.key.incarnation)
+
+    def session_of(self, link: LinkLog) -> SessionLog | None:
+        """The session that a link carried last."""
+        return None if link.session is None else self.sessions.get(_carried(link, link.session))
+
+    def link_of(self, record: Record) -> LinkLog | None:
+        """The link that a record names; of the node's last life with such a link."""
+        return self._links_by_name.get((record.node, record["link"]))
+
+    @cached_property
+    def _links_by_name(self) -> dict[tuple[str, str], LinkLog]:
+        return {(key.node, key.link): link for key, link in self.links.items()}
+
+    def option(self, node: str, name: str, default: float) -> float:
+        """A numeric option that a node was started with."""
+        value = self._options.get(node, {}).get(name, default)
+        return float(value) if type(value) in {int, float} else default
+
+    @cached_property
+    def _options(self) -> dict[str, dict[str, Any]]:
+        return {
+            record.node: record["options"]
+            for _, record in self.by_kind.get("process", ())
+            if record.fields.get("options") is not None
+        }
+
+    @cached_property
+    def end_s(self) -> float:
+        """The time of the last record."""
+        return max((record.time_s for record in self.history.records[-1:]), default=0.0)
 
     def process(self, node: str) -> Process:
         """The last life of a node's process."""
-        return self._processes[node]
+        return self._lives[node].process
 
     def alive(self, node: str) -> bool:
         """Whether the node's process ran at the end."""
-        return self._processes[node] not in self.process_ends
+        return self._lives[node].process not in self.process_ends
 
     @property
     def at_rest(self) -> bool:
         """Whether every living node has come to rest, so that what has not arrived never will."""
-        return bool(self.ends) and all(node in self.ends for node in self._processes if self.alive(node))
-
-    def transitions(self) -> list[tuple[int, SessionLog, Record]]:
-        """Every state of every session, in order."""
-        states = [
-            (position, log, record) for log in self.sessions.values() for position, record in log.of("state")
-        ]
-        return sorted(states, key=lambda entry: entry[0])
+        return bool(self.ends) and all(node in self.ends for node in self._lives if self.alive(node))
 
     def ended(self, log: SessionLog) -> int | None:
         """Where a session ended: by a reset, its own application, or the end of its process."""
@@ -167,15 +290,31 @@ class Index:
 
     def lossy(self, log: SessionLog) -> bool:
         """Whether a session is lossy: the server decides and says so in its last reply (protocol.md §3.8)."""
-        idents = [
-            (index, record["fields"].get("flags", 0))
-            for link in log.links
-            for index, record in (*link.tx, *link.rx)
-            if record["tag"] == "SERVER_IDENT"
-            or (record["tag"] == "CONNECT_REPLY" and record["fields"].get("tag") in _V1_FINAL)
+        found = self._lossy.get(log)
+        if found is None:
+            found = self._lossy[log] = self._server_said.get(log, self._policies_say(log))
+        return found
+
+    @cached_property
+    def _server_said(self) -> dict[SessionLog, bool]:
+        """What the last reply that opened each session said."""
+        replies = [
+            *self.by_tag.get("SERVER_IDENT", ()),
+            *(
+                entry
+                for entry in self.by_tag.get("CONNECT_REPLY", ())
+                if entry[2].fields["fields"].get("tag") in _V1_FINAL
+            ),
         ]
-        if idents:
-            return bool(max(idents)[1] & FLAG_LOSSY)
+        said: dict[SessionLog, bool] = {}
+        for _, link, record in sorted(replies, key=lambda reply: reply[0]):
+            log = self.session_of(link)
+            if log is not None:
+                flags = record.fields["fields"].get("flags", 0)
+                said[log] = bool(flags & FLAG_LOSSY) if isinstance(flags, int) else False
+        return said
+
+    def _policies_say(self, log: SessionLog) -> bool:
         policies = [log.policy, *(self.sessions[key].policy for key in log.partners)]
         servers = [policy for policy in policies if policy is not None and policy.server]
         return any(policy.lossy for policy in (servers or policies) if policy is not None)

@@ -1,36 +1,180 @@
-"""The invariants INV-1 to INV-9 of scenarios.md §6, as named checks over a recorded history.
+"""The invariants: named checks over a recorded history, by their numbers and by their names.
 
-``check(history)`` judges them all; each of ``INVARIANTS`` can be called with a history by itself.
+INV-1 to INV-12 have numbers; a check without one has its name for an id. ``check(history)`` judges them all, or
+those that are asked for by either word; each of ``INVARIANTS`` can be called with a history by itself.
 """
 
-from toolkit.checks.accounting import sequence_accounting
+from collections.abc import Iterable
+
+from messenger.errors import LocalError
+from toolkit.checks.accounting import delivered_seqs, sequence_accounting
+from toolkit.checks.agreement import agreement, decode_total
+from toolkit.checks.callbacks import callback_count
+from toolkit.checks.cookies import cookies
 from toolkit.checks.counters import monotonic_attempts
 from toolkit.checks.delivery import lossless_delivery, lossy_delivery
-from toolkit.checks.events import event_grammar, no_message_after_end
+from toolkit.checks.events import event_grammar, no_stale_session
+from toolkit.checks.forgery import reject_forged
+from toolkit.checks.healing import liveness_after_heal
 from toolkit.checks.history import History
 from toolkit.checks.index import Index
+from toolkit.checks.keepalives import keepalive
 from toolkit.checks.liveness import liveness
+from toolkit.checks.memory import bounded_memory, bounded_strangers
+from toolkit.checks.nonces import nonce_unique
+from toolkit.checks.order import no_silent_gap, order, payload
+from toolkit.checks.quiescence import quiescence
+from toolkit.checks.races import one_winner
 from toolkit.checks.registry import one_session_per_peer
 from toolkit.checks.resources import throttles_balance
-from toolkit.checks.result import CheckResult, Invariant
+from toolkit.checks.result import CheckResult, Invariant, Judge
+from toolkit.checks.secrecy import no_downgrade, no_plaintext
+from toolkit.checks.tickets import ticket_time
+from toolkit.checks.totality import table_total
 
-INVARIANTS = {
-    invariant.id: invariant
-    for invariant in (
-        Invariant("INV-1", "Lossless delivery: everything, once, in order", lossless_delivery),
-        Invariant("INV-2", "Lossy delivery: at most once, loss only by reset", lossy_delivery),
-        Invariant("INV-3", "No message of a session that has ended", no_message_after_end),
-        Invariant("INV-4", "Session events in their order", event_grammar),
-        Invariant("INV-5", "One registered session per peer", one_session_per_peer),
-        Invariant("INV-6", "Liveness: nothing waits on a whole network", liveness),
-        Invariant("INV-7", "connect_seq and global_seq never fall", monotonic_attempts),
-        Invariant("INV-8", "Message numbers add up on both sides", sequence_accounting),
-        Invariant("INV-9", "Throttles give back what they took", throttles_balance),
-    )
-}
+ORDERING, SESSION, SECURITY, RESOURCES = GROUPS = ("ordering", "session", "security", "resources")
 
 
-def check(history: History) -> list[CheckResult]:
-    """Every invariant's verdict on a history."""
+def _numbered(
+    number: int, name: str, title: str, group: str, *judges: Judge, needs: tuple[str, ...] = ()
+) -> Invariant:
+    return Invariant(f"INV-{number}", name, title, group, judges, needs)
+
+
+def _named(judge: Judge, title: str, group: str, *needs: str) -> Invariant:
+    name = judge.__name__
+    return Invariant(name, name, title, group, (judge,), needs)
+
+
+_NUMBERED = (
+    _numbered(
+        1, "exactly_once_lossless", "Lossless delivery: everything, once, in order", ORDERING, lossless_delivery
+    ),
+    _numbered(
+        2, "at_most_once_lossy", "Lossy delivery: at most once, loss only by reset", ORDERING, lossy_delivery
+    ),
+    _numbered(
+        3,
+        "no_stale_session",
+        "No message of a session that has ended",
+        ORDERING,
+        no_stale_session,
+        needs=("event", "state"),
+    ),
+    _numbered(
+        4, "event_grammar", "Session events in their order", SESSION, event_grammar, needs=("event", "state")
+    ),
+    _numbered(
+        5,
+        "one_session_per_peer",
+        "One registered session per peer",
+        SESSION,
+        one_session_per_peer,
+        needs=("state",),
+    ),
+    _numbered(6, "liveness", "Liveness: nothing waits on a whole network", RESOURCES, liveness),
+    _numbered(
+        7,
+        "connect_monotonic",
+        "connect_seq and global_seq never fall",
+        SESSION,
+        monotonic_attempts,
+        needs=("state",),
+    ),
+    _numbered(
+        8,
+        "seq_accounting",
+        "Message numbers add up on both sides",
+        SESSION,
+        delivered_seqs,
+        sequence_accounting,
+        needs=("state", "deliver"),
+    ),
+    _numbered(
+        9,
+        "throttle_balanced",
+        "Throttles give back what they took",
+        RESOURCES,
+        throttles_balance,
+        needs=("throttle", "state"),
+    ),
+    _numbered(
+        10,
+        "sealed",
+        "Fresh nonces, no plain text, no forgery",
+        SECURITY,
+        nonce_unique,
+        no_plaintext,
+        reject_forged,
+        needs=("frame", "auth"),
+    ),
+    _numbered(
+        11,
+        "frugal",
+        "Memory, time and timers are bounded, and given back",
+        RESOURCES,
+        bounded_memory,
+        bounded_strangers,
+        quiescence,
+        needs=("usage", "auth"),
+    ),
+    _numbered(
+        12,
+        "table_total",
+        "Every frame has its reaction, no exception escapes",
+        SESSION,
+        table_total,
+        needs=("frame",),
+    ),
+)
+_NAMED = (
+    Invariant("order", "order", "Seqs grow by one; one priority, one order", ORDERING, (delivered_seqs, order)),
+    _named(no_silent_gap, "What is lost an event tells of", ORDERING),
+    _named(payload, "Messages arrive as they were sent", ORDERING),
+    _named(one_winner, "Of racing links one stays, by the rule of addresses", SESSION, "decision", "state"),
+    _named(cookies, "Cookies are there, unique and stable", SESSION, "state", "frame"),
+    _named(callback_count, "Events come as often as the scenario says", SESSION),
+    _named(nonce_unique, "No key and nonce are used twice", SECURITY, "frame", "auth"),
+    _named(no_plaintext, "Secure links carry nothing in plain text", SECURITY, "frame", "auth"),
+    _named(no_downgrade, "The best mode that both sides allow", SECURITY, "auth"),
+    _named(reject_forged, "A changed byte ends the link undelivered", SECURITY, "frame"),
+    _named(ticket_time, "Tickets are renewed in time", SECURITY, "auth"),
+    _named(bounded_memory, "Peers cost bounded memory", RESOURCES, "usage", "auth"),
+    _named(liveness_after_heal, "Soon after the last fault all has arrived", RESOURCES, "send", "state"),
+    _named(keepalive, "A silent peer is noticed", RESOURCES, "keepalive", "state"),
+    _named(quiescence, "At rest nothing stays in use", RESOURCES),
+    _named(decode_total, "Streams are cut into frames without a gap", RESOURCES, "frame"),
+    _named(agreement, "Both ends tell the same of a stream", RESOURCES, "frame"),
+)
+
+INVARIANTS = {invariant.id: invariant for invariant in (*_NUMBERED, *_NAMED)}
+"""Every invariant by its id."""
+
+_BY_WORD = {word: invariant for invariant in INVARIANTS.values() for word in (invariant.id, invariant.name)}
+
+
+def find(word: str) -> Invariant:
+    """The invariant of that id or name.
+
+    Raises:
+        LocalError: there is none; the known ones are listed.
+    """
+    try:
+        return _BY_WORD[word]
+    except KeyError:
+        raise LocalError(f"no invariant {word!r}; known: {', '.join(_BY_WORD)}") from None
+
+
+def check(history: History, only: Iterable[str] | None = None) -> list[CheckResult]:
+    """The verdict on a history of every invariant, or of those asked for.
+
+    Args:
+        history: what happened.
+        only: ids or names.
+
+    Raises:
+        LocalError: there is no such invariant.
+    """
+    asked = list(INVARIANTS.values()) if only is None else [find(word) for word in only]
     index = Index(history)
-    return [invariant.over(index) for invariant in INVARIANTS.values()]
+    return [invariant.over(index) for invariant in asked]

@@ -1,6 +1,7 @@
 """INV-6: on a whole network, what is queued leaves and what is sent is acknowledged."""
 
 from messenger.errors import FaultReason
+from messenger.loopback import LOOPBACK_ID
 from messenger.session.session import SessionState
 from toolkit.checks.index import Index
 from toolkit.checks.result import Findings
@@ -37,7 +38,11 @@ def liveness(index: Index, findings: Findings) -> None:
 
 def _judge_node(index: Index, findings: Findings, node: str, position: int, held: int) -> None:
     process = index.process(node)
-    logs = [log for log in index.sessions.values() if log.key.process == process and index.is_open(log)]
+    logs = [
+        log
+        for log in index.sessions.values()
+        if log.key.process == process and log.key.session != LOOPBACK_ID and index.is_open(log)
+    ]
     excuses = {log.key: _excuse(index, log) for log in logs}
     able = [log for log in logs if not excuses[log.key]]
     for log in logs:

@@ -16,6 +16,8 @@ TIME_DIGITS = 9
 """Times are kept to the nanosecond: sums on a virtual clock print without the noise of binary fractions."""
 MESSAGE_TAGS = frozenset({"MESSAGE", "MSG"})
 """What the frames of messages are called, on v2 and on v1."""
+MANGLINGS = ("flip", "truncate", "insert", "drop", "duplicate", "replay", "swap", "reflect", "rewrite", "join")
+"""What a man in the middle may do to a frame."""
 _LONGEST_S = 1e9
 _DEEPEST = 100
 """What is nested deeper could be read, but perhaps not be shown or written again."""
@@ -49,7 +51,11 @@ _NOTE = Field((str,), optional=True)
 _COUNT = Field((int,))
 _NUMBER_OR_NULL = Field((int, NoneType))
 _OBJECT = Field((dict,))
+_NUMBER = Field((int, float))
+_COUNT_IF_KNOWN = Field((int,), optional=True)
 _WHO = {"session": _COUNT, "peer": _TEXT}
+_MESSAGE_HEAD = {"priority": _COUNT_IF_KNOWN, "type": _COUNT_IF_KNOWN, "version": _COUNT_IF_KNOWN}
+_PAIR = {"a": _TEXT, "b": _TEXT}
 
 KINDS: Mapping[str, Mapping[str, Field]] = {
     "link": {
@@ -83,6 +89,7 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
         "acked_seq": _COUNT,
         "sent": _COUNT,
         "queued": _COUNT,
+        "anonymous": Field((int,), optional=True),
         "why": _TEXT,
     },
     "decision": {"link": _TEXT, "session": _NUMBER_OR_NULL, "verdict": _TEXT, "why": _TEXT},
@@ -92,9 +99,9 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
         "tid": _COUNT,
         "digest": _TEXT,
         "size": _COUNT,
-        "priority": Field((int,), optional=True),
+        **_MESSAGE_HEAD,
     },
-    "deliver": {**_WHO, "tid": _COUNT, "seq": _COUNT, "digest": _TEXT, "size": _COUNT},
+    "deliver": {**_WHO, "tid": _COUNT, "seq": _COUNT, "digest": _TEXT, "size": _COUNT, **_MESSAGE_HEAD},
     "fault": {"session": _NUMBER_OR_NULL, "link": _TEXT, "reason": _TEXT, "detail": _TEXT},
     "mark_down": _WHO,
     "io": {
@@ -112,16 +119,59 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
     },
     "intercept": {"link": _TEXT, "point": _TEXT, "action": _one_of(Action)},
     "throttle": {"name": _TEXT, "value": _COUNT, "limit": _COUNT},
-    "cut": {"a": _TEXT, "b": _TEXT, "at": _OBJECT, "detail": _TEXT},
+    "auth": {
+        "link": _TEXT,
+        "session": _NUMBER_OR_NULL,
+        "method": _TEXT,
+        "mode": _one_of(("crc", "secure")),
+        "modes": _TEXT,
+        "cipher": _TEXT,
+        "global_id": _COUNT,
+        "ticket_left_s": Field((int, float, NoneType)),
+        "key": _TEXT,
+        "tx_nonce": _TEXT,
+        "rx_nonce": _TEXT,
+        "revision": _COUNT,
+    },
+    "usage": {
+        "link": _TEXT,
+        "tx_nonces": _COUNT,
+        "rx_nonces": _COUNT,
+        "handshake_bytes": _COUNT,
+        "handshake_limit_bytes": _COUNT,
+        "data_bytes": _COUNT,
+        "data_limit_bytes": _COUNT,
+    },
+    "keepalive": {**_WHO, "interval_s": _NUMBER, "timeout_s": _NUMBER},
+    "exception": {
+        "where": _TEXT,
+        "error": _TEXT,
+        "link": Field((str, NoneType), optional=True),
+        "session": Field((int, NoneType), optional=True),
+    },
+    "cut": {**_PAIR, "at": _OBJECT, "detail": _TEXT},
+    "mangle": {**_PAIR, "at": _OBJECT, "what": _one_of(MANGLINGS), "detail": _NOTE},
+    "path": {**_PAIR, "fault": _TEXT, "detail": _NOTE},
+    "leak": {**_PAIR, "detail": _TEXT},
+    "clock": {"step_s": _NUMBER},
     "step": {"verb": _TEXT, "args": _TEXT},
+    "expect": {"of": _TEXT, "peer": _TEXT, "event": _one_of(EventKind), "count": _COUNT, "most": _COUNT_IF_KNOWN},
     "process": {
-        "action": _one_of(("start", "stop", "kill", "exit")),
+        "action": _one_of(("start", "stop", "kill", "exit", "freeze", "thaw")),
         "incarnation": _COUNT,
         "addrs": _NOTE,
+        "options": Field((dict,), optional=True),
     },
-    "end": {"registry": _COUNT, "dispatch_bytes": _COUNT, "links": _COUNT, "queued": _COUNT, "sent": _COUNT},
+    "end": {
+        **dict.fromkeys(("registry", "dispatch_bytes", "links", "queued", "sent"), _COUNT),
+        **dict.fromkeys(("timers", "receive_bytes", "unwritten_bytes", "sockets"), _COUNT_IF_KNOWN),
+    },
 }
 """Every kind with its fields, in the order in which they are written."""
+REQUIRED: Mapping[str, frozenset[str]] = {
+    kind: frozenset(name for name, field in fields.items() if not field.optional) for kind, fields in KINDS.items()
+}
+"""The fields that no record of a kind may lack."""
 
 
 @dataclass(slots=True)

@@ -12,24 +12,43 @@ _SETTLED = (SessionState.READY, SessionState.STANDBY)
 
 def one_session_per_peer(index: Index, findings: Findings) -> None:
     """INV-5: at most one registered living session per peer; closed ones are never registered."""
+    addrs = _addrs(index)
     living: dict[Process, dict[SessionKey, str]] = defaultdict(dict)
-    for position, log, record in index.transitions():
+    for position, log, record in index.transitions:
         of_process = living[log.key.process]
         of_process.pop(log.key, None)
         if record["state"] not in _SETTLED or not _registers(log):
             continue
         peer = record["peer"]
         for key, other_peer in of_process.items():
-            if other_peer == peer:
-                other = index.name(index.sessions[key])
-                findings.add(position, f"{index.name(log)} is {record['state']} with {peer} while {other} lives")
+            other = index.sessions[key]
+            if other_peer == peer and not _elsewhere(log, other, addrs):
+                text = f"{index.name(log)} is {record['state']} with {peer} while {index.name(other)} lives"
+                findings.add(position, text)
         of_process[log.key] = peer
     _judge_registries(index, findings)
 
 
+def _addrs(index: Index) -> dict[Process, str]:
+    """The addresses of each life of a node, where it has told them."""
+    return {
+        Process(record.node, record["incarnation"]): record["addrs"]
+        for _, record in index.by_kind.get("process", ())
+        if record["action"] == "start" and "addrs" in record.fields
+    }
+
+
+def _elsewhere(log: SessionLog, other: SessionLog, addrs: dict[Process, str]) -> bool:
+    """Whether two sessions with a node are with lives of it at different addresses: to a registry two peers."""
+    ours, theirs = ({addrs.get(partner.process) for partner in each.partners} for each in (log, other))
+    return bool(ours and theirs) and None not in ours | theirs and not ours & theirs
+
+
 def _registers(log: SessionLog) -> bool:
-    """Whether a session of its policy can be found by its peer's address."""
+    """Whether a session can be found by its peer's address."""
     policy = log.policy
+    if log.last_state is not None and log.last_state.fields.get("anonymous"):
+        return False
     return policy is None or policy.register_lossy_clients or not policy.lossy
 
 

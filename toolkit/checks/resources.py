@@ -2,21 +2,20 @@
 
 from collections import defaultdict
 
-from toolkit.checks.history import History
 from toolkit.checks.index import Index
 from toolkit.checks.records import Record
 from toolkit.checks.result import Findings
+from toolkit.checks.wires import Entry
 
 
 def throttles_balance(index: Index, findings: Findings) -> None:
     """INV-9: throttles are zero at rest, never negative, never above their limit by more than one message."""
-    largest = _largest_messages(index.history)
+    throttles_limited(index, findings)
     last: dict[tuple[str, str], Record] = {}
-    for position, record in enumerate(index.history):
+    for _, record in sorted((*index.by_kind.get("throttle", ()), *index.by_kind.get("process", ())), key=_place):
         if record.kind == "throttle":
-            _judge_value(findings, position, record, largest[record.node])
             last[record.node, record["name"]] = record
-        elif record.kind == "process":
+        else:
             last = {key: value for key, value in last.items() if key[0] != record.node}
     for node, (position, record) in index.ends.items():
         for (owner, name), throttle in last.items():
@@ -26,19 +25,41 @@ def throttles_balance(index: Index, findings: Findings) -> None:
             findings.add(position, f"{node}: {record['dispatch_bytes']} dispatched bytes are not released at rest")
 
 
-def _largest_messages(history: History) -> dict[str, int]:
-    """The size in bytes of the largest message each node received."""
+def throttles_limited(index: Index, findings: Findings) -> None:
+    """Throttles are never negative, and never above their limit by more than one message.
+
+    Other shards have a part of the limit each, so each of them may exceed its part by one.
+    """
+    throttles = index.by_kind.get("throttle", ())
+    if throttles:
+        largest = _largest_messages(index)
+        for position, record in throttles:
+            fields = record.fields
+            if fields["value"] < 0 or fields["value"] > fields["limit"] > 0:
+                shards = index.shards.get(record.node, 1)
+                _judge_value(findings, position, record, largest[record.node], shards)
+
+
+def _place(entry: Entry) -> int:
+    return entry[0]
+
+
+def _largest_messages(index: Index) -> dict[str, int]:
+    """The size in bytes of the largest message each node received, delivered or dropped before that."""
     largest: dict[str, int] = defaultdict(int)
-    for record in history.of("deliver"):
+    for _, record in index.by_kind.get("deliver", ()):
         largest[record.node] = max(largest[record.node], record["size"])
+    for _, record in index.by_kind.get("send", ()):
+        largest[record["peer"]] = max(largest[record["peer"]], record["size"])
     return largest
 
 
-def _judge_value(findings: Findings, position: int, record: Record, largest_bytes: int) -> None:
+def _judge_value(findings: Findings, position: int, record: Record, largest_bytes: int, shards: int) -> None:
     value, limit = record["value"], record["limit"]
     one_message = largest_bytes if "byte" in record["name"] else 1
     if value < 0:
         findings.add(position, f"{record.node}: throttle {record['name']} is negative: {value}")
-    elif limit and value > limit + one_message:
-        text = f"throttle {record['name']} holds {value}, its limit is {limit} and one message"
+    elif limit and value > limit + one_message * shards:
+        each = f" on each of {shards} shards" if shards > 1 else ""
+        text = f"throttle {record['name']} holds {value}, its limit is {limit} and one message{each}"
         findings.add(position, f"{record.node}: {text}")

@@ -27,6 +27,10 @@ class CheckResult:
     violations: list[Violation]
     note: str = ""
     """What could not be judged, and why; empty if everything was."""
+    name: str = ""
+    """What the invariant is called."""
+    group: str = ""
+    """What it is about: ordering, session, security or resources."""
 
 
 class Findings:
@@ -48,14 +52,24 @@ class Findings:
             self.notes.append(text)
 
 
+Judge = Callable[[Index, Findings], None]
+"""Adds what it finds in a history."""
+
+
 @dataclass(frozen=True, slots=True)
 class Invariant:
     """A named rule over histories. Calling it judges one."""
 
     id: str
-    """``INV-1`` and so on."""
+    """``INV-1`` and so on, or for those without a number the name."""
+    name: str
     title: str
-    judge: Callable[[Index, Findings], None] = field(repr=False)
+    group: str
+    """What it is about: ordering, session, security or resources."""
+    judges: tuple[Judge, ...] = field(repr=False)
+    """Its rules. One that several invariants have is asked once."""
+    needs: tuple[str, ...] = ()
+    """Kinds of records; without any of them there is nothing to judge by."""
 
     def __call__(self, history: History) -> CheckResult:
         """Judge a history."""
@@ -63,7 +77,24 @@ class Invariant:
 
     def over(self, index: Index) -> CheckResult:
         """Judge a history that has been indexed."""
-        findings = Findings()
-        self.judge(index, findings)
-        violations = sorted(findings.violations, key=lambda violation: violation.record)
-        return CheckResult(self.id, self.title, not violations, violations, "; ".join(findings.notes))
+        found = [_judged(index, judge) for judge in self.judges]
+        violations = sorted((one for findings in found for one in findings.violations), key=_place)
+        notes = dict.fromkeys(note for findings in found for note in findings.notes)
+        if self.needs and not any(index.by_kind.get(kind) for kind in self.needs) and index.history.records:
+            notes[f"nothing to judge by: no {' or '.join(self.needs)} records"] = None
+        return CheckResult(
+            self.id, self.title, not violations, violations, "; ".join(notes), self.name, self.group
+        )
+
+
+def _place(violation: Violation) -> int:
+    return violation.record
+
+
+def _judged(index: Index, judge: Judge) -> Findings:
+    findings = index.judged.get(judge)
+    if findings is None:
+        findings = index.judged[judge] = Findings()
+        judge(index, findings)
+    assert isinstance(findings, Findings)
+    return findings

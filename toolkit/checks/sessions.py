@@ -6,10 +6,12 @@ from messenger.outputs import EventKind
 from messenger.session.policy import POLICIES, Policy
 from messenger.session.session import SessionState
 from toolkit.checks.records import Record
-from toolkit.checks.wires import LinkLog
+from toolkit.checks.wires import Entry, LinkLog
 
-Entry = tuple[int, Record]
-"""A record and its place in the history."""
+__all__ = ["Entry", "Process", "SessionKey", "SessionLog", "addresses"]
+
+
+_NONE: list[Entry] = []
 
 
 class Process(NamedTuple):
@@ -30,6 +32,8 @@ class SessionLog:
     """One session's records, except its frames, which are with its links."""
 
     __slots__ = (
+        "_by_kind",
+        "_seen_peers",
         "dialled",
         "entries",
         "key",
@@ -46,9 +50,11 @@ class SessionLog:
     def __init__(self, key: SessionKey) -> None:
         self.key = key
         self.entries: list[Entry] = []
+        self._by_kind: dict[str, list[Entry]] = {}
         self.links: list[LinkLog] = []
-        self.peers: set[str] = set()
-        """Everything its records call the peer."""
+        self.peers: dict[str, None] = {}
+        """Everything its records call the peer, in that order."""
+        self._seen_peers: set[str] = set()
         self.peer_node: str | None = None
         """The peer, if it is a node of the history."""
         self.partners: set[SessionKey] = set()
@@ -60,15 +66,21 @@ class SessionLog:
         self.remote_resets: list[int] = []
         """Where it was told that the peer had lost its state."""
 
-    def add(self, index: int, record: Record) -> None:
+    def add(self, entry: Entry) -> None:
         """Take in a record of this session."""
-        self.entries.append((index, record))
-        self.peers.update(addresses(record.fields.get("peer", "")))
-        if record.kind == "state":
+        index, record = entry
+        kind = record.kind
+        self.entries.append(entry)
+        self._by_kind.setdefault(kind, []).append(entry)
+        peer = record.fields.get("peer", "")
+        if peer not in self._seen_peers:
+            self._seen_peers.add(peer)
+            self.peers.update(dict.fromkeys(addresses(peer)))
+        if kind == "state":
             self.last_state = record
-        elif record.kind == "mark_down" and self.marked_down is None:
+        elif kind == "mark_down" and self.marked_down is None:
             self.marked_down = index
-        elif record.kind == "event":
+        elif kind == "event":
             self._add_event(index, record["event"])
 
     def _add_event(self, index: int, event: str) -> None:
@@ -78,8 +90,8 @@ class SessionLog:
             self.remote_resets.append(index)
 
     def of(self, kind: str) -> list[Entry]:
-        """Its records of one kind."""
-        return [entry for entry in self.entries if entry[1].kind == kind]
+        """Its records of one kind; not to be changed."""
+        return self._by_kind.get(kind, _NONE)
 
     @property
     def node(self) -> str:

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 from toolkit.checks.records import Record
@@ -24,12 +25,30 @@ if TYPE_CHECKING:
 DEFAULT_PRIORITY = 127
 
 
+class What(Enum):
+    """What may be wrong with a delivery."""
+
+    ORDER = auto()
+    """It comes after one that was sent later."""
+    AGAIN = auto()
+    """It has been delivered before."""
+    CONTENT = auto()
+    """It is not what was sent."""
+    STRANGE = auto()
+    """Nobody sent it."""
+    STALE = auto()
+    """It belongs to a session that is over."""
+    SILENT = auto()
+    """It begins a new session that nobody was told of."""
+
+
 class Problem(NamedTuple):
     """A delivery or a message that breaks the rules; ``lossy`` says whose rules."""
 
     record: int
     text: str
     lossy: bool
+    what: What
 
 
 @dataclass(slots=True, eq=False)
@@ -128,6 +147,8 @@ class Streams:
         self.problems: list[Problem] = []
         self.strangers: set[str] = set()
         """Sessions whose peer has no history: nothing to compare with."""
+        self.of: dict[What, list[Problem]] = defaultdict(list)
+        """The problems by what they are."""
         self._by_tid: dict[int, list[Sent]] = defaultdict(list)
         self._losses: dict[str, list[tuple[int, SessionLog]]] = defaultdict(list)
         for log in index.sessions.values():
@@ -169,11 +190,12 @@ class Streams:
         if sent is None:
             return
         if sent.inbox is not None and not self._repeats(sent, inbox, position):
-            self._problem(position, inbox, f"{sent} from {self._name(sent)} is delivered again")
+            self._problem(What.AGAIN, position, inbox, f"{sent} from {self._name(sent)} is delivered again")
             return
         self._follow_source(position, inbox, sent)
         if sent.overtaken_by is not None:
-            self._problem(position, inbox, f"{sent} comes after {sent.overtaken_by}, which was sent later")
+            text = f"{sent} comes after {sent.overtaken_by}, which was sent later"
+            self._problem(What.ORDER, position, inbox, text)
             sent.overtaken_by = None
         for overtaken in sent.source.take(sent):
             if sent.source.restarts_silently and self.receiver_lost(overtaken, position):
@@ -188,14 +210,17 @@ class Streams:
         same_tid = [sent for sent in self._by_tid.get(record["tid"], ()) if _reaches(sent.source.log, log)]
         equal = [sent for sent in same_tid if sent.record["digest"] == record["digest"]]
         if equal:
-            fresh = [sent for sent in equal if sent.inbox is None]
-            return next((sent for sent in fresh if sent.source is inbox.source), (fresh or equal[-1:])[0])
+            fresh = [sent for sent in equal if sent.inbox is None] or equal[-1:]
+            # Short messages of a node's former life may look like those of this one.
+            linked = (sent for sent in fresh if sent.source.log.key in log.partners)
+            return next((sent for sent in fresh if sent.source is inbox.source), next(linked, fresh[0]))
         if log.peer_node is None:
             self.strangers.add(self.index.name(log))
         elif same_tid:
-            self._problem(position, inbox, f"{same_tid[0]} arrives with other bytes than were sent")
+            self._problem(What.CONTENT, position, inbox, f"{same_tid[0]} arrives with other bytes than were sent")
         else:
-            self._problem(position, inbox, f"tid {record['tid']} was never sent by {log.peer_node}")
+            text = f"tid {record['tid']} was never sent by {log.peer_node}"
+            self._problem(What.STRANGE, position, inbox, text)
         return None
 
     def _repeats(self, sent: Sent, inbox: Inbox, position: int) -> bool:
@@ -220,11 +245,11 @@ class Streams:
             inbox.former.append(before)
             policy = inbox.log.policy
             if source in inbox.former:
-                self._problem(position, inbox, f"{sent} belongs to a session that a newer one has replaced")
+                text = f"{sent} belongs to a session that a newer one has replaced"
+                self._problem(What.STALE, position, inbox, text)
             elif inbox.lossy or (policy is not None and policy.resetcheck):
-                self._problem(
-                    position, inbox, f"{sent} begins a new session of {self._name(sent)} without an event"
-                )
+                text = f"{sent} begins a new session of {self._name(sent)} without an event"
+                self._problem(What.SILENT, position, inbox, text)
         inbox.source = source
 
     # ---- what explains a loss
@@ -243,8 +268,10 @@ class Streams:
     def _name(self, sent: Sent) -> str:
         return self.index.name(sent.source.log)
 
-    def _problem(self, position: int, inbox: Inbox, text: str) -> None:
-        self.problems.append(Problem(position, f"{self.index.name(inbox.log)}: {text}", inbox.lossy))
+    def _problem(self, what: What, position: int, inbox: Inbox, text: str) -> None:
+        problem = Problem(position, f"{self.index.name(inbox.log)}: {text}", inbox.lossy, what)
+        self.problems.append(problem)
+        self.of[what].append(problem)
 
 
 def _reaches(sender: SessionLog, receiver: SessionLog) -> bool:

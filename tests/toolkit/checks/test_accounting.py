@@ -184,3 +184,37 @@ def test_a_process_that_died_with_shards_may_have_done_more_than_it_recorded(sto
             "a session 1: in_seq 2 is beyond out_seq 1 of b session 1",
         ]
     )
+
+
+def reconnected(story, told, *, acked=0, resumed=True):
+    """a has sent three messages; b says on the next link which it has."""
+    story.wire()
+    story.pair()
+    for seq in (1, 2, 3):
+        story.send_frame("a", "MESSAGE", seq=seq, tid=seq)
+    story.state("b", in_seq=3)
+    story.state("a", state="CONNECTING", out_seq=acked, acked_seq=acked, queued=3 - acked)
+    story.wire(2)
+    story.pass_frame("a", "SESSION_RECONNECT", number=2, msg_seq=0)
+    story.pass_frame("b", "SESSION_RECONNECT_OK" if resumed else "SESSION_RESET", number=2, msg_seq=told)
+
+
+@pytest.mark.parametrize("told", [1, 2, 3])
+def test_in_seq_that_the_peer_tells(story, told):
+    reconnected(story, told, acked=1)
+    assert story.judge("INV-8").ok
+
+
+def test_in_seq_beyond_what_was_sent(story):
+    reconnected(story, 4)
+    assert story.texts("INV-8") == ["a session 1: the peer tells in_seq 4, but 3 is the last one sent"]
+
+
+def test_in_seq_behind_what_was_acknowledged(story):
+    reconnected(story, 1, acked=2)
+    assert story.texts("INV-8") == ["a session 1: the peer tells in_seq 1, but has acknowledged 2"]
+
+
+def test_what_is_told_of_another_session_does_not_count(story):
+    reconnected(story, 9, resumed=False)
+    assert story.judge("INV-8").ok

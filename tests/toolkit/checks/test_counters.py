@@ -1,5 +1,7 @@
 """INV-7 on hand-made histories."""
 
+import pytest
+
 
 def test_reconnects_count_up(story):
     story.pair()
@@ -49,6 +51,14 @@ def test_connect_seq_grows_after_a_reset_before_ready(story):
     ]
 
 
+def test_connect_seq_counts_a_grant_that_never_left(story):
+    """An acceptor broke before its SERVER_IDENT was written, and dials itself now."""
+    story.policies["a", 1] = "lossless_peer"
+    story.state("a", state="WAIT", server_cookie=0)
+    story.state("a", state="CONNECTING", server_cookie=7, connect_seq=1)
+    assert story.judge("INV-7").ok
+
+
 def test_v1_counts_the_first_open(story):
     story.policies["a", 1] = "lossless_client"
     story.cookies["a", 1] = {"client_cookie": 0, "server_cookie": 0}
@@ -69,6 +79,21 @@ def test_a_v1_peer_begins_again_before_anything_was_exchanged(story):
     assert story.judge("INV-7").ok
     wrong = story.state("a", connect_seq=0, in_seq=3)
     assert [violation.record for violation in story.judge("INV-7").violations] == [wrong]
+
+
+def test_dials_side_by_side_end_in_any_order(story):
+    """Each drew its number when it was dialled, not when it was first told of."""
+    story.state("a", session=1, state="CONNECTING", global_seq=0)
+    story.state("a", session=2, state="CONNECTING", global_seq=0)
+    story.state("a", session=2, global_seq=2)
+    story.state("a", session=1, global_seq=1)
+    assert story.judge("INV-7").ok
+    story.state("a", session=1, state="CONNECTING", global_seq=1)
+    story.state("a", session=1, global_seq=2)
+    assert story.judge("INV-7").ok
+    story.state("a", session=3, state="CONNECTING", global_seq=0)
+    story.state("a", session=3, global_seq=1)
+    assert story.texts("INV-7") == ["a session 3: new global_seq 1 towards b is below 2, used before"]
 
 
 def test_global_seq_falls(story):
@@ -107,3 +132,30 @@ def test_a_policy_of_ones_own(story):
     story.state("a", connect_seq=2)
     story.state("a", connect_seq=1)
     assert story.texts("INV-7") == ["a session 1: connect_seq falls from 2 to 1 in one session"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "fields", "request_", "number"),
+    [
+        ("SESSION_RETRY", {}, "SESSION_RECONNECT", "connect_seq"),
+        ("SESSION_RETRY_GLOBAL", {}, "SESSION_RECONNECT", "global_seq"),
+        ("CONNECT_REPLY", {"tag": "RETRY_SESSION"}, "CONNECT", "connect_seq"),
+        ("CONNECT_REPLY", {"tag": "RETRY_GLOBAL"}, "CONNECT", "global_seq"),
+    ],
+)
+@pytest.mark.parametrize("again", [3, 4])
+def test_a_retry_has_a_larger_number(story, answer, fields, request_, number, again):
+    story.wire()
+    story.pass_frame("a", request_, **{number: 3})
+    story.pass_frame("b", answer, **fields)
+    story.pass_frame("a", request_, **{number: again})
+    text = f"the peer asks for a larger {number} than 3, and gets {again}"
+    assert story.texts("INV-7") == ([] if again > 3 else [text])
+
+
+def test_other_replies_ask_for_nothing(story):
+    story.wire()
+    story.pass_frame("a", "CONNECT", global_seq=3)
+    story.pass_frame("b", "CONNECT_REPLY", tag="CHALLENGE_AUTHORIZER")
+    story.pass_frame("a", "CONNECT", global_seq=3)
+    assert story.judge("INV-7").ok

@@ -407,6 +407,22 @@ def test_lossy_receiver_that_leaves_must_be_noticed(story):
     assert story.texts("INV-2") == ["a session 1: tid 1 to b never arrived, and no event explains it"]
 
 
+@pytest.mark.parametrize(("writes_again", "is_told"), [(False, False), (True, True)])
+def test_lossy_sender_learns_of_a_lost_link_when_it_writes(story, writes_again, is_told):
+    """Until then no TCP could tell it that what it wrote last was lost with the peer's end."""
+    story.pair(*LOSSY)
+    linked(story, 1, 1, port=1)
+    story.send("b", 1)
+    story.frame("b", "b/1", "tx", "MESSAGE", 2, seq=1)
+    story.link("a", "a/1", "close", "v2:10.0.0.2:6800/1")
+    story.reset("a")
+    if writes_again:
+        story.frame("b", "b/1", "tx", "KEEPALIVE2", 3)
+    story.rest()
+    lost = ["b session 1: tid 1 to a never arrived, and no event explains it"]
+    assert story.texts("INV-2") == (lost if is_told else [])
+
+
 def test_node_without_a_last_word_still_loses_messages(story):
     """b has come to rest and a is dead by then: what b, READY, did not get across before is explained."""
     story.process("a", "start")
@@ -452,3 +468,34 @@ def test_message_for_another_node(story):
     story.deliver("c", 2, peer="a")
     story.deliver("c", 1, peer="a")
     assert story.texts("INV-1") == ["c session 1: tid 1 was never sent by a"]
+
+
+def test_a_lossy_session_never_writes_again(story):
+    story.pair(*LOSSY)
+    for number in (1, 2):
+        story.wire(number)
+        story.send_frame("a", "MESSAGE", number=number, seq=1, tid=1)
+    assert story.texts("INV-2") == ["a session 1: seq 1 is written again, by a lossy session"]
+
+
+def test_a_lossless_session_does(story):
+    story.pair()
+    for number in (1, 2):
+        story.wire(number)
+        story.send_frame("a", "MESSAGE", number=number, seq=1, tid=1)
+    assert story.judge("INV-2").ok
+
+
+def test_equal_messages_of_two_lives_are_told_apart_by_their_links(story):
+    """a dies before it has a link; what arrives is what it sends in its next life."""
+    story.process("a", "start")
+    story.send("a", 1)
+    story.process("a", "kill")
+    story.process("a", "start", 2)
+    story.authenticate()
+    story.pair()
+    story.send("a", 1, 2)
+    story.deliver("b", 1, 2)
+    story.rest()
+    assert story.judge("INV-1").ok
+    assert story.judge("no_silent_gap").ok

@@ -48,6 +48,38 @@ LINES = {
     "io": ({"session": 1, "link": "a/1", "shard": 2, "state": "open"}, "session 1 io open on shard 2"),
     "intercept": ({"link": "a/1", "point": "ACK READ", "action": "STALL"}, "STALL at ACK READ on a/1"),
     "throttle": ({"name": "bytes", "value": 1000, "limit": 2000}, "bytes holds 1,000 of 2,000"),
+    "auth": (
+        {
+            "link": "a/1",
+            "method": "cephx",
+            "cipher": "aes",
+            "mode": "secure",
+            "modes": "secure crc",
+            "ticket_left_s": 3599.9,
+            "key": "0badc0de",
+        },
+        "a/1 authenticated by cephx, aes, secure of secure crc, ticket good for 3600 s, key 0badc0de",
+    ),
+    "usage": (
+        {"link": "a/1", "tx_nonces": 1200, "rx_nonces": 3, "handshake_bytes": 860, "data_bytes": 0},
+        "a/1 used 1,200 nonces to send, 3 to receive, 860 and 0 bytes of memory",
+    ),
+    "keepalive": (
+        {"session": 1, "peer": "b", "interval_s": 10, "timeout_s": 30.0},
+        "session 1 with b: keepalive every 10 s, silence of 30 s breaks the link",
+    ),
+    "exception": ({"where": "timer", "error": "ValueError: no"}, "ValueError: no escaped in timer"),
+    "mangle": (
+        {"a": "a", "b": "b", "at": {"sender": "a", "tag": "ACK", "nth": 2, "byte": 5}, "what": "flip"},
+        "between a and b: flip at byte 5 of a's ACK 2",
+    ),
+    "path": ({"a": "a", "b": "b", "fault": "slow", "detail": "100 bytes/s"}, "slow a b: 100 bytes/s"),
+    "leak": ({"a": "a", "b": "b", "detail": "message 7"}, "plain text between a and b: message 7"),
+    "clock": ({"step_s": -3600}, "clock moved by -3600 s"),
+    "expect": (
+        {"of": "a", "peer": "b", "event": "reset", "count": 1},
+        "a is to hear reset of b 1 times",
+    ),
     "cut": (
         {"a": "a", "b": "b", "at": {"sender": "a", "tag": "MESSAGE", "nth": 3, "byte": 17}, "detail": "a:MESSAGE"},
         "a and b cut at byte 17 of a's MESSAGE 3",

@@ -95,6 +95,17 @@ def test_events_out_of_order(story, tell, text):
     assert story.texts("INV-4") == [text]
 
 
+def test_what_was_sent_before_the_announcement_may_be_lost_with_an_event(story):
+    """The application may use a session that a peer has asked for and that is not accepted yet."""
+    story.send("b", 1)
+    story.event("b", "remote_reset")
+    story.pair()
+    assert story.judge("INV-4").ok
+    story.event("b", "remote_reset")
+    story.event("b", "remote_reset")
+    assert story.texts("INV-4") == ["b session 1: remote_reset twice without accept or connect between"]
+
+
 def test_hopeless_dial_ends_in_a_reset(story):
     """A peer without a feature we need: the application hears of it though it was never connected."""
     story.link("a", "a/1", "dial", "v2:10.0.0.2:6800/1")
@@ -129,3 +140,40 @@ def test_unannounced_session_closes_without_a_word(story):
     story.policies["b", 1] = "stateless_server"
     story.state("b", state="CLOSED", why="socket error")
     assert story.judge("INV-4").ok
+
+
+def asked_to_reset(story, *events, full=True):
+    story.pair()
+    story.wire(2)
+    story.pass_frame("b", "SESSION_RESET", number=2, full=full)
+    for event in events:
+        story.event("a", event)
+
+
+def test_a_reset_by_the_peer_is_one_remote_reset(story):
+    asked_to_reset(story, "remote_reset", "connect", "remote_reset")
+    assert story.judge("no_stale_session").ok
+
+
+@pytest.mark.parametrize("events", [(), ("remote_reset", "remote_reset"), ("connect", "remote_reset")])
+def test_a_reset_by_the_peer_is_not_told_once(story, events):
+    asked_to_reset(story, *events)
+    times = len(events) if "connect" not in events else 0
+    assert story.texts("no_stale_session") == [
+        f"a session 1 is told remote_reset {times} times of the reset by its peer"
+    ]
+
+
+def test_a_reset_that_is_not_full_is_not_told(story):
+    asked_to_reset(story, full=False)
+    assert story.judge("no_stale_session").ok
+
+
+def test_v1_resets_what_never_was_open_in_silence(story):
+    story.pair()
+    story.wire(2)
+    story.pass_frame("b", "CONNECT_REPLY", number=2, tag="RESETSESSION")
+    assert story.judge("no_stale_session").ok
+    story.event("a", "remote_reset")
+    story.event("a", "remote_reset")
+    assert not story.judge("no_stale_session").ok

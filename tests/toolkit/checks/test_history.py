@@ -24,6 +24,7 @@ def value_of(field):
         return st.sampled_from(sorted(field.choices))
     kinds = {
         int: st.integers(0, 2**64 - 1),
+        float: st.floats(0, 1e6),
         str: st.text(),
         dict: st.dictionaries(st.text(), JSON, max_size=3),
     }
@@ -126,7 +127,7 @@ def test_values_that_are_not_json():
         ),
         (
             '{"time": 1, "node": "a", "kind": "process", "action": "nap", "incarnation": 1}',
-            "action is 'nap', must be one of exit, kill, start, stop",
+            "action is 'nap', must be one of exit, freeze, kill, start, stop, thaw",
         ),
     ],
 )

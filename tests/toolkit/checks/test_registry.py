@@ -28,6 +28,13 @@ def test_registered_lossy_session_is_replaced_first(story):
     assert story.texts("INV-5") == ["b session 2 is READY with a while b session 1 lives"]
 
 
+def test_anonymous_sessions_are_nobodys_to_find(story):
+    story.open("a", "lossy_client", session=1, anonymous=1)
+    story.open("a", "lossy_client", session=2)
+    story.rest("a", registry=1)
+    assert story.judge("INV-5").ok
+
+
 def test_a_restarted_process_starts_with_an_empty_registry(story):
     story.process("b", "start")
     story.open("b", "lossless_peer")

@@ -55,3 +55,22 @@ def test_a_killed_process_takes_its_throttles_with_it(story):
     story.process("a", "start", 2)
     story.rest("a")
     assert story.judge("INV-9").ok
+
+
+def test_a_message_that_was_dropped_before_it_was_delivered_counts_as_well(story):
+    story.pair()
+    story.send("b", 1, size=400)
+    throttle(story, 1400)
+    assert story.judge("INV-9").ok
+
+
+def test_every_shard_may_exceed_its_part_by_a_message(story):
+    story.pair()
+    story.deliver("a", 1, size=400)
+    story.tell("a", "io", session=1, link="a/1", shard=2, state="open")
+    throttle(story, 1800)
+    assert story.judge("INV-9").ok
+    throttle(story, 1801)
+    assert story.texts("INV-9") == [
+        "a: throttle ms_dispatch_throttle_bytes holds 1801, its limit is 1000 and one message on each of 2 shards"
+    ]

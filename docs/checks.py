@@ -1,0 +1,60 @@
+"""Writes docs/checks.md, a table of every check over histories, from toolkit/checks/invariants.py.
+
+Run ``python docs/checks.py`` after a check has changed.
+"""
+
+from inspect import getdoc
+from pathlib import Path
+
+from toolkit.checks.invariants import GROUPS, INVARIANTS
+from toolkit.checks.result import Invariant
+
+HEAD = """# Checks
+
+Written by `python docs/checks.py`. A history (its format is at the top of `toolkit/checks/history.py`) is judged
+by these rules, whether it comes from a simulation, a live run or a capture: `check(history)` asks for all of them,
+`check(history, only=["INV-8", "no_plaintext"])` for some, by number or by name. What a history does not tell, a
+check does not judge, and says so in its note.
+"""
+TITLES = {
+    "ordering": "Order and delivery",
+    "session": "Sessions",
+    "security": "Security",
+    "resources": "Resources, liveness and streams",
+}
+
+
+def rules(invariant: Invariant) -> str:
+    """What an invariant says, from the docstrings of its rules."""
+    texts = []
+    for judge in invariant.judges:
+        if judge.__name__ in INVARIANTS and len(invariant.judges) > 1 and judge.__name__ != invariant.name:
+            texts.append(f"`{judge.__name__}`.")
+            continue
+        text = " ".join((getdoc(judge) or "").split())
+        head, colon, rest = text.partition(": ")
+        own = head in {invariant.id, invariant.name}
+        named = "_" in rest.split(" ", 1)[0]  # a number's own name stays as it is
+        texts.append((rest if named else rest[:1].upper() + rest[1:]) if own and colon else text)
+    return " ".join(texts).replace("``", "`").replace("|", "\\|")
+
+
+def row(invariant: Invariant) -> str:
+    """An invariant's line of the table."""
+    number = "" if invariant.id == invariant.name else invariant.id
+    return f"| {number} | `{invariant.name}` | {rules(invariant)} |"
+
+
+def page() -> str:
+    """The whole page."""
+    blocks = []
+    for group in GROUPS:
+        rows = [row(invariant) for invariant in INVARIANTS.values() if invariant.group == group]
+        blocks.append(
+            f"\n## {TITLES[group]}\n\n| number | name | rule |\n|---|---|---|\n" + "\n".join(rows) + "\n"
+        )
+    return HEAD + "".join(blocks)
+
+
+if __name__ == "__main__":
+    Path(__file__).with_suffix(".md").write_text(page(), encoding="utf-8")

@@ -1,0 +1,204 @@
+"""Invariants of histories that grow: no false alarms, each violation once, in time that is in proportion."""
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from tests.toolkit.checks.conftest import Story
+from toolkit.checks.history import SCENARIO, History
+from toolkit.checks.invariants import INVARIANTS, check
+from toolkit.checks.live import LIVE, LiveChecker, Sighting, check_so_far, check_standing
+from toolkit.checks.records import Record
+from toolkit.simulation.lab import SimLab
+from toolkit.simulation.swarm import live
+
+
+def grown(history: History, parts: int = 20) -> list[History]:
+    """Prefixes of a history."""
+    size = len(history)
+    return [History(history.records[: size * part // parts]) for part in range(1, parts + 1)]
+
+
+def looks(history: History, parts: int = 20, **options: Any) -> list[Sighting]:
+    """What a checker sees that looks again and again while a history grows."""
+    growing = History()
+    checker = LiveChecker(growing, settle_s=0.0, **options)
+    for prefix in grown(history, parts):
+        growing.records += prefix.records[len(growing) :]
+        checker.look()
+    checker.look(final=True)
+    return checker.sightings
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_lives_of_sound_nodes_raise_no_alarm(seed: int) -> None:
+    outcome = live(seed)
+    assert outcome.passed
+    assert looks(outcome.history, 8) == []
+
+
+def again(story: Story) -> int:
+    """a sends two messages, and b delivers the first one twice."""
+    story.pair()
+    for tid in (1, 2):
+        story.send("a", tid)
+        story.deliver("b", tid)
+    return story.deliver("b", 1, seq=3)
+
+
+def test_a_violation_is_told_once_with_what_was_done_before(story: Story) -> None:
+    story.history.append(0.0, SCENARIO, "step", verb="partition", args="a b")
+    wrong = again(story)
+    told: list[Sighting] = []
+    found = looks(story.history, found=told.append)
+    assert told == found
+    assert [one.id for one in found] == ["INV-1"]
+    assert found[0].record is story.history[wrong]
+    assert found[0].step == "partition a b at 0.000 s"
+    assert "delivered again" in found[0].text
+    assert str(found[0]).endswith("after partition a b at 0.000 s")
+
+
+def test_what_comes_late_is_waited_for(story: Story) -> None:
+    """The record of a send comes in behind that of its delivery, from another process."""
+    story.pair()
+    send = story.history[story.send("a", 1)]
+    story.deliver("b", 1)
+    story.history.records.remove(send)
+    checker = LiveChecker(story.history, settle_s=5.0)
+    assert checker.look() == []
+    story.history.records.append(send)
+    assert checker.look(final=True) == []
+
+
+def test_a_violation_is_told_when_it_has_stood_for_a_while(story: Story) -> None:
+    again(story)
+    now_s = 0.5
+    checker = LiveChecker(story.history, settle_s=2.0, now=lambda: now_s)
+    assert checker.look() == []
+    now_s = 10.0
+    assert len(checker.look()) == 1
+    assert checker.look() == []
+
+
+def test_while_a_node_is_frozen_nothing_ripens(story: Story) -> None:
+    again(story)
+    story.process("a", "freeze")
+    now_s = 100.0
+    checker = LiveChecker(story.history, settle_s=2.0, now=lambda: now_s)
+    assert checker.look() == []
+    story.history.append(100.0, "a", "process", action="thaw", incarnation=1)
+    assert checker.look() == []
+    now_s = 102.0
+    assert len(checker.look()) == 1
+
+
+def test_what_is_due_in_the_end_is_not_judged_before(story: Story) -> None:
+    story.pair()
+    story.send("a", 1)
+    assert looks(story.history) == []
+    results = {one.id: one for one in check_so_far(story.history)}
+    assert results["INV-6"].ok
+    assert "not at rest" in results["INV-6"].note
+
+
+def ends(**fields: int) -> dict[str, dict[str, int]]:
+    empty = dict.fromkeys(("registry", "dispatch_bytes", "links", "queued", "sent"), 0)
+    return {"a": {**empty, "registry": 1, "links": 1, **fields}, "b": {**empty, "registry": 1, "links": 1}}
+
+
+def test_at_rest_all_is_judged(story: Story) -> None:
+    story.pair()
+    story.send("a", 1)
+    wrong = [one.id for one in check_so_far(story.history, ends(), 99.0) if not one.ok]
+    assert "INV-1" in wrong
+    assert "INV-6" in [one.id for one in check_so_far(story.history, ends(queued=1), 99.0) if not one.ok]
+
+
+def test_closing_counters_of_before_do_not_count(story: Story) -> None:
+    """A cluster that has been at rest goes on."""
+    story.pair()
+    story.rest("a", "b", registry=1, links=1)
+    story.send("a", 1)
+    assert looks(story.history) == []
+    assert all(one.ok for one in check_so_far(story.history))
+
+
+def test_live_checks_leave_out_what_asks_for_the_end() -> None:
+    ids = {invariant.id for invariant in LIVE}
+    assert ids.isdisjoint({"INV-6", "quiescence", "liveness_after_heal", "callback_count"})
+    judges = {judge for invariant in LIVE for judge in invariant.judges}
+    left_out = {invariant.id for invariant in INVARIANTS.values() if not judges.issuperset(invariant.judges)}
+    assert left_out == {"INV-6", "liveness_after_heal", "callback_count"}
+
+
+def test_a_thread_finds_it(story: Story) -> None:
+    found = threading.Event()
+    checker = LiveChecker(story.history, lambda _sighting: found.set(), settle_s=0.0)
+    checker.start()
+    again(story)
+    assert found.wait(20)
+    assert len(checker.stop()) == 1
+
+
+def test_a_check_that_fails_is_not_kept_quiet(story: Story) -> None:
+    story.history.records.append(Record(0.0, "a", "frame", {}))
+    checker = LiveChecker(story.history)
+    checker.start()
+    deadline_s = time.monotonic() + 20
+    while checker._error is None and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    with pytest.raises(RuntimeError, match="live checks ended early: KeyError"):
+        checker.stop()
+
+
+def test_judging_costs_in_proportion() -> None:
+    """Records of a history are looked at a bounded number of times, and judgements leave time for others."""
+    lab = SimLab("v2-crc", 1)
+    lab.two()
+    for _ in range(12):
+        lab.exchange(count=50)
+    small, large = grown(lab.history, 4)[0], lab.history
+    counts = []
+    for history in (small, large):
+        reads = 0
+
+        class Counted(Record):
+            __slots__ = ()
+
+            def __getitem__(self, name: str) -> Any:
+                nonlocal reads
+                reads += 1
+                return self.fields[name]
+
+        counted = History(Counted(one.time_s, one.node, one.kind, one.fields) for one in history)
+        LiveChecker(counted).look(final=True)
+        counts.append(reads / len(history))
+    assert counts[1] < counts[0] * 1.5
+    assert all(one.ok for one in check(large))
+
+
+@pytest.mark.parametrize("comes_late", [True, False])
+def test_what_is_wrong_must_be_wrong_a_while_later_too(story: Story, *, comes_late: bool) -> None:
+    """The record of a message that was sent may come after that of its delivery."""
+    story.pair()
+    sent = story.history.records[story.send("a", 1)]
+    story.deliver("b", 1)
+    growing = History(record for record in story.history if record is not sent)
+    waited: list[float] = []
+
+    def wait(seconds: float) -> None:
+        waited.append(seconds)
+        if comes_late:
+            growing.records.append(sent)
+
+    wrong = [result.id for result in check_standing(growing, settle_s=3.0, wait=wait) if not result.ok]
+    assert waited == [3.0]
+    assert bool(wrong) is not comes_late
+
+
+def test_nobody_waits_where_all_is_well(story: Story) -> None:
+    story.pair()
+    assert all(result.ok for result in check_standing(story.history, wait=pytest.fail))

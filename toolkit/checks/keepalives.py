@@ -1,0 +1,65 @@
+"""Keepalives: a peer that is silent for too long is noticed (protocol.md §7.3)."""
+
+from toolkit.checks.index import Index
+from toolkit.checks.result import Findings
+from toolkit.checks.wires import LinkLog
+
+_ASK, _ANSWER = "KEEPALIVE2", "KEEPALIVE2_ACK"
+_TICKS = 2
+"""From the answer that is missing to the question it is missed at, and to the next one."""
+_STAMP = ("seconds", "nanoseconds")
+
+
+def keepalive(index: Index, findings: Findings) -> None:
+    """keepalive: the link of a silent peer is given up within the timeout and a tick of its last answer."""
+    watched: dict[tuple[str, int], tuple[float, float]] = {}
+    for _, record in index.by_kind.get("keepalive", ()):
+        who = record.node, record["session"]
+        before = watched.get(who, (0.0, 0.0))
+        watched[who] = max(before[0], record["interval_s"]), max(before[1], record["timeout_s"])
+    if not watched:
+        return
+    asked = {id(link): link for _, link, record in index.by_tag.get(_ASK, ()) if record["direction"] == "tx"}
+    for link in asked.values():
+        interval_s, timeout_s = watched.get((link.key.node, link.session or 0), (0.0, 0.0))
+        if timeout_s > 0:
+            _judge_link(index, findings, link, timeout_s + _TICKS * interval_s)
+
+
+def _frozen_s(index: Index, node: str, since_s: float, until_s: float) -> float:
+    """How long a node stood still between two times: nothing of it can notice anything then."""
+    total_s, frozen_s = 0.0, None
+    for position in index.frozen.get(node, ()):
+        record = index.history[position]
+        if record["action"] == "freeze":
+            frozen_s = record.time_s
+        elif frozen_s is not None:
+            total_s += max(0.0, min(record.time_s, until_s) - max(frozen_s, since_s))
+            frozen_s = None
+    return total_s if frozen_s is None else total_s + max(0.0, until_s - max(frozen_s, since_s))
+
+
+def _judge_link(index: Index, findings: Findings, link: LinkLog, patience_s: float) -> None:
+    """The time of the newest question that was answered is what the messenger counts from."""
+    records = index.history.records
+    questions: dict[tuple[object, ...], float] = {}
+    since_s: float | None = None
+    last_at = 0
+    for position, record in sorted(entry for entry in (*link.tx, *link.rx) if entry[1]["tag"] in {_ASK, _ANSWER}):
+        stamp = tuple(str(record["fields"].get(name)) for name in _STAMP)
+        if record["direction"] == "tx" and record["tag"] == _ASK:
+            questions[stamp] = record.time_s
+            since_s = record.time_s if since_s is None else since_s
+            last_at = position
+        elif record["direction"] == "rx" and record["tag"] == _ANSWER and since_s is not None:
+            silence_s = record.time_s - since_s
+            if silence_s > patience_s + _frozen_s(index, link.key.node, since_s, record.time_s):
+                break
+            since_s = max(since_s, questions.get(stamp, since_s))
+    end = index.process_ends.get(index.process_of(link), len(records) - 1) if link.closed is None else link.closed
+    if since_s is None:
+        return
+    silence_s = records[end].time_s - since_s
+    if silence_s > patience_s + _frozen_s(index, link.key.node, since_s, records[end].time_s):
+        text = f"{link.key.link} is kept although its peer is silent for {silence_s:.3g} s"
+        findings.add(last_at, f"{text}, {patience_s:.3g} s are allowed")

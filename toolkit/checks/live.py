@@ -1,0 +1,261 @@
+"""The invariants over a history that still grows: violations are told while the cluster runs, each of them once.
+
+Of an unfinished history only safety can be judged: that something bad has happened, not that something good has
+not happened yet. And it has ragged ends, for the records of several processes do not arrive at the same time, and
+what excuses a thing may be written a moment later. So ``end`` records do not count, records are put in order of
+time, and a violation is told once it has stood for a while in which all nodes could go on writing.
+
+Judging takes time in proportion to the history, so each judgement is followed by a pause that is several times as
+long: the share of the time that it takes is bounded, whatever the length of the run.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from toolkit.checks.history import SCENARIO, History
+from toolkit.checks.index import Index
+from toolkit.checks.invariants import INVARIANTS, find
+from toolkit.checks.merging import in_order
+from toolkit.checks.records import Record
+from toolkit.checks.result import CheckResult, Invariant
+
+_OF_WHOLE_RUNS = frozenset({"INV-6", "liveness_after_heal", "callback_count", "quiescence"})
+"""These ask what is there in the end."""
+SETTLE_S = 2.0
+_SHARE = 0.2
+_LEAST_PAUSE_S = 0.25
+_JOIN_S = 60.0
+
+
+def _live_invariants() -> tuple[Invariant, ...]:
+    """Those that say something of an unfinished history, without those that repeat what others say."""
+    judges: set[object] = set()
+    found = []
+    for invariant in INVARIANTS.values():
+        if invariant.id not in _OF_WHOLE_RUNS and not judges.issuperset(invariant.judges):
+            judges.update(invariant.judges)
+            found.append(invariant)
+    return tuple(found)
+
+
+LIVE = _live_invariants()
+"""The invariants that are judged live."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A violation that was seen in a running cluster."""
+
+    id: str
+    """Of the invariant."""
+    title: str
+    text: str
+    record: Record
+    """What shows it."""
+    step: str
+    """What was done to the cluster last before that, with its time; empty if nothing was."""
+
+    def __str__(self) -> str:
+        after = f", after {self.step}" if self.step else ""
+        return f"{self.id} at {self.record.time_s:.3f} s: {self.text}{after}"
+
+
+class LiveChecker:
+    """Judges a growing history.
+
+    Args:
+        history: grows at its end, in other threads.
+        found: called with each violation, once, in the thread that judges.
+        now: seconds since the history began; the time of its newest record unless given.
+        settle_s: so long a violation must have stood before it is told.
+        share: of the time, at most, that is spent judging while it runs.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        found: Callable[[Sighting], None] = lambda _sighting: None,
+        *,
+        now: Callable[[], float] | None = None,
+        settle_s: float = SETTLE_S,
+        share: float = _SHARE,
+    ) -> None:
+        self._history = history
+        self._found = found
+        self._now = now
+        self._settle_s = settle_s
+        self._share = share
+        self._told: set[tuple[int, str]] = set()
+        self._judging = threading.Lock()
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._error: BaseException | None = None
+        self.sightings: list[Sighting] = []
+        """Everything found so far."""
+        self.judged = 0
+        """How many records the last judgement was about."""
+
+    # ---- once
+
+    def look(self, *, final: bool = False) -> list[Sighting]:
+        """Judge what there is now; returns what is new. With ``final`` nothing more is to come that excuses it."""
+        with self._judging:
+            records = in_order(self._history.records[:])
+            self.judged = len(records)
+            if not records:
+                return []
+            ripe_s = float("inf") if final else self._ripe_s(records)
+            seen = [
+                one
+                for one in _violations(records)
+                if one.record.time_s <= ripe_s and self._key(one) not in self._told
+            ]
+            self._told.update(self._key(one) for one in seen)
+            new = list({self._key(one): one for one in seen}.values())
+            self.sightings += new
+        for one in new:
+            self._found(one)
+        return new
+
+    def _ripe_s(self, records: Sequence[Record]) -> float:
+        """Up to when violations have stood long enough; while a node is frozen it writes nothing."""
+        frozen_until_s = _frozen_until_s(records)
+        now_s = max(records[-1].time_s, self._now() if self._now is not None else 0.0)
+        return now_s - self._settle_s if now_s - self._settle_s >= frozen_until_s else float("-inf")
+
+    @staticmethod
+    def _key(sighting: Sighting) -> tuple[int, str]:
+        return id(sighting.record), sighting.text  # records live as long as their history
+
+    # ---- all the time
+
+    def start(self) -> None:
+        """Judge again and again in a thread, until :meth:`stop`."""
+        self._ended.clear()
+        self._thread = threading.Thread(target=self._run, name="live checks", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> list[Sighting]:
+        """End that, and judge for the last time; returns everything found.
+
+        Raises:
+            RuntimeError: a check itself has failed.
+        """
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join(_JOIN_S)
+            self._thread = None
+        if self._error is not None:
+            raise RuntimeError(f"live checks ended early: {self._error!r}") from self._error
+        self.look(final=True)
+        return self.sightings
+
+    def _run(self) -> None:
+        pause_s = _LEAST_PAUSE_S
+        while not self._ended.wait(pause_s):
+            began_s = time.monotonic()
+            try:
+                self.look()
+            except BaseException as error:  # noqa: BLE001 - whatever it is, stop() tells
+                self._error = error
+                return
+            pause_s = max(_LEAST_PAUSE_S, (time.monotonic() - began_s) * (1 / self._share - 1))
+
+
+def _frozen_until_s(records: Iterable[Record]) -> float:
+    """When the last frozen node went on, or ended; infinity if one is frozen."""
+    frozen: set[str] = set()
+    until_s = float("-inf")
+    for record in records:
+        if record.kind != "process":
+            continue
+        if record["action"] == "freeze":
+            frozen.add(record.node)
+        elif record.node in frozen:
+            frozen.discard(record.node)
+            until_s = record.time_s
+    return float("inf") if frozen else until_s
+
+
+def _violations(records: Sequence[Record]) -> list[Sighting]:
+    """What an unfinished history shows, each thing once."""
+    history = History(record for record in records if record.kind != "end")
+    index = Index(history)
+    steps = [(place, record) for place, record in index.by_kind.get("step", ()) if record.node == SCENARIO]
+    found: dict[tuple[int, str], Sighting] = {}
+    for invariant in LIVE:
+        for violation in invariant.over(index).violations:
+            record = history[violation.record]
+            step = next((step for place, step in reversed(steps) if place < violation.record), None)
+            said = f"{step['verb']} {step['args']}".strip() + f" at {step.time_s:.3f} s" if step else ""
+            sighting = Sighting(invariant.id, invariant.title, violation.text, record, said)
+            found.setdefault((violation.record, violation.text), sighting)
+    return list(found.values())
+
+
+def check_so_far(
+    history: History,
+    ends: Mapping[str, dict[str, Any]] | None = None,
+    now_s: float | None = None,
+    only: Iterable[str] | None = None,
+) -> list[CheckResult]:
+    """The verdicts of the invariants on a history that may go on; places are those in order of time.
+
+    Args:
+        history: may grow meanwhile.
+        ends: the closing counters of nodes, as ``end`` records have them, if the cluster is at rest; without them
+            what is due at rest is not judged.
+        now_s: when it came to rest, in seconds since the history began; the newest record's time unless given.
+        only: ids or names of the invariants; all unless given.
+
+    Raises:
+        LocalError: there is no such invariant.
+    """
+    asked = list(INVARIANTS.values()) if only is None else [find(word) for word in only]
+    records = [record for record in in_order(history.records[:]) if record.kind != "end"]
+    at_s = max(now_s or 0.0, max((record.time_s for record in records), default=0.0))
+    records += [Record(at_s, node, "end", fields) for node, fields in (ends or {}).items()]
+    index = Index(History(records))
+    whole = index.at_rest
+    return [_so_far(invariant, index, whole=whole) for invariant in asked]
+
+
+def check_standing(
+    history: History,
+    only: Iterable[str] | None = None,
+    settle_s: float = SETTLE_S,
+    wait: Callable[[float], None] = time.sleep,
+) -> list[CheckResult]:
+    """The verdicts on a cluster that is up: what is wrong now must be wrong a while later, too.
+
+    Args:
+        history: goes on growing meanwhile.
+        only: as for :func:`check_so_far`.
+        settle_s: so long, in which all nodes could go on writing.
+        wait: lets that time pass; nobody waits where all is well.
+
+    Raises:
+        LocalError: there is no such invariant.
+    """
+    asked = None if only is None else list(only)
+    first = check_so_far(history, only=asked)
+    stood = {(result.id, violation.text) for result in first for violation in result.violations}
+    if not stood:
+        return first
+    wait(settle_s)
+    return [_only_those(stood, result) for result in check_so_far(history, only=asked)]
+
+
+def _only_those(stood: set[tuple[str, str]], result: CheckResult) -> CheckResult:
+    violations = [violation for violation in result.violations if (result.id, violation.text) in stood]
+    return replace(result, ok=result.ok or not violations, violations=violations)
+
+
+def _so_far(invariant: Invariant, index: Index, *, whole: bool) -> CheckResult:
+    if not whole and invariant.id in _OF_WHOLE_RUNS:
+        note = "the cluster is not at rest, so this was not judged"
+        return CheckResult(invariant.id, invariant.title, True, [], note, invariant.name, invariant.group)
+    return invariant.over(index)

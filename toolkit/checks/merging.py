@@ -1,0 +1,95 @@
+"""One history of what several processes have written.
+
+Processes of one machine, in containers too, have one monotonic clock: their records need nothing but to be put in
+order, since they come in through as many pipes. Clocks of several machines differ; what nodes have sent each other
+tells by how much.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
+
+from toolkit.checks.history import History
+from toolkit.checks.records import Record
+
+_BY_RUNNER = frozenset({"process", "clock", "end"})
+"""Kinds that bear the name of a node, but were written by whoever runs it."""
+
+
+def in_order(records: Iterable[Record]) -> list[Record]:
+    """Records by time; those that a node wrote itself stay in the order in which it wrote them.
+
+    Cheap where they are in order, but for a few.
+    """
+    latest_s: dict[str, float] = defaultdict(lambda: float("-inf"))
+    keyed = []
+    for place, record in enumerate(records):
+        time_s = record.time_s
+        if record.kind not in _BY_RUNNER:
+            time_s = latest_s[record.node] = max(latest_s[record.node], time_s)
+        keyed.append((time_s, place, record))
+    keyed.sort()
+    return [record for _, _, record in keyed]
+
+
+def merged(histories: Mapping[str, History], ahead_s: Mapping[str, float] | None = None) -> History:
+    """The history of nodes that have written one each.
+
+    Args:
+        histories: by the names of the nodes; each may hold what somebody else has written about its node.
+        ahead_s: how far each node's clock is ahead of the common one; by their messages (:func:`clocks_ahead_s`)
+            unless given.
+    """
+    ahead_s = clocks_ahead_s(histories) if ahead_s is None else ahead_s
+    return History(
+        in_order(
+            Record(round(record.time_s - ahead_s.get(name, 0.0), 9), record.node, record.kind, record.fields)
+            for name, history in histories.items()
+            for record in history
+        )
+    )
+
+
+def clocks_ahead_s(histories: Mapping[str, History]) -> dict[str, float]:
+    """How far each node's clock is ahead of the first one's, by messages that were sent and delivered.
+
+    No message arrives before it is sent. Where messages went both ways the quickest of each took about as long,
+    which is as good as half a round trip; where they went one way, a clock is moved only as far as it must be.
+    """
+    delays = _least_delays_s(histories)
+    ahead_s: dict[str, float] = {}
+    for first in histories:
+        if first in ahead_s:
+            continue
+        ahead_s[first] = 0.0
+        found = deque([first])
+        while found:
+            a = found.popleft()
+            for b in histories:
+                if b not in ahead_s and (difference_s := _difference_s(delays, a, b)) is not None:
+                    ahead_s[b] = ahead_s[a] + difference_s
+                    found.append(b)
+    return ahead_s
+
+
+def _least_delays_s(histories: Mapping[str, History]) -> dict[tuple[str, str], float]:
+    """By sender and receiver, the shortest time from a send to its delivery, by their own clocks."""
+    sent: dict[tuple[str, str, int, str], float] = {}
+    for record in (record for history in histories.values() for record in history if record.kind == "send"):
+        sent.setdefault((record.node, record["peer"], record["tid"], record["digest"]), record.time_s)
+    delays: dict[tuple[str, str], float] = {}
+    for record in (record for history in histories.values() for record in history if record.kind == "deliver"):
+        pair = record["peer"], record.node
+        since_s = sent.get((*pair, record["tid"], record["digest"]))
+        if since_s is not None:
+            delays[pair] = min(delays.get(pair, float("inf")), record.time_s - since_s)
+    return delays
+
+
+def _difference_s(delays: Mapping[tuple[str, str], float], a: str, b: str) -> float | None:
+    """How far b's clock is ahead of a's; None if nothing tells."""
+    there, back = delays.get((a, b)), delays.get((b, a))
+    if there is not None and back is not None:
+        return (there - back) / 2
+    if there is not None:
+        return min(there, 0.0)
+    return None if back is None else max(-back, 0.0)

@@ -1,0 +1,91 @@
+"""Who wins when both sides dial: one link per pair, by the rule of addresses (protocol.md §3.4, §4.9)."""
+
+from messenger.denc.address import AddrVec
+from messenger.errors import FaultReason, LocalError
+from messenger.outputs import EventKind
+from toolkit.checks.index import Index
+from toolkit.checks.result import Findings
+from toolkit.checks.sessions import Process, SessionLog
+from toolkit.checks.wires import Entry, LinkLog
+
+_LOST = FaultReason.RACE.value
+_ENDS = (EventKind.RESET, EventKind.REMOTE_RESET)
+
+
+def one_winner(index: Index, findings: Findings) -> None:
+    """one_winner: of links that race that one stays which the side with the lower address has dialled.
+
+    The others go without a word to the application. Addresses are known where the runner has told them.
+    """
+    _judge_verdicts(index, findings)
+    _judge_losers(index, findings)
+    if index.at_rest:
+        for log in index.sessions.values():
+            _judge_links(index, findings, log)
+
+
+def _judge_verdicts(index: Index, findings: Findings) -> None:
+    """WAIT is for the peer whose address is the higher one."""
+    races = [entry for entry in index.by_kind.get("decision", ()) if _is_lost_race(entry)]
+    addresses = _addresses(index) if races else {}
+    for position, record in races:
+        link = index.link_of(record)
+        if link is None:
+            continue
+        both = addresses.get(_life(link)), addresses.get(_peers_life(index, link))
+        if both[0] is None or both[1] is None:
+            findings.note(f"the addresses on {link.key.link} are not known, so who should win was not judged")
+            continue
+        by_v1 = any(frame["tag"] == "IDENTIFY" for _, frame in link.rx[:2])
+        mine, theirs = (addrs.legacy_addr() if by_v1 else addrs.msgr2_addr() for addrs in both if addrs)
+        if theirs.sort_key() < mine.sort_key():
+            text = f"{link.key.link} is told to wait, but {theirs} is lower than {mine} and must win the race"
+            findings.add(position, text)
+
+
+def _is_lost_race(entry: Entry) -> bool:
+    return entry[1]["verdict"] == "WAIT" and "race" in entry[1]["why"]
+
+
+def _life(link: LinkLog) -> Process:
+    return Process(link.key.node, link.key.incarnation)
+
+
+def _peers_life(index: Index, link: LinkLog) -> Process:
+    """Of the process at the other end, the last one of the node unless the link's other end is known."""
+    if link.far is not None:
+        return _life(link.far)
+    peer = index.peer_of(link)
+    return index.process(peer) if peer in index.nodes else Process("", 0)
+
+
+def _addresses(index: Index) -> dict[Process, AddrVec]:
+    """The addresses of each life of a node; both protocols' for one that speaks both."""
+    found: dict[Process, AddrVec] = {}
+    for _, record in index.by_kind.get("process", ()):
+        if record.fields.get("addrs"):
+            try:
+                found[Process(record.node, record["incarnation"])] = AddrVec.parse(record["addrs"])
+            except LocalError:
+                continue  # told in another form
+    return found
+
+
+def _judge_losers(index: Index, findings: Findings) -> None:
+    """A lost race is no news for the application."""
+    for position, record in index.by_kind.get("event", ()):
+        if record["event"] in _ENDS and record["detail"].startswith(_LOST):
+            text = f"session {record['session']} with {record['peer']} is told {record['event']} of a lost race"
+            findings.add(position, f"{record.node}: {text}")
+
+
+def _judge_links(index: Index, findings: Findings, log: SessionLog) -> None:
+    """At rest a session has one link at most."""
+    if log.key.process in index.process_ends:
+        return
+    alive = [link for link in log.links if link.opened is not None and link.closed is None]
+    if len(alive) > 1:
+        names = ", ".join(link.key.link for link in alive)
+        position = alive[-1].opened
+        assert position is not None
+        findings.add(position, f"{index.name(log)} has {len(alive)} links at rest: {names}")

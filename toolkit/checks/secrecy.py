@@ -1,0 +1,78 @@
+"""Nothing in plain text, and no weaker mode than both sides want (protocol.md §4.6, §4.7)."""
+
+from toolkit.checks.index import Index
+from toolkit.checks.result import Findings
+from toolkit.checks.wires import Entry, LinkLog, behind
+
+_BLOCK_BYTES = 16
+_LEAST_BYTES = (64, 96)
+"""The shortest sealed frame of msgr 2.0 and 2.1."""
+
+
+def no_plaintext(index: Index, findings: Findings) -> None:
+    """no_plaintext: behind AUTH_DONE secure links carry sealed frames only, and the signatures come first.
+
+    Sealed frames are told by their lengths; ``leak`` records tell what somebody in the middle could read.
+    """
+    for position, record in index.by_kind.get("leak", ()):
+        findings.add(position, f"plain text between {record['a']} and {record['b']}: {record['detail']}")
+    for link in {id(link): link for _, link, _ in index.by_tag.get("AUTH_DONE", ())}.values():
+        if link.auth is None:
+            findings.note(f"{link.key.node} does not tell how its peers authenticate")
+            continue
+        since, auth = link.auth
+        for frames in (link.tx, link.rx):
+            first = behind(frames, since)
+            if first < len(frames):
+                _judge_signature(findings, link, frames, first)
+                if auth["mode"] == "secure":
+                    _judge_lengths(findings, link, frames[first:], _LEAST_BYTES[auth["revision"] > 0])
+
+
+def _judge_signature(findings: Findings, link: LinkLog, frames: list[Entry], first: int) -> None:
+    """AUTH_SIGNATURE covers the handshake so far; what comes instead of it must not be listened to."""
+    position, record = frames[first]
+    if record["tag"] == "AUTH_SIGNATURE":
+        return
+    refused = record["direction"] == "rx" and first + 1 == len(frames)
+    if not refused or not any(at > position for at, _ in link.faults):
+        what = "taken" if record["direction"] == "rx" else "sent"
+        findings.add(position, f"{link.key.link}: {record['tag']} is {what} where AUTH_SIGNATURE is due")
+
+
+def _judge_lengths(findings: Findings, link: LinkLog, frames: list[Entry], least_bytes: int) -> None:
+    for position, record in frames:
+        length = record.fields["length"]
+        if length < least_bytes or length % _BLOCK_BYTES:
+            what = "taken" if record["direction"] == "rx" else "sent"
+            text = f"{record['tag']} of {length} bytes is {what} unsealed on a secure link"
+            findings.add(position, f"{link.key.link}: {text}")
+
+
+def no_downgrade(index: Index, findings: Findings) -> None:
+    """no_downgrade: the mode is the first of the connector's that the acceptor allows; both agree on it.
+
+    So they do on the cipher of the session key, which comes from the ticket. Where somebody changed what was said,
+    that shows by the signatures, and only what goes on behind them counts.
+    """
+    mangled = {frozenset((record["a"], record["b"])) for _, record in index.by_kind.get("mangle", ())}
+    for link in index.links.values():
+        if link.auth is None:
+            continue
+        position, auth = link.auth
+        mode, modes = auth["mode"], auth["modes"].split()
+        if mode not in modes:
+            findings.add(position, f"{link.key.link} is in mode {mode}; allowed is {auth['modes']}")
+        far = link.far.auth if link.far is not None else None
+        if far is None or link.far is None or not link.dialled:
+            continue
+        if frozenset((link.key.node, link.far.key.node)) in mangled and not link.is_signed:
+            continue
+        theirs = far[1]
+        for name in ("mode", "method", "cipher"):
+            if auth[name] != theirs[name]:
+                text = f"{name} is {auth[name]} at {link.key.node}, {theirs[name]} at {link.far.key.node}"
+                findings.add(position, f"{link.key.link}: {text}")
+        best = next((one for one in modes if one in theirs["modes"].split()), mode)
+        if mode != best:
+            findings.add(position, f"{link.key.link} is in mode {mode}, but both sides would have {best} first")

@@ -1,0 +1,51 @@
+"""Tickets are renewed in time (protocol.md §5.5, §5.7)."""
+
+import re
+
+from messenger.errors import FaultReason
+from messenger.session.session import SessionState
+from toolkit.checks.index import Index
+from toolkit.checks.result import Findings
+from toolkit.checks.wires import Entry
+
+_REFUSED = FaultReason.AUTH_DENIED.name
+_LATE = re.compile(r"(?<!own )ticket expired")
+"""The word of who was shown a ticket, not of a client that keeps its own late one to itself."""
+
+
+def ticket_time(index: Index, findings: Findings) -> None:
+    """ticket_time: tickets are good when they are shown, and a refused one is replaced in time."""
+    clocks = index.by_kind.get("clock", ())
+    for link in index.links.values():
+        if link.auth is None:
+            continue
+        position, record = link.auth
+        left_s = record["ticket_left_s"]
+        # The handshake judges a ticket by the time at which it began.
+        moved = any(at > (link.opened or 0) and clock.node == record.node for at, clock in clocks if at < position)
+        if left_s is not None and left_s < 0 and not moved:
+            findings.add(position, f"{record['link']}: authenticated by a ticket that expired {-left_s:g} s ago")
+    refused = [entry for entry in index.by_kind.get("fault", ()) if _is_late(entry)]
+    on_purpose = bool(clocks) or any(record["verb"] == "spoil" for _, record in index.by_kind.get("step", ()))
+    for position, record in refused:
+        if not on_purpose:
+            findings.add(position, f"{record.node}: {record['link']}: {record['detail']}, which nobody renewed")
+    if refused and index.at_rest:
+        _judge_lockouts(index, findings)
+
+
+def _is_late(entry: Entry) -> bool:
+    record = entry[1]
+    return record["reason"] == _REFUSED and _LATE.search(record["detail"]) is not None
+
+
+def _judge_lockouts(index: Index, findings: Findings) -> None:
+    for log in index.sessions.values():
+        faults = log.of("fault")
+        if not log.dialled or not faults or not index.is_open(log) or faults[-1][1]["reason"] != _REFUSED:
+            continue
+        position = faults[-1][0]
+        let_in = any(link.auth is not None and link.auth[0] > position for link in log.links)
+        opened = any(at > position and record["state"] == SessionState.READY for at, record in log.of("state"))
+        if not let_in and not opened:  # the peer's dial, which may have been let in before, can open it as well
+            findings.add(position, f"{index.name(log)} is locked out: {faults[-1][1]['detail']}")

@@ -1,0 +1,132 @@
+"""INV-12: whatever arrives, the reaction is one that the tables know; nothing else comes of it."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import cache
+from typing import Any
+
+from messenger.errors import FaultReason
+from messenger.link import Protocol
+from messenger.v1 import acceptor as v1_acceptor
+from messenger.v1 import connector as v1_connector
+from messenger.v1.states import LinkState as V1State
+from messenger.v1.wire import Piece
+from messenger.v2 import acceptor as v2_acceptor
+from messenger.v2 import connector as v2_connector
+from messenger.v2.states import LinkState as V2State
+from messenger.v2.wire import Tag
+from toolkit.checks.index import Index
+from toolkit.checks.result import Findings
+from toolkit.checks.wires import Entry, LinkLog
+
+_TABLES: Mapping[tuple[Protocol, bool], tuple[StrEnum, Mapping[Any, Any]]] = {
+    (Protocol.V2, True): (V2State.HELLO_CONNECTING, v2_connector.CONNECTOR),
+    (Protocol.V2, False): (V2State.HELLO_ACCEPTING, v2_acceptor.ACCEPTOR),
+    (Protocol.V1, True): (V1State.CONNECTING_WAIT_BANNER_AND_IDENTIFY, v1_connector.CONNECTOR),
+    (Protocol.V1, False): (V1State.ACCEPTING, v1_acceptor.ACCEPTOR),
+}
+"""By protocol, and whether this end has dialled: the state behind the banner, and what leads on from there."""
+_OPEN = frozenset({V2State.READY.value}), frozenset({V1State.OPENED.value})
+_DATA: Mapping[Protocol, frozenset[str]] = {
+    Protocol.V1: frozenset(Piece) - {Piece.BANNER, Piece.IDENTIFY, Piece.CONNECT, Piece.CONNECT_REPLY, Piece.SEQ},
+    Protocol.V2: frozenset(
+        {"ABORTED", *(tag.name for tag in (Tag.MESSAGE, Tag.ACK, Tag.KEEPALIVE2, Tag.KEEPALIVE2_ACK))}
+    ),
+}
+"""What an open link takes; ABORTED is a frame whose sender gave it up in the middle."""
+_FIRST = {"HELLO": Protocol.V2, "IDENTIFY": Protocol.V1}
+"""The frame behind the banner, which tells the protocols apart."""
+_FROM_CONNECTORS = frozenset({"AUTH_REQUEST", "CONNECT"})
+
+
+def table_total(index: Index, findings: Findings) -> None:
+    """INV-12: every frame is in the table of its state, or leads to a named fault; no exception escapes."""
+    for position, record in index.by_kind.get("exception", ()):
+        findings.add(position, f"{record.node}: {record['error']} escaped in {record['where']}")
+    for position, record in index.by_kind.get("process", ()):
+        if record["action"] == "exit":
+            findings.add(position, f"{record.node}: the process ended by itself")
+    for position, record in index.by_kind.get("fault", ()):
+        if record["reason"] not in FaultReason.__members__:
+            findings.add(
+                position, f"{record.node}: {record['link']} breaks for no known reason: {record['reason']}"
+            )
+    for link in index.links.values():
+        if len(link.rx) > 1:
+            _judge_link(index, findings, link)
+
+
+def _judge_link(index: Index, findings: Findings, link: LinkLog) -> None:
+    protocol = _protocol(link)
+    if protocol is None or link.rx[1][1]["index"] != 1:
+        findings.note(f"{link.key.link} was not recorded from its beginning, so its handshake was not judged")
+        return
+    dialled = link.dialled
+    if link.opened is None:
+        dialled = any(record.fields["tag"] in _FROM_CONNECTORS for _, record in link.tx)
+    states = frozenset({_TABLES[protocol, dialled][0].value})
+    data = _DATA[protocol]
+    is_open = False
+    for at in range(1, len(link.rx)):
+        fields = link.rx[at][1].fields
+        tag = fields["tag"]
+        if is_open and tag in data:
+            continue
+        key = fields["fields"].get("tag") if tag == Piece.CONNECT_REPLY else tag
+        before = states
+        states = _next(protocol, dialled, states, str(key), tag in data)
+        is_open = states in _OPEN
+        if not states:
+            _judge_unexpected(index, findings, link, at, before, str(key))
+            return
+
+
+def _protocol(link: LinkLog) -> Protocol | None:
+    """What is spoken: this end's own word counts, whatever comes from the other."""
+    beginning = (record["tag"] for _, record in (*link.tx[:2], *link.rx[:2]))
+    return next((_FIRST[tag] for tag in beginning if tag in _FIRST), None)
+
+
+@cache
+def _next(
+    protocol: Protocol,
+    dialled: bool,  # noqa: FBT001 - part of a cache's key
+    states: frozenset[str],
+    key: str,
+    is_data: bool,  # noqa: FBT001 - as above
+) -> frozenset[str]:
+    """The states that may follow when ``key`` arrives in one of ``states``; none if it is unexpected in all."""
+    found: set[str] = set()
+    for (state, tag), row in _TABLES[protocol, dialled][1].items():
+        if state.value in states and tag.name == key:
+            found.update(target.value for target in row.leads_to)
+    if is_data:
+        found.update(state for state in states if {state} in _OPEN)
+    return frozenset(found)
+
+
+def _judge_unexpected(
+    index: Index, findings: Findings, link: LinkLog, at: int, states: frozenset[str], key: str
+) -> None:
+    """A frame that leads nowhere: the link must break, by a fault that has a name."""
+    position = link.rx[at][0]
+    where = " or ".join(sorted(states))
+    if at + 1 < len(link.rx):
+        after: Entry = link.rx[at + 1]
+        text = f"{after[1]['tag']} is taken after {key}, which no table has in {where}"
+        findings.add(after[0], f"{link.key.link}: {text}")
+    elif (
+        not any(fault > position for fault, _ in link.faults)
+        and (link.closed or 0) < position
+        and _goes_on(index, link, position)
+    ):
+        findings.add(position, f"{link.key.link}: {key} in {where} leads to no fault")
+
+
+def _goes_on(index: Index, link: LinkLog, position: int) -> bool:
+    """Whether the node would have told of a fault: it tells of links, as captures do not, and the run goes on."""
+    records = index.history.records
+    now_s = records[position].time_s  # the fault has the same time
+    return link.opened is not None and any(
+        record.node == link.key.node and record.time_s > now_s for record in records[position + 1 :]
+    )
