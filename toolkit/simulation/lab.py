@@ -4,15 +4,17 @@ from collections.abc import Callable
 from random import Random
 from typing import Any
 
-from messenger.cephx.ciphers import KeyType
 from messenger.denc.address import EntityAddr
 from messenger.link import Protocol
-from toolkit.faults.tap import Breakpoint
+from toolkit.faults.strike import Strike
 from toolkit.scenarios.lab import Lab
 from toolkit.scenarios.nodes import NodeApp, NodeSpec
+from toolkit.scenarios.raw.peer import RawHost
+from toolkit.scenarios.ways import Way
 from toolkit.simulation.clock import Clock
 from toolkit.simulation.network import Network, Wire
-from toolkit.simulation.node import SimNode
+from toolkit.simulation.node import WALL_OFFSET_S, SimNode
+from toolkit.simulation.raw import SimRawHost
 
 _FIRST_PORT = 6800
 
@@ -21,17 +23,13 @@ class SimLab(Lab):
     """Nodes in this process on a virtual network."""
 
     backend = "sim"
+    intercepted = True
+    """Whether nodes have an interceptor; runs without are a fifth quicker."""
 
-    def __init__(
-        self,
-        mode: str,
-        seed: int,
-        workers: int = 0,
-        protocol: Protocol = Protocol.V2,
-        key_type: KeyType = KeyType.AES,
-    ) -> None:
-        super().__init__(mode, seed, workers, protocol, key_type)
+    def __init__(self, way: Way | str = "v2-crc", seed: int = 1) -> None:
+        super().__init__(way, seed)
         self.clock = Clock()
+        self._last_port = _FIRST_PORT - 1
         rng = Random(f"network {seed}")
         self._network = Network(self.clock, rng, self.breakpoints_between, lambda: self.keys, self._on_struck)
         self._nodes: dict[str, SimNode] = {}
@@ -45,8 +43,8 @@ class SimLab(Lab):
         """The application on a node."""
         return self._nodes[name].app
 
-    def _on_struck(self, wire: Wire, breakpoint_: Breakpoint) -> None:
-        self._was_cut(wire.connector.name, wire.acceptor.name, breakpoint_)
+    def _on_struck(self, wire: Wire, strike: Strike) -> None:
+        self._has_struck(wire.connector.name, wire.acceptor.name, strike)
 
     def _start_s(self) -> float:
         return 0.0
@@ -54,17 +52,21 @@ class SimLab(Lab):
     def _now(self) -> float:
         return self.clock.now_s
 
-    def _address(self, name: str, nonce: int, *, listens: bool) -> str:  # noqa: ARG002 - ports go by order
-        if not listens:
-            return f"any:0.0.0.0:0/{nonce}"
-        port = _FIRST_PORT + len(self._specs)
-        return str(EntityAddr.from_host("127.0.0.1", port, self.protocol.addr_type).with_nonce(nonce))
+    def _address(self, protocol: Protocol, host: str) -> EntityAddr:
+        self._last_port += 1
+        return EntityAddr.from_host(host, self._last_port, protocol.addr_type)
 
     def _spawn(self, spec: NodeSpec) -> None:
         def write(time_s: float, kind: str, fields: dict[str, Any]) -> None:
             self._take(time_s, spec.name, kind, fields)
 
-        self._nodes[spec.name] = SimNode(spec, self.clock, self._network, write)
+        self._nodes[spec.name] = SimNode(spec, self.clock, self._network, write, intercepted=self.intercepted)
+
+    def _raw_host(self, spec: NodeSpec) -> RawHost:
+        return SimRawHost(spec, self._network, self._wait_until)
+
+    def _wall_s(self) -> float:
+        return WALL_OFFSET_S + self.clock.now_s
 
     def _kill(self, name: str) -> None:
         self._nodes.pop(name).crash()
@@ -79,6 +81,16 @@ class SimLab(Lab):
 
     def _cut(self, a: str, b: str) -> None:
         self._network.cut(a, b)
+
+    def _network_fault(self, fault: str, *nodes: str, **args: Any) -> None:  # noqa: ANN401 - by fault
+        getattr(self._network, fault)(*nodes, **args)
+
+    def _freeze(self, name: str, *, frozen: bool) -> None:
+        node = self._nodes[name]
+        if frozen:
+            node.pause()
+        else:
+            node.resume()
 
     def _wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
         return self.clock.run_until(condition, self.clock.now_s + timeout_s)

@@ -1,127 +1,28 @@
-"""A virtual network of byte streams: latency and chopping from a seed, cuts where a tap says so."""
+"""A virtual network of byte streams: latency and chopping from a seed, and the faults a network has.
 
-from collections.abc import Callable
-from itertools import pairwise
+What happens to a path between two hosts holds for the streams there are and those to come, until it is healed.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import partial
 from random import Random
-from typing import Protocol
 
 from messenger.denc.address import AddressType, EntityAddr
 from messenger.errors import FaultReason
-from toolkit.dissect.follow import Direction, Keys
-from toolkit.faults.tap import Breakpoint, LinkTap
+from toolkit.dissect.direction import Direction
+from toolkit.dissect.keys import KeyBook
+from toolkit.faults.dials import dialled
+from toolkit.faults.passage import Gate
+from toolkit.faults.strike import Strike
 from toolkit.simulation.clock import Clock
+from toolkit.simulation.path import Path
+from toolkit.simulation.wire import RESET, Host, Wire
 
-_LATENCY_S = (0.0002, 0.002)
-_MAX_PIECES = 3
+__all__ = ["Host", "Network", "Wire"]
 
-
-class Host(Protocol):
-    """What the network needs of a messenger."""
-
-    name: str
-    alive: bool
-
-    def accepted(self, wire: "Wire", remote: EntityAddr) -> None:
-        """A peer dialled this host."""
-
-    def opened(self, wire: "Wire", local: EntityAddr) -> None:
-        """The own dial succeeded."""
-
-    def broken(self, wire: "Wire", reason: FaultReason, detail: str) -> None:
-        """The stream broke, or the dial failed."""
-
-    def received(self, wire: "Wire", chunk: bytes) -> None:
-        """Bytes arrived."""
-
-    def written(self, wire: "Wire", count: int) -> None:
-        """Bytes have left."""
-
-
-class Wire:
-    """One byte stream between two hosts."""
-
-    def __init__(self, network: "Network", connector: Host, connector_link: int, acceptor: Host) -> None:
-        self.network = network
-        self.connector = connector
-        self.acceptor = acceptor
-        self.link_ids: dict[Direction, int] = {Direction.TO_SERVER: connector_link}
-        """Link id at the sender of each direction."""
-        self.open = True
-        between = network.breakpoints(connector.name, acceptor.name)
-        self._tap = LinkTap(connector.name, acceptor.name, between, network.keys())
-        self._arrival_s = dict.fromkeys(Direction, 0.0)
-        self._closing = dict.fromkeys(Direction, False)
-
-    @property
-    def abandoned(self) -> bool:
-        """Whether the connector has closed it."""
-        return self._closing[Direction.TO_CLIENT]
-
-    def sender(self, direction: Direction) -> Host:
-        """Who writes in that direction."""
-        return self.connector if direction is Direction.TO_SERVER else self.acceptor
-
-    def direction_from(self, host: Host) -> Direction:
-        """The direction in which ``host`` writes."""
-        return Direction.TO_SERVER if host is self.connector else Direction.TO_CLIENT
-
-    def link_id(self, host: Host) -> int:
-        """The stream's link id at ``host``."""
-        return self.link_ids[self.direction_from(host)]
-
-    def write(self, host: Host, chunk: bytes) -> None:
-        """Send bytes; they arrive later, in order."""
-        direction = self.direction_from(host)
-        self.network.clock.at(self._arrival(direction), lambda: self._arrive(direction, chunk))
-
-    def close(self, host: Host) -> None:
-        """``host`` closes; the other side sees the end of the stream behind what was written."""
-        direction = self.direction_from(host)
-        self._closing[direction.other] = True
-        self.network.clock.at(self._arrival(direction), lambda: self._end(direction))
-
-    def shut(self, host: Host) -> None:
-        """``host`` shuts the stream down both ways, behind what it has written."""
-        self.network.clock.at(self._arrival(self.direction_from(host)), lambda: self.cut("shut down"))
-
-    def cut(self, detail: str) -> None:
-        """Break the stream: bytes on the way are lost, both sides notice a little later."""
-        if not self.open:
-            return
-        self.open = False
-        for host in (self.connector, self.acceptor):
-            self.network.clock.after(self.network.latency(), lambda host=host: self._notice(host, detail))  # type: ignore[misc]
-
-    def _notice(self, host: Host, detail: str) -> None:
-        if host.alive:
-            host.broken(self, FaultReason.SOCKET, detail)
-
-    def _arrival(self, direction: Direction) -> float:
-        clock = self.network.clock
-        self._arrival_s[direction] = max(self._arrival_s[direction], clock.now_s + self.network.latency())
-        return self._arrival_s[direction]
-
-    def _arrive(self, direction: Direction, chunk: bytes) -> None:
-        sender, receiver = self.sender(direction), self.sender(direction.other)
-        if not self.open:
-            return
-        if sender.alive:
-            sender.written(self, len(chunk))
-        self.network.on_bytes(self, direction, chunk)
-        passage = self._tap.feed(direction, chunk)
-        if receiver.alive and not self._closing[direction]:
-            for piece in self.network.chop(passage.forward):
-                receiver.received(self, piece)
-        if passage.cut is not None:
-            self.network.struck(self, passage.cut)
-            self.cut("connection reset by peer")
-
-    def _end(self, direction: Direction) -> None:
-        receiver = self.sender(direction.other)
-        if self.open and receiver.alive and not self._closing[direction]:
-            receiver.broken(self, FaultReason.EOF, "")
-        if self._closing[direction] or not receiver.alive:
-            self.open = False
+_CHANCE_OF_PIECES = 0.3
+_FIRST_PORT = 40000
 
 
 class Network:
@@ -130,18 +31,18 @@ class Network:
     Args:
         clock: virtual time.
         rng: decides latencies and where streams are chopped.
-        breakpoints: the list of breakpoints between two named hosts.
+        breakpoints: the list of breakpoints between two named hosts; always the same list for a pair.
         keys: for taps to read secure links with.
-        struck: called when a breakpoint cut a link.
+        struck: called when a breakpoint cut a link, or a mangling changed what passed.
     """
 
     def __init__(
         self,
         clock: Clock,
         rng: Random,
-        breakpoints: Callable[[str, str], list[Breakpoint]],
-        keys: Callable[[], Keys],
-        struck: Callable[[Wire, Breakpoint], None],
+        breakpoints: Callable[[str, str], list[Strike]],
+        keys: Callable[[], KeyBook],
+        struck: Callable[[Wire, Strike], None],
     ) -> None:
         self.clock = clock
         self.breakpoints = breakpoints
@@ -149,58 +50,220 @@ class Network:
         self.struck = struck
         self.on_bytes: Callable[[Wire, Direction, bytes], None] = lambda _wire, _direction, _chunk: None
         """Called with all bytes that arrive, before a tap may cut them."""
+        self.cut_by_byte: Callable[[Wire, str, int], None] = lambda _wire, _sender, _byte: None
+        """Called when :meth:`cut_at_byte` cut a stream: the sender's name, and how many of its bytes passed."""
         self._rng = rng
-        self._listeners: dict[tuple[str, int], Host] = {}
-        self._wires: list[Wire] = []
-        self._last_port = 40000
+        self._paths: dict[tuple[str, str], Path] = {}
+        self._listeners: dict[tuple[str, int], tuple[Host, EntityAddr]] = {}
+        self._wires: dict[str, dict[Wire, None]] = defaultdict(dict)
+        """Open streams by the names of both their hosts."""
+        self._dials: dict[frozenset[str], int] = {}
+        """How many dials there were between two hosts."""
+        self._byte_cuts: dict[tuple[frozenset[str], int], list[tuple[str, int]]] = {}
+        self._last_port = _FIRST_PORT
+
+    def path(self, sender: str, receiver: str) -> Path:
+        """The way from one host to another."""
+        path = self._paths.get((sender, receiver))
+        if path is None:
+            path = self._paths[sender, receiver] = Path(self._rng)
+        return path
 
     def latency(self) -> float:
-        """A delay for one event."""
-        return self._rng.uniform(*_LATENCY_S)
+        """A delay for one event that goes along no path."""
+        return 0.0002 + 0.0018 * self._rng.random()
 
     def chop(self, chunk: bytes) -> list[bytes]:
         """The chunk in pieces, as a stream may deliver it."""
-        if len(chunk) < 2:
+        random = self._rng.random
+        if len(chunk) < 2 or random() >= _CHANCE_OF_PIECES:
             return [chunk] if chunk else []
-        cuts = sorted(self._rng.randrange(1, len(chunk)) for _ in range(self._rng.randrange(_MAX_PIECES)))
-        bounds = [0, *cuts, len(chunk)]
-        return [chunk[a:b] for a, b in pairwise(bounds) if a < b]
+        at = 1 + int(random() * (len(chunk) - 1))
+        return [chunk[:at], chunk[at:]]
+
+    def between(self, a: str, b: str) -> list[Wire]:
+        """The streams between two hosts, oldest first; dials that are not answered yet included."""
+        return [wire for wire in self._wires[a] if b in {wire.connector.name, wire.acceptor.name}]
+
+    # ---- dialling
 
     def listen(self, host: Host, addr: EntityAddr) -> None:
         """Let ``host`` be dialled at ``addr``."""
-        self._listeners[addr.host, addr.port] = host
+        self._listeners[addr.host, addr.port] = host, addr
 
-    def dial(self, host: Host, link_id: int, addr: EntityAddr) -> "Wire | None":
-        """Open a stream to whoever listens at ``addr``; the answer comes later. None if nobody does."""
-        acceptor = self._listeners.get((addr.host, addr.port))
-        if acceptor is None or not acceptor.alive:
+    def unlisten(self, host: Host) -> None:
+        """``host`` can no longer be dialled."""
+        self._listeners = {
+            place: listener for place, listener in self._listeners.items() if listener[0] is not host
+        }
+
+    def dial(self, host: Host, link_id: int, addr: EntityAddr) -> Wire | None:
+        """Open a stream to whoever listens at ``addr``; the answer comes later. None if nobody ever did."""
+        listener = self._listeners.get((addr.host, addr.port))
+        if listener is None:
             return None
-        wire = Wire(self, host, link_id, acceptor)
-        self._wires.append(wire)
+        acceptor, listening = listener
+        wire = Wire(self, host, link_id, acceptor, listening)
+        self._wires[host.name][wire] = None
+        self._wires[acceptor.name][wire] = None
+        self._arm(wire)
         self._last_port += 1
         local = EntityAddr.from_host("127.0.0.1", self._last_port, AddressType.MSGR2)
-        self.clock.after(self.latency(), lambda: self._connected(wire, local))
+        there, back = (wire.flows[direction].path for direction in Direction)
+        delay_s = there.latency() + back.delay_s
+        if there.dial_delays_s:
+            delay_s += there.dial_delays_s.popleft()
+        self.clock.after(delay_s, partial(self._answered, wire, local))
         return wire
 
-    def _connected(self, wire: Wire, local: EntityAddr) -> None:
-        if not wire.open or wire.abandoned:
-            return
-        if not wire.acceptor.alive:
-            wire.cut("connection refused")
-            return
-        wire.acceptor.accepted(wire, local)
-        if wire.connector.alive:
-            wire.connector.opened(wire, local)
+    def _arm(self, wire: Wire) -> None:
+        """Have a new stream cut where its turn is."""
+        pair = frozenset((wire.connector.name, wire.acceptor.name))
+        self._dials[pair] = number = self._dials.get(pair, 0) + 1
+        for sender, byte in self._byte_cuts.pop((pair, number), ()):
+            direction = Direction.TO_SERVER if wire.connector.name == sender else Direction.TO_CLIENT
+            wire.flows[direction].cut_at_byte = byte
 
-    def cut(self, a: str, b: str) -> None:
-        """Cut every stream between two hosts."""
-        for wire in self._wires:
-            if {wire.connector.name, wire.acceptor.name} == {a, b}:
-                wire.cut("connection reset by peer")
-        self._wires = [wire for wire in self._wires if wire.open]
+    def _answered(self, wire: Wire, local: EntityAddr) -> None:
+        """SYN and SYN-ACK have passed, unless they could not."""
+        path = wire.flows[Direction.TO_SERVER].path
+        if wire.open and not wire.abandoned and not wire.judged:
+            wire.judged = True
+            fate = dialled(self.breakpoints(wire.connector.name, wire.acceptor.name), wire.connector.name)
+            for strike in fate.by:
+                self.struck(wire, strike)
+            wire.refused = fate.refused
+            if fate.gates:
+                self._wait(list(fate.gates), partial(self._answered, wire, local))
+                return
+        if not wire.open or wire.abandoned:
+            wire.end()
+        elif wire.blocked:
+            path.waiting.append(partial(self._answered, wire, local))
+        elif wire.refused or path.refused or not wire.acceptor.alive:
+            wire.end()
+            if wire.connector.alive:
+                wire.connector.broken(wire, FaultReason.REFUSED, f"by {wire.acceptor.name}")
+        else:
+            wire.connected = True
+            wire.acceptor.accepted(wire, local)
+            if wire.connector.alive:
+                wire.connector.opened(wire, local)
+
+    def _wait(self, gates: list[Gate], then: Callable[[], None]) -> None:
+        """Go on when all gates are open."""
+        if not gates:
+            then()
+            return
+        self.when_open(gates.pop(), partial(self._wait, gates, then))
+
+    def when_open(self, gate: Gate, then: Callable[[], None]) -> None:
+        """Go on when a gate is open; one that is shut for a time opens by itself."""
+        gate.when_open(lambda: self.clock.after(0, then))
+        if gate.for_s is not None:
+            self.clock.after(gate.for_s, gate.open)
+
+    def forget(self, wire: Wire) -> None:
+        """The stream is over."""
+        self._wires[wire.connector.name].pop(wire, None)
+        self._wires[wire.acceptor.name].pop(wire, None)
 
     def crashed(self, host: Host) -> None:
-        """A host is gone: the kernel closes its streams."""
-        for wire in self._wires:
+        """A host's process is gone: the kernel closes its streams."""
+        for wire in list(self._wires[host.name]):
             if host in (wire.connector, wire.acceptor):
                 wire.close(host)
+
+    # ---- faults of paths
+
+    def partition(self, a: str, b: str, *, one_way: bool = False) -> None:
+        """What ``a`` sends to ``b`` does not arrive until healed; the other way too, unless ``one_way``.
+
+        TCP keeps it and sends it again, ends of streams and resets included. A dial whose SYN or SYN-ACK cannot
+        pass stays without an answer, and succeeds when the paths are healed if its dialler still waits.
+        """
+        self.path(a, b).blocked = True
+        if not one_way:
+            self.path(b, a).blocked = True
+
+    def refuse(self, a: str, b: str, refused: bool = True) -> None:  # noqa: FBT001, FBT002 - reads as a switch
+        """Dials of ``a`` to ``b`` are refused at once, or no longer."""
+        self.path(a, b).refused = refused
+
+    def slow(self, a: str, b: str, bytes_per_s: float) -> None:
+        """``b`` reads what ``a`` writes at that rate; ``a`` is told of bytes written as ``b`` reads them."""
+        self.path(a, b).bytes_per_s = bytes_per_s
+
+    def delay(self, a: str, b: str, seconds: float, jitter_s: float = 0.0) -> None:
+        """All that ``a`` sends to ``b`` takes so much longer, and up to ``jitter_s`` more."""
+        path = self.path(a, b)
+        path.delay_s, path.jitter_s = seconds, jitter_s
+
+    def lose(self, a: str, b: str, fraction: float) -> None:
+        """That part of the packets from ``a`` to ``b`` is lost; TCP notices, and sends them again later."""
+        self.path(a, b).loss = fraction
+
+    def delay_dial(self, a: str, b: str, seconds: float) -> None:
+        """The next dial of ``a`` to ``b`` that has no such delay yet arrives late: others may overtake it."""
+        self.path(a, b).dial_delays_s.append(seconds)
+
+    def heal(self, a: str | None = None, b: str | None = None) -> None:
+        """Undo what was done to the paths of ``a``, or those between ``a`` and ``b``; to all if none is named."""
+        named = {name for name in (a, b) if name is not None}
+        for names, path in self._paths.items():
+            if named <= set(names):
+                path.mend()
+        for wire in list(self._all_wires()):
+            if named <= {wire.connector.name, wire.acceptor.name}:
+                for flow in wire.flows.values():
+                    flow.kick()
+        for names, path in self._paths.items():
+            if named <= set(names):
+                waiting, path.waiting = path.waiting, []
+                for answer in waiting:
+                    self.clock.after(path.latency(), answer)
+
+    def _all_wires(self) -> Iterator[Wire]:
+        for name, wires in self._wires.items():
+            for wire in wires:
+                if wire.connector.name == name:
+                    yield wire
+
+    # ---- faults of streams
+
+    def cut(self, a: str, b: str) -> None:
+        """Cut every stream between two hosts: both sides get a reset."""
+        for wire in self.between(a, b):
+            wire.cut(RESET)
+
+    def cut_at_byte(self, a: str, b: str, byte: int, stream: int = 1) -> None:
+        """Cut the ``stream``-th stream dialled between two hosts from now on, once ``byte`` bytes of ``a`` passed.
+
+        Frames are not looked at: a cut by frame costs more.
+        """
+        pair = frozenset((a, b))
+        number = self._dials.get(pair, 0) + stream
+        self._byte_cuts.setdefault((pair, number), []).append((a, byte))
+
+    def disarm(self) -> None:
+        """Forget every cut at a byte that has not happened."""
+        self._byte_cuts.clear()
+        for wire in self._all_wires():
+            for flow in wire.flows.values():
+                flow.cut_at_byte = None
+
+    def half_close(self, a: str, b: str) -> None:
+        """What ``a`` writes to ``b`` ends behind what was written; ``b`` can still write to ``a``."""
+        for wire in self.between(a, b):
+            if wire.connected:
+                wire.half_close(self._host(wire, a))
+
+    def half_open(self, a: str, b: str) -> None:
+        """``b`` loses its streams with ``a``, which hears nothing of it until it writes and gets a reset."""
+        for wire in self.between(a, b):
+            if wire.connected:
+                wire.lose(self._host(wire, b))
+
+    @staticmethod
+    def _host(wire: Wire, name: str) -> Host:
+        return wire.connector if wire.connector.name == name else wire.acceptor

@@ -1,0 +1,118 @@
+"""Many seeds: the number of processes changes nothing, Ctrl-C keeps what was done, and costs stay linear."""
+
+import sys
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import pytest
+
+from messenger.session.session import Session
+from toolkit.checks.invariants import check
+from toolkit.simulation import campaign
+from toolkit.simulation.campaign import Campaign, Tally, run_seeds
+from toolkit.simulation.drawing import Size
+from toolkit.simulation.lab import SimLab
+from toolkit.simulation.marks import MARKS
+from toolkit.simulation.scenario_seeds import run_scenario_seeds, units_of
+
+
+def _same(a: Campaign, b: Campaign) -> bool:
+    ours, theirs = a.tally, b.tally
+    return (ours.runs, ours.events, ours.records, ours.marks, ours.failed) == (
+        *(theirs.runs, theirs.events, theirs.records, theirs.marks, theirs.failed),
+    )
+
+
+def test_the_number_of_processes_changes_nothing() -> None:
+    alone, shared = run_seeds(range(40), jobs=1), run_seeds(range(40), jobs=2)
+    assert _same(alone, shared)
+    assert alone.tally.runs == 40
+    assert alone.runs_per_cpu_s > 0
+    assert set(alone.never) == {mark for mark in MARKS if not alone.tally.marks[mark]}
+
+
+def test_progress_is_told_chunk_by_chunk() -> None:
+    runs: list[int] = []
+    run_seeds(range(25), jobs=1, progress=lambda tally: runs.append(tally.runs))
+    assert runs == [10, 10, 5]
+
+
+def test_interrupted_it_tells_what_was_done() -> None:
+    def stop(_tally: Tally) -> None:
+        raise KeyboardInterrupt
+
+    ended = run_seeds(range(1000), jobs=1, progress=stop)
+    assert ended.interrupted
+    assert ended.tally.runs == 10
+
+
+def test_a_seed_that_does_not_repeat_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not run_seeds(range(5), jobs=1, twice=True).tally.failed
+    lives, real = count(), campaign.live
+
+    def drifting(seed: int, size: Size) -> Any:
+        outcome = real(seed, size)
+        outcome.history.append(0.0, "scenario", "step", verb="life", args=str(next(lives)))
+        return outcome
+
+    monkeypatch.setattr(campaign, "live", drifting)
+    failed = run_seeds(range(1), jobs=1, twice=True).tally.failed
+    assert [(seed, [failure.id for failure in failures]) for seed, failures in failed] == [(0, ["SAME"])]
+
+
+def test_failures_come_with_their_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Session, "requeue_sent", lambda session: session.queue.sent.clear())
+    failed = run_seeds(range(50), jobs=1).tally.failed
+    assert failed
+    assert all(failures and seed in range(50) for seed, failures in failed)
+
+
+def test_scenarios_over_seeds() -> None:
+    units = units_of(["reconnect", "standby"], range(5))
+    done = run_scenario_seeds(units, 1)
+    assert done.tally.runs == len(units) == 10
+    assert not done.tally.failed
+    assert done.tally.marks["STANDBY left by sending"] >= 5
+
+
+# ---- cost
+
+
+def _calls(work: Callable[[], object]) -> int:
+    """How many calls of functions it takes: the same on every machine, unlike time."""
+    calls = 0
+
+    def called(_frame: object, event: str, _argument: object) -> None:
+        nonlocal calls
+        calls += event in {"call", "c_call"}
+
+    sys.setprofile(called)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def _long_life(rounds: int) -> SimLab:
+    lab = SimLab("v2-crc", 1)
+    lab.two()
+    for _ in range(rounds):
+        lab.send("a", "b", count=2)
+        lab.wait(0.05)
+        lab.cut("a", "b")
+        lab.wait(0.05)
+    lab.settle()
+    return lab
+
+
+def test_a_run_costs_as_much_as_happens_in_it() -> None:
+    short, long = _calls(lambda: _long_life(10)), _calls(lambda: _long_life(40))
+    assert 3 < long / short < 4.6
+
+
+def test_judging_costs_as_much_as_there_is_to_judge() -> None:
+    short, long = _long_life(10).history, _long_life(40).history
+    assert 3 < len(long) / len(short) < 4.6
+    assert _calls(lambda: check(long)) / _calls(lambda: check(short)) < 6

@@ -1,0 +1,55 @@
+"""Shrinking: what is left fails, and nothing of it can go."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messenger.session.session import Session
+from toolkit.simulation.findings import replay_command, schedule, tell
+from toolkit.simulation.shrink import least, shrink
+from toolkit.simulation.swarm import live
+
+
+@given(st.integers(0, 30).flatmap(lambda n: st.tuples(st.just(n), st.sets(st.integers(0, max(n - 1, 0))))))
+def test_what_is_needed_is_what_stays(drawn: tuple[int, set[int]]) -> None:
+    count, needed = drawn
+    needed = {place for place in needed if place < count}
+    kept, _ = least(range(count), needed.issubset, 10_000)
+    assert kept == sorted(needed)
+
+
+def test_the_number_of_questions_is_bounded() -> None:
+    asked = []
+
+    def fails(part: list[int]) -> bool:
+        asked.append(part)
+        return 17 in part
+
+    kept, runs = least(range(100), fails, 3)
+    assert runs == len(asked) == 3
+    assert 17 in kept
+
+
+@pytest.fixture
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A messenger that drops instead of sending again."""
+    monkeypatch.setattr(Session, "requeue_sent", lambda session: session.queue.sent.clear())
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_a_planted_bug_is_found_and_shrunk() -> None:
+    found = next(outcome for seed in range(200) if (outcome := live(seed)).failures and len(outcome.plan) > 8)
+    small = shrink(found)
+    assert small.keep is not None
+    assert 0 < len(small.keep) < len(found.plan)
+    wanted = found.failures[0].id
+    assert wanted in {failure.id for failure in small.failures}
+    assert live(small.seed, keep=small.keep).digest == small.digest, "the replay is the same life"
+    for place in small.keep:
+        less = live(small.seed, keep=[other for other in small.keep if other != place])
+        assert wanted not in {failure.id for failure in less.failures}, "this operation was not needed"
+    lines = tell(small)
+    assert lines[0] == f"seed {small.seed}: failed"
+    assert lines[-1] == f"again: {replay_command(small)}"
+    assert replay_command(small).endswith("--keep " + ",".join(map(str, small.keep)))
+    assert [line.strip() for line in schedule(small)] == [f"{n} {small.plan[n]}" for n in small.keep]

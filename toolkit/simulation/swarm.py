@@ -1,0 +1,331 @@
+"""One seed, one life: draw, do the faults, heal everything, require liveness, judge (field.md §4 calls it swarm).
+
+Phase 1 runs the schedule. Phase 2 heals the network, lets go whatever is held, starts whoever is dead, and then
+requires within :func:`bound_s` of virtual time that a message of everybody who may send arrives and that all come
+to rest. The invariants judge the history of both.
+"""
+
+import hashlib
+import traceback
+from collections.abc import Collection
+from dataclasses import dataclass
+from html import escape
+from random import Random
+from typing import TYPE_CHECKING
+
+from messenger.interception import BLOCK_LIMIT_S
+from toolkit.checks.history import History
+from toolkit.checks.invariants import check
+from toolkit.faults.tap import Breakpoint
+from toolkit.simulation.drawing import Options, Size, draw_options
+from toolkit.simulation.schedule import Argument, Operation, Plan, draw_schedule
+from toolkit.simulation.swarm_lab import Probe, SwarmLab
+
+if TYPE_CHECKING:
+    from toolkit.report.sequence import SequenceChart
+
+LIVENESS = "LIVE"
+"""Id of the failure to get going again after the faults."""
+CRASH = "CRASH"
+"""Id of an exception that nobody documented."""
+_MOST_PROBES = 6
+_CHANCE_OF_ALL_AT_ONCE = 0.25
+_REST_STEPS_S = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One thing that is wrong with a life."""
+
+    id: str
+    """Of the check: ``INV-1`` and so on, LIVENESS or CRASH."""
+    text: str
+    record: int | None = None
+    """Place in the history of the record that shows it."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of one life."""
+
+    seed: int
+    options: Options
+    plan: Plan
+    history: History
+    failures: list[Failure]
+    events: int
+    """Events of the simulation."""
+    keep: Collection[int] | None = None
+    """The operations that were done, by their place in the plan; None: all."""
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.failures
+
+    @property
+    def chart(self) -> "SequenceChart":
+        """Its frames as a sequence chart."""
+        from toolkit.report.sequence import SequenceChart  # noqa: PLC0415 - only those who look pay for it
+
+        return SequenceChart(self.history)
+
+    def _repr_html_(self) -> str:
+        from toolkit.simulation.findings import tell  # noqa: PLC0415 - as above
+
+        return f"<pre>{escape(chr(10).join(tell(self)))}</pre>"
+
+    @property
+    def digest(self) -> str:
+        """A hash over every byte of the history."""
+        return hashlib.sha256(self.history.dump().encode()).hexdigest()
+
+
+def draw(seed: int, size: Size = Size.SMALL) -> tuple[Options, Plan]:
+    """What a seed means."""
+    rng = Random(f"swarm {size} {seed}")
+    options = draw_options(rng, size)
+    return options, draw_schedule(rng, options)
+
+
+def live(seed: int, size: Size = Size.SMALL, keep: Collection[int] | None = None) -> Outcome:
+    """Live the life of a seed and judge it.
+
+    Args:
+        seed: decides everything.
+        size: how much there is.
+        keep: places in the plan of the operations that are done; all unless given.
+    """
+    options, plan = draw(seed, size)
+    kept = plan if keep is None else tuple(plan[place] for place in sorted(set(keep)) if place < len(plan))
+    return live_plan(seed, options, plan, kept, keep)
+
+
+def live_plan(seed: int, options: Options, plan: Plan, kept: Plan, keep: Collection[int] | None = None) -> Outcome:
+    """Live through the operations ``kept`` of a plan."""
+    runner = _Runner(seed, options, intercepted=any(operation.verb == "arm" for operation in plan))
+    failures = runner.run(kept)
+    history = runner.lab.history
+    failures += [
+        Failure(result.id, violation.text, violation.record)
+        for result in check(history)
+        for violation in result.violations
+    ]
+    return Outcome(seed, options, plan, history, failures, runner.lab.clock.events, keep)
+
+
+def bound_s(options: Options) -> float:
+    """Within what time after the faults everybody must be connected, and again to come to rest."""
+    backoff_s = options.option("ms_max_backoff", 15.0)
+    ready_s = options.option("ms_connection_ready_timeout", 10.0)
+    return 4 * backoff_s + 2 * ready_s + BLOCK_LIMIT_S
+
+
+class _Stuck(Exception):
+    """Liveness is missing; the text says what."""
+
+
+class _Runner:
+    """Does what a plan says."""
+
+    def __init__(self, seed: int, options: Options, *, intercepted: bool) -> None:
+        self.options = options
+        self.lab = SwarmLab(options, seed, intercepted=intercepted)
+        self._pairs = set(options.pairs)
+        self._rng = Random(f"probes {seed}")
+
+    def run(self, operations: Plan) -> list[Failure]:
+        """Both phases; what went wrong that no invariant sees."""
+        try:
+            self.lab.start()
+            for operation in operations:
+                self._at(operation)
+            self.lab.end_faults()
+            self._probe()
+            self._rest()
+            self.lab.write_ends()
+        except _Stuck as error:
+            return [Failure(LIVENESS, str(error))]
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{where.filename.rpartition('/')[2]}:{where.lineno}"
+            return [Failure(CRASH, f"{type(error).__name__}: {error} (at {place}, {where.name})")]
+        return []
+
+    def _at(self, operation: Operation) -> None:
+        clock = self.lab.clock
+        if operation.at_s > clock.now_s:
+            clock.run_until(lambda: False, operation.at_s)
+        getattr(self, f"_{operation.verb}")(*operation.args)
+
+    # ---- phase 2
+
+    def _probe(self) -> None:
+        """A message of everybody who may send arrives."""
+        if not self.options.roles.peers:
+            self._probe_by([*self.options.pairs, *((b, a) for a, b in self.options.pairs)])
+        elif self._rng.random() < _CHANCE_OF_ALL_AT_ONCE:
+            self._probe_by(self.options.pairs)
+        else:
+            # One side alone must get there first: a peer that has something to say hides that it never dials.
+            pairs = [(a, b) for a, b in self.options.pairs if a < b]
+            first = [(a, b) if self._rng.random() < 0.5 else (b, a) for a, b in pairs]
+            self._probe_by(first)
+            self._probe_by([(b, a) for a, b in first])
+
+    def _probe_by(self, pairs: list[Probe]) -> None:
+        """A message of each sender arrives in time; one that a reset may have lost is sent again."""
+        lab = self.lab
+        deadline_s = lab.clock.now_s + bound_s(self.options)
+        lab.interrupted = list(pairs)
+        for _ in range(_MOST_PROBES):
+            wanted, lab.interrupted = lab.interrupted, []
+            for sender, receiver in wanted:
+                if self._can_send(sender, receiver):
+                    lab.probe(sender, receiver)
+            lab.clock.run_until(lambda: not lab.awaited, deadline_s)
+            if not lab.interrupted:
+                break
+        if lab.awaited or lab.interrupted:
+            late = ", ".join(f"{a} to {b} ({self._states(a, b)})" for a, b in [*lab.awaited, *lab.interrupted])
+            raise _Stuck(f"{bound_s(self.options):g} s after the faults messages have not arrived: {late}")
+
+    def _states(self, a: str, b: str) -> str:
+        return f"{self.lab.session_state(a, b) or 'none'}, {self.lab.session_state(b, a) or 'none'}"
+
+    def _rest(self) -> None:
+        lab = self.lab
+        deadline_s = lab.clock.now_s + bound_s(self.options)
+        steps = iter(_REST_STEPS_S)
+        while not self._stays_at_rest():
+            if lab.clock.now_s >= deadline_s:
+                raise _Stuck(f"not at rest {bound_s(self.options):g} s after the last message: {self._unrest()}")
+            lab.clock.run_until(lambda: False, min(deadline_s, lab.clock.now_s + next(steps, _REST_STEPS_S[-1])))
+
+    def _stays_at_rest(self) -> bool:
+        """Nothing to do now, nor once what is on its way has come: the end of a stream, for one."""
+        lab = self.lab
+        if not lab.is_at_rest():
+            return False
+        lab.clock.run_until(lambda: False, lab.clock.now_s + _REST_STEPS_S[0])
+        return lab.is_at_rest()
+
+    def _unrest(self) -> str:
+        return ", ".join(f"{node.name}: {self.lab.snapshot(node.name)}" for node in self.options.nodes)
+
+    # ---- operations; each does nothing where it makes no sense now
+
+    def _can_send(self, node: str, peer: str) -> bool:
+        lab = self.lab
+        if not lab.usable(node) or lab.is_taken_for_another(node, peer):
+            return False
+        return (node, peer) in self._pairs or lab.has_connection(node, peer)
+
+    def _send(self, node: str, peer: str, count: int, size_bytes: int) -> None:
+        if self._can_send(node, peer):
+            self.lab.send(node, peer, count, size_bytes)
+
+    def _keepalive(self, node: str, peer: str) -> None:
+        if self._can_send(node, peer):
+            self.lab.keepalive(node, peer)
+
+    def _connect(self, node: str, peer: str, anonymous: bool = False) -> None:  # noqa: FBT001, FBT002 - of a plan
+        if (node, peer) in self._pairs and self._can_send(node, peer):
+            self.lab.dial(node, peer, anonymous=anonymous)
+
+    def _mark_down(self, node: str, peer: str) -> None:
+        if self.lab.usable(node) and self.lab.has_connection(node, peer):
+            self.lab.mark_down(node, peer)
+
+    def _cut(self, a: str, b: str) -> None:
+        self.lab.cut(a, b)
+
+    def _cut_at(self, a: str, b: str, place: str) -> None:
+        self.lab.cut_at(a, b, Breakpoint.parse(place, self.lab.protocol))
+
+    def _cut_at_byte(self, a: str, b: str, byte: int, stream: int) -> None:
+        self.lab.cut_at_byte(a, b, byte, stream)
+
+    def _half_open(self, a: str, b: str) -> None:
+        self.lab.half_open(a, b)
+
+    def _half_close(self, a: str, b: str) -> None:
+        self.lab.half_close(a, b)
+
+    def _partition(self, a: str, b: str, one_way: bool) -> None:  # noqa: FBT001 - of a plan
+        self.lab.partition(a, b, one_way=one_way)
+
+    def _refuse(self, a: str, b: str) -> None:
+        self.lab.refuse(a, b)
+
+    def _slow(self, a: str, b: str, bytes_per_s: float) -> None:
+        self.lab.slow(a, b, bytes_per_s)
+
+    def _delay(self, a: str, b: str, seconds: float, jitter_s: float) -> None:
+        self.lab.delay(a, b, seconds, jitter_s)
+
+    def _late_dial(self, a: str, b: str, seconds: float) -> None:
+        self.lab.late_dial(a, b, seconds)
+
+    def _heal(self, a: str, b: str, *_what: Argument) -> None:
+        self.lab.heal_between(a, b)
+
+    def _freeze(self, node: str) -> None:
+        if self.lab.usable(node):
+            self.lab.freeze(node)
+
+    def _thaw(self, node: str) -> None:
+        if node in self.lab.frozen:
+            self.lab.thaw(node)
+
+    def _kill(self, node: str) -> None:
+        if self.lab.runs(node):
+            self.lab.kill(node)
+
+    def _revive(self, node: str) -> None:
+        if not self.lab.runs(node):
+            self.lab.revive(node)
+
+    def _rename(self, node: str, told: bool = True) -> None:  # noqa: FBT001, FBT002 - of a plan
+        if self.lab.runs(node):
+            return
+        if self.lab.frozen:
+            self.lab.revive(node)  # somebody could not learn the new address now
+        else:
+            self.lab.rename(node, told=told)
+
+    def _tell(self, node: str) -> None:
+        if not self.lab.frozen:
+            self.lab.tell(node)
+
+    def _rotate(self, node: str) -> None:
+        if self.lab.usable(node):
+            self.lab.rotate_keys(node)
+
+    def _fetch(self, node: str) -> None:
+        if self.lab.usable(node):
+            self.lab.fetch_keys(node)
+
+    def _skew(self, node: str, seconds: float) -> None:
+        if self.lab.usable(node):
+            self.lab.skew(node, seconds)
+
+    def _hold(self, node: str) -> None:
+        if self.lab.usable(node):
+            self.lab.hold(node)
+
+    def _release(self, node: str) -> None:
+        if self.lab.usable(node):
+            self.lab.release(node)
+
+    def _arm(self, node: str, point: str, action: str, nth: int) -> None:
+        if self.lab.usable(node):
+            self.lab.arm(node, point, action, nth)
+
+    def _unblock(self, node: str) -> None:
+        if self.lab.usable(node):
+            self.lab.unblock(node)
+
+    def _configure(self, node: str, option: str, value: float) -> None:
+        if self.lab.usable(node):
+            self.lab.configure(node, **{option: value})

@@ -1,0 +1,205 @@
+"""The simulated lab as swarm runs use it: faults that no scenario asks for, and probes of liveness."""
+
+from typing import Any
+
+from messenger.driver import Connection
+from messenger.outputs import EventKind
+from toolkit.checks.history import NETWORK
+from toolkit.scenarios.nodes.auth import SERVICE_SECRET_ID
+from toolkit.simulation.drawing import NO_INJECTION, Options
+from toolkit.simulation.lab import SimLab
+from toolkit.simulation.wire import Wire
+
+_ENDING = frozenset({EventKind.RESET.value, EventKind.REMOTE_RESET.value})
+
+Probe = tuple[str, str]
+"""Who sends, and who is to get it."""
+
+
+class SwarmLab(SimLab):
+    """Nodes of a swarm run.
+
+    Args:
+        options: as the seed drew them.
+        seed: decides latencies, keys and what the messengers draw.
+        intercepted: whether points of conversations may be armed; costs time.
+    """
+
+    def __init__(self, options: Options, seed: int, *, intercepted: bool) -> None:
+        super().__init__(options.way, seed)
+        self.intercepted = intercepted
+        self.frozen: set[str] = set()
+        self.awaited: dict[Probe, int] = {}
+        """Probes that have not arrived, with their tids."""
+        self.interrupted: list[Probe] = []
+        """Probes whose sender was told that they may be lost."""
+        self._network.cut_by_byte = self._cut_by_byte
+        for node in options.nodes:
+            self.node(node.name, node.entity, node.policy, listens=node.listens, auth=options.auth, **node.options)
+        self._untold: dict[str, list[tuple[str, Connection]]] = {}
+        """Nodes that came back as somebody else, with who has which connection with whom they were."""
+        self._secret_id, self._service_key = SERVICE_SECRET_ID, self._key.to_base64()
+        """The newest service key."""
+        self._skews: dict[str, float] = {}
+
+    # ---- what a node can do now
+
+    def runs(self, name: str) -> bool:
+        """Whether a node's process exists."""
+        return name in self._nodes
+
+    def usable(self, name: str) -> bool:
+        """Whether a node runs and is not frozen."""
+        return name in self._nodes and name not in self.frozen
+
+    def has_connection(self, name: str, peer: str) -> bool:
+        """Whether a node's application has a connection with a peer."""
+        return self._nodes[name].app.has_connection(peer)
+
+    def is_taken_for_another(self, name: str, peer: str) -> bool:
+        """Whether a peer still has a session with who a node was: it would get a second one of the same name."""
+        return any(other == peer for other, _ in self._untold.get(name, ()))
+
+    # ---- faults
+
+    def freeze(self, name: str) -> None:
+        """See :meth:`Lab.freeze`."""
+        super().freeze(name)
+        self.frozen.add(name)
+
+    def thaw(self, name: str) -> None:
+        """See :meth:`Lab.thaw`."""
+        super().thaw(name)
+        self.frozen.discard(name)
+
+    def kill(self, name: str) -> None:
+        """See :meth:`Lab.kill`."""
+        super().kill(name)
+        self.frozen.discard(name)
+        self._skews.pop(name, None)
+
+    def rename(self, name: str, *, told: bool = True) -> None:
+        """Start a killed node with another nonce; the others learn its address.
+
+        Args:
+            name: which.
+            told: the others also end what they had with it, before; if not, they dial who it was until they are
+                told (:meth:`tell`).
+        """
+        self._untold.setdefault(name, []).extend(
+            (other, connection)
+            for other, node in self._nodes.items()
+            for connection in node.connections.values()
+            if node.app.name_of(connection) == name  # the application may have forgotten it for a newer one
+        )
+        if told:
+            self.tell(name)
+        self.revive(name, new_nonce=True)
+
+    def tell(self, name: str) -> None:
+        """Whoever still has a connection with what a node was before it got its nonce ends it."""
+        for other, connection in self._untold.pop(name, []):
+            if not self.usable(other) or connection not in self._nodes[other].connections.values():
+                continue
+            if self._nodes[other].app.connections.get(name) is connection:
+                self.mark_down(other, name)
+            else:
+                self._step("mark_down", other, name)
+                connection.mark_down()
+
+    def rotate_keys(self, name: str) -> None:
+        """There is a new service key; one node has it, and opens no tickets but those by it."""
+        self._secret_id += 1
+        self._service_key = self.new_key()
+        self._give_keys(name, mints=False)
+
+    def fetch_keys(self, name: str) -> None:
+        """A node has the newest service key, and makes its tickets with it."""
+        self._give_keys(name, mints=True)
+
+    def _give_keys(self, name: str, *, mints: bool) -> None:
+        changes: dict[str, Any] = {"secrets": {str(self._secret_id): self._service_key}}
+        if mints:
+            newest = {"secret_id": self._secret_id, "key": self._service_key}
+            changes["mints"] = {**self._specs[name].auth.get("mints", {}), **newest}
+        self._specs[name].auth |= changes  # it is not forgotten in a crash
+        self.change_auth(name, **changes)
+
+    def skew(self, name: str, seconds: float) -> None:
+        """A node's wall clock is so much ahead of everybody's."""
+        jump_s = seconds - self._skews.pop(name, 0.0)
+        if seconds:
+            self._skews[name] = seconds
+        if jump_s:
+            self.jump_clock(name, jump_s)
+
+    def heal_between(self, a: str, b: str) -> None:
+        """Undo what was done to the paths between two nodes."""
+        self._step("heal", a, b)
+        self._disturb("heal", a, b)
+
+    def late_dial(self, a: str, b: str, seconds: float) -> None:
+        """Have the next dial of a to b arrive late."""
+        self._step("late_dial", a, b, seconds)
+        self._network.delay_dial(a, b, seconds)
+
+    def cut_at_byte(self, a: str, b: str, byte: int, stream: int) -> None:
+        """Cut a stream between a and b that is still to be dialled once so many bytes of a have passed."""
+        self._step("cut_at_byte", a, b, byte, stream)
+        self._network.cut_at_byte(a, b, byte, stream)
+
+    def _cut_by_byte(self, wire: Wire, sender: str, byte: int) -> None:
+        a, b = wire.connector.name, wire.acceptor.name
+        self._write(NETWORK, "cut", a=a, b=b, at={}, detail=f"after {byte} bytes of {sender}")
+
+    def end_faults(self) -> None:
+        """The network is whole again, everybody runs, nothing is held, nothing more is going to break."""
+        self.heal()
+        self._network.disarm()
+        for breakpoints in self._breakpoints.values():
+            breakpoints[:] = [breakpoint_ for breakpoint_ in breakpoints if breakpoint_.hit]
+        for name in self._specs:
+            if name in self.frozen:
+                self.thaw(name)
+            if name not in self._nodes:
+                self.revive(name)
+            self.skew(name, 0.0)
+            if self._secret_id != SERVICE_SECRET_ID:
+                self.fetch_keys(name)
+            self._nodes[name].app.points.disarm()
+            self.unblock(name)
+            self.release(name)
+            if self._nodes[name].endpoint.injector is not None:
+                self.configure(name, **NO_INJECTION)
+        for name in list(self._untold):
+            self.tell(name)
+
+    # ---- liveness
+
+    def probe(self, sender: str, receiver: str) -> None:
+        """Send a message and remember it until it arrives."""
+        self.send(sender, receiver, 1, 20)
+        self.awaited[sender, receiver] = self._nodes[sender].app.last_tid(receiver)
+
+    def is_at_rest(self) -> bool:
+        """Whether nobody has anything to send, to acknowledge or to dial."""
+        return all(self._at_rest(name) for name in self._specs)
+
+    def write_ends(self) -> None:
+        """Take the closing counters."""
+        for name in self._specs:
+            self._write(name, "end", **self._snapshot(name))
+
+    # ---- records
+
+    def _take(self, time_s: float, node: str, kind: str, fields: dict[str, Any]) -> None:
+        super()._take(time_s, node, kind, fields)
+        if not self.awaited:
+            return
+        if kind == "deliver":
+            if self.awaited.get((fields["peer"], node)) == fields["tid"]:
+                del self.awaited[fields["peer"], node]
+        elif kind == "event" and fields["event"] in _ENDING:
+            probe = (node, fields["peer"])
+            if self.awaited.pop(probe, None) is not None:
+                self.interrupted.append(probe)
