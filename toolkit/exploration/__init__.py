@@ -1,0 +1,1 @@
+"""Exhaustive exploration of small scopes: two nodes, a few messages, a few faults, every schedule."""

@@ -1,0 +1,203 @@
+"""Copies of a running endpoint, so that each of several futures can begin at the same moment.
+
+``copy.deepcopy`` will not do: it takes functions for constants, and timers of the core call closures that hold
+links and sessions. Here a closure is copied with what it holds.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from enum import Enum
+from functools import partial
+from itertools import count
+from random import Random
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType, ModuleType
+from typing import Any, TypeVar
+
+from messenger.cephx.exchange import AuthResult
+from messenger.cephx.none import NoneClient, NoneServer
+from messenger.config import Config
+from messenger.denc.address import AddrVec, EntityAddr
+from messenger.denc.entity import AuthName, EntityName
+from messenger.errors import Fault
+from messenger.messages.message import Message
+from messenger.perf import Counters
+from messenger.pool import BufferPool
+from messenger.session.policy import Policy, PolicySet
+from messenger.v1 import acceptor as v1_acceptor
+from messenger.v1 import connector as v1_connector
+from messenger.v2 import acceptor as v2_acceptor
+from messenger.v2 import connector as v2_connector
+from messenger.v2.framing import FrameCaches
+from messenger.v2.preamble import Layouts, MessagePreambles
+from toolkit.exploration.scope import Scope
+
+Thing = TypeVar("Thing")
+Memo = dict[int, Any]
+
+_SHARED: tuple[type, ...] = (
+    # Values that never change.
+    *(int, float, bool, str, bytes, complex, type(None), type(NotImplemented), type(...), frozenset, range),
+    *(type, BuiltinFunctionType, ModuleType, EntityAddr, AddrVec, EntityName, AuthName, Policy, Fault),
+    # Never changed while a scope is explored.
+    *(PolicySet, Config, Message, NoneClient, NoneServer, count, AuthResult, Scope),
+    # Changed, without a consequence for what an endpoint does: counters, caches and buffers used within one call.
+    *(Counters, BufferPool, FrameCaches, Layouts, MessagePreambles, memoryview),
+)
+_TABLES = tuple(
+    table
+    for module in (v1_acceptor, v1_connector, v2_acceptor, v2_connector)
+    for table in (getattr(module, "ACCEPTOR", None), getattr(module, "CONNECTOR", None))
+    if table is not None
+)
+"""Handshake tables: links refer to them, nobody changes them."""
+
+
+def clone(thing: Thing) -> Thing:
+    """A copy that shares nothing with ``thing`` but what is the same for all."""
+    memo: Memo = {id(table): table for table in _TABLES}
+    return _copy(thing, memo)  # type: ignore[no-any-return]
+
+
+def _copy(thing: Any, memo: Memo) -> Any:  # noqa: ANN401 - anything at all
+    kind = type(thing)
+    copier = _COPIERS.get(kind)
+    if copier is None:
+        copier = _COPIERS[kind] = _copier(kind)
+    if copier is _same:
+        return thing
+    done = memo.get(id(thing))
+    return copier(thing, memo) if done is None else done
+
+
+def _same(thing: Any, _memo: Memo) -> Any:  # noqa: ANN401
+    return thing
+
+
+def _copier(kind: type) -> "Copier":
+    if issubclass(kind, _SHARED) or issubclass(kind, Enum):
+        _CONSTANTS.add(kind)
+        return _same
+    if issubclass(kind, dict):
+        return _copy_dict
+    if issubclass(kind, tuple):
+        return _copy_tuple
+    names = tuple(dict.fromkeys(_slot_names(kind)))
+    return lambda thing, memo: _copy_object(thing, memo, names)
+
+
+def _slot_names(kind: type) -> Iterable[str]:
+    for base in kind.__mro__:
+        slots = base.__dict__.get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in {"__dict__", "__weakref__"}:
+                yield f"_{base.__name__.lstrip('_')}{name}" if _is_private(name) else name
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("__") and not name.endswith("__")
+
+
+def _copy_dict(thing: dict[Any, Any], memo: Memo) -> dict[Any, Any]:
+    made = memo[id(thing)] = type(thing)()
+    for key, value in thing.items():
+        if type(key) not in _CONSTANTS:
+            key = _copy(key, memo)  # noqa: PLW2901
+        made[key] = value if type(value) in _CONSTANTS else _copy(value, memo)
+    return made
+
+
+def _copy_list(thing: list[Any], memo: Memo) -> list[Any]:
+    made: list[Any] = []
+    memo[id(thing)] = made
+    made.extend(_copy(item, memo) for item in thing)
+    return made
+
+
+def _copy_deque(thing: deque[Any], memo: Memo) -> deque[Any]:
+    made: deque[Any] = deque()
+    memo[id(thing)] = made
+    made.extend(_copy(item, memo) for item in thing)
+    return made
+
+
+def _copy_set(thing: set[Any], memo: Memo) -> set[Any]:
+    made: set[Any] = set()
+    memo[id(thing)] = made
+    made.update(_copy(item, memo) for item in thing)
+    return made
+
+
+def _copy_tuple(thing: tuple[Any, ...], memo: Memo) -> tuple[Any, ...]:
+    items = [_copy(item, memo) for item in thing]
+    kind = type(thing)
+    return tuple(items) if kind is tuple else kind._make(items)  # type: ignore[attr-defined]
+
+
+def _copy_bytearray(thing: bytearray, memo: Memo) -> bytearray:
+    made = memo[id(thing)] = bytearray(thing)
+    return made
+
+
+def _copy_random(thing: Random, memo: Memo) -> Random:
+    made = memo[id(thing)] = Random()
+    made.setstate(thing.getstate())
+    return made
+
+
+def _copy_object(thing: Any, memo: Memo, names: tuple[str, ...]) -> Any:  # noqa: ANN401
+    kind = type(thing)
+    made = memo[id(thing)] = object.__new__(kind)
+    fill = object.__setattr__
+    for name in names:
+        try:
+            value = getattr(thing, name)
+        except AttributeError:
+            continue  # a slot that was never filled
+        fill(made, name, value if type(value) in _CONSTANTS else _copy(value, memo))
+    attributes = getattr(thing, "__dict__", None)
+    if attributes:
+        filled = made.__dict__
+        for name, value in attributes.items():
+            filled[name] = value if type(value) in _CONSTANTS else _copy(value, memo)
+    return made
+
+
+def _copy_function(thing: FunctionType, memo: Memo) -> FunctionType:
+    closure = thing.__closure__
+    if closure is None:
+        return thing
+    cells = tuple(CellType() for _ in closure)
+    made = FunctionType(thing.__code__, thing.__globals__, thing.__name__, thing.__defaults__, cells)
+    made.__kwdefaults__ = thing.__kwdefaults__
+    made.__qualname__ = thing.__qualname__
+    memo[id(thing)] = made
+    for old, new in zip(closure, cells, strict=True):
+        new.cell_contents = _copy(old.cell_contents, memo)
+    return made
+
+
+def _copy_method(thing: MethodType, memo: Memo) -> MethodType:
+    return MethodType(thing.__func__, _copy(thing.__self__, memo))
+
+
+def _copy_partial(thing: partial[Any], memo: Memo) -> partial[Any]:
+    arguments = [_copy(item, memo) for item in thing.args]
+    return partial(_copy(thing.func, memo), *arguments, **_copy(thing.keywords, memo))
+
+
+Copier = Callable[[Any, Memo], Any]
+
+_CONSTANTS: set[type] = {int, float, bool, str, bytes, type(None)}
+"""Types found to be shared; what is asked for most needs no call."""
+
+_COPIERS: dict[type, Copier] = {
+    list: _copy_list,
+    deque: _copy_deque,
+    set: _copy_set,
+    tuple: _copy_tuple,
+    bytearray: _copy_bytearray,
+    Random: _copy_random,
+    FunctionType: _copy_function,
+    MethodType: _copy_method,
+    partial: _copy_partial,
+}

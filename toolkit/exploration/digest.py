@@ -1,0 +1,226 @@
+"""What of a node's state decides over its future, in a form that can be compared.
+
+The walk takes every attribute of the endpoint's sessions, links and timers that is not listed as meaningless, so
+that a new attribute counts until somebody says that it does not. Numbers whose value means nothing are taken out
+of the form and listed beside it: of cookies it matters only which of them are equal, of global_seqs only how they
+are ordered, of deadlines how far away they are.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from types import FunctionType, MethodType
+from typing import Any
+
+from messenger.core import Core
+from messenger.link import Link
+from messenger.messages.message import Message
+from messenger.receive import ReceiveBuffer
+from messenger.session.session import Session
+from messenger.session.timers import Timer, Timers
+from messenger.v1.wire import ConnectReply
+
+COOKIES = frozenset({"client_cookie", "server_cookie"})
+GLOBAL_SEQS = frozenset({"global_seq", "peer_global_seq"})
+_MOMENTS = frozenset({"peer_seq_at", "signed_at"})
+"""Moments of the core: only their order counts, and only within the core."""
+
+_MEANINGLESS = frozenset(
+    {
+        # The way back up, and names that other forms stand for.
+        *("endpoint", "host", "id", "table"),
+        # For the history, perf counters and limits that no scope comes near.
+        *("rx_offset", "tx_offset", "rx_frames", "tx_frames", "opened_at", "rx_transcript", "tx_transcript"),
+        # How often a link was told to try again: limited, and what is explored may go round without limit.
+        *("rounds", "retries", "short_links", "opened_s"),
+        *("queued_s", "old_messages", "skipped_messages", "unwritten_bytes", "expected_signature", "peaks"),
+        # Times: wall time stands still, and idle links are given up only where nothing else is left to happen.
+        *("last_activity_s", "keepalive_acked_s", "keepalive_seen_s", "keepalive_heard_s"),
+        # Caches.
+        *("_layouts", "_preambles", "_frame_bytes", "needed"),
+    }
+)
+_PLAIN: frozenset[type] = frozenset({int, str, bool, bytes, float, type(None)})
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """A node's state: its form and the numbers taken out of it."""
+
+    form: tuple[Any, ...]
+    cookies: tuple[int, ...]
+    own_seqs: tuple[int, ...]
+    """The node's own global_seqs."""
+    peer_seqs: tuple[int, ...]
+    """Global_seqs of the peer's."""
+    connect_seqs: tuple[int, ...]
+    deadlines_us: tuple[int, ...]
+    """How far away each pending timer is, in the order in which they fire."""
+    links: tuple[int, ...]
+    """Names of the links, oldest first. The form has their places in this list."""
+
+
+def digest(roots: Mapping[str, object], core: Core, link_name: Callable[[int], int], now: float) -> Digest:
+    """The digest of an endpoint and what its application remembers.
+
+    Args:
+        roots: what the application remembers.
+        core: the endpoint.
+        link_name: what the link of an id is called.
+        now: its time.
+    """
+    return _Walk(core, link_name).whole(roots, now)
+
+
+class _Walk:
+    """One walk over a node."""
+
+    def __init__(self, core: Core, link_name: Callable[[int], int]) -> None:
+        self.form: list[Any] = []
+        self.cookies: list[int] = []
+        self.own_seqs: list[int] = []
+        self.peer_seqs: list[int] = []
+        self.connect_seqs: list[int] = []
+        self._moments: list[int] = []
+        attributes = vars(core)
+        self._core = attributes
+        self._sessions: dict[int, Session] = attributes["_sessions"]
+        self._ranks = {session_id: rank for rank, session_id in enumerate(self._sessions)}
+        self._places = {link_id: place for place, link_id in enumerate(sorted(attributes["_links"]))}
+        self._links = tuple(map(link_name, self._places))
+
+    def whole(self, roots: Mapping[str, object], now: float) -> Digest:
+        """Walk over everything."""
+        add = self.form.append
+        core = self._core
+        for name, value in roots.items():
+            add(name)
+            self.value(value)
+        self.own_seqs.append(core["_global_seq"])
+        add(core["addrs"])
+        for addrs, session in core["_registry"].items():
+            add(addrs)
+            self.value(session)
+        for name in ("_unflushed", "_outputs", "closing", "keepalives", "waiting"):
+            add((name, len(core[name])))
+        for session in self._sessions.values():
+            self.attributes(session)
+        for link_id in self._places:
+            self.attributes(core["_links"][link_id])
+        deadlines = []
+        for timer in pending(core["timers"]):
+            deadlines.append(max(0, round((timer.deadline_s - now) * 1e6)))
+            self.value(timer.callback)
+        order = sorted({0, *self._moments})
+        self.form += map(order.index, self._moments)
+        return Digest(
+            tuple(self.form),
+            tuple(self.cookies),
+            tuple(self.own_seqs),
+            tuple(self.peer_seqs),
+            tuple(self.connect_seqs),
+            tuple(deadlines),
+            self._links,
+        )
+
+    def attributes(self, thing: object) -> None:
+        """Every attribute of an object that means something."""
+        kind = type(thing)
+        names = _NAMES.get(kind)
+        if names is None:
+            names = _NAMES[kind] = _names_of(kind)
+        self.form.append(kind.__name__)
+        for name in names:
+            value = getattr(thing, name, None)
+            if name in COOKIES:
+                self.form.append(bool(value))
+                self.cookies.append(value)  # type: ignore[arg-type]
+            elif name in GLOBAL_SEQS:
+                self._global_seq(thing, name, value)  # type: ignore[arg-type]
+            elif name in _MOMENTS:
+                self._moments.append(value)  # type: ignore[arg-type]
+            elif name == "connect_seq":
+                self.connect_seqs.append(value)  # type: ignore[arg-type]
+            else:
+                self.value(value)
+
+    def _global_seq(self, thing: object, name: str, value: int) -> None:
+        if name == "peer_global_seq" or isinstance(thing, ConnectReply):
+            self.peer_seqs.append(value)
+        elif isinstance(thing, Session) and _is_dialling(thing):
+            self.own_seqs.append(value)
+
+    def value(self, value: Any) -> None:  # noqa: ANN401 - anything at all
+        """One value."""
+        add = self.form.append
+        kind = type(value)
+        if kind in _PLAIN or isinstance(value, Enum):
+            add(value)
+        elif isinstance(value, Session):
+            add(("session", self._ranks.get(value.id)))
+        elif isinstance(value, Link):
+            add(("link", self._places.get(value.id)))
+        elif kind is Message:
+            add(("message", value.tid))
+        elif kind is Timer:
+            add(value.callback is not None)
+        elif isinstance(value, dict):
+            add(len(value))
+            for key, inner in value.items():
+                add(key)
+                self.value(inner)
+        elif isinstance(value, deque | list | tuple):
+            add(len(value))
+            for inner in value:
+                self.value(inner)
+        elif kind is ReceiveBuffer:
+            add(value.held_bytes)
+            self.value(value._rest)  # noqa: SLF001 - what waits for the rest of its frame
+        elif callable(value) and isinstance(value, FunctionType | MethodType | partial):
+            self._callback(value)
+        elif isinstance(value, Core):
+            pass
+        elif _is_constant(kind):
+            add(value)
+        else:
+            self.attributes(value)
+
+    def _callback(self, value: FunctionType | MethodType | partial[Any]) -> None:
+        if isinstance(value, partial):
+            self.value(value.func)
+            self.value(value.args)
+        elif isinstance(value, MethodType):
+            self.form.append(value.__func__.__qualname__)
+            self.value(value.__self__)
+        else:
+            self.form.append(value.__qualname__)
+            for cell in value.__closure__ or ():
+                self.value(cell.cell_contents)
+
+
+def _is_dialling(session: Session) -> bool:
+    """Whether its global_seq is still to be told; each dial and each accept gives it a new one."""
+    return session.link is not None and session.link.connector and not session.link.open
+
+
+_NAMES: dict[type, tuple[str, ...]] = {}
+
+
+def _names_of(kind: type) -> tuple[str, ...]:
+    slots = [name for base in kind.__mro__ for name in base.__dict__.get("__slots__", ())]
+    return tuple(name for name in dict.fromkeys(slots) if name not in _MEANINGLESS)
+
+
+def _is_constant(kind: type) -> bool:
+    """Whether it is a frozen dataclass: equal by its content, and hashable."""
+    parameters = getattr(kind, "__dataclass_params__", None)
+    return parameters is not None and parameters.frozen
+
+
+def pending(timers: Timers) -> list[Timer]:
+    """The timers that will fire, in that order; those that were cancelled are dropped."""
+    heap = timers._heap  # noqa: SLF001 - nobody else drops them before their time
+    heap[:] = sorted(timer for timer in heap if timer.callback is not None)
+    return list(heap)

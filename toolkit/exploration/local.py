@@ -1,0 +1,237 @@
+"""The states of single nodes, each computed once however often it occurs.
+
+What a node does depends on its own state and on what happens to it, on nothing else. The states of two nodes and
+a network are many, those of one node are few: an endpoint runs only when a node meets an input in a state in
+which it has not met it before, and everything else is looked up.
+"""
+
+from collections import OrderedDict
+from typing import Any
+
+from toolkit.exploration.copying import clone
+from toolkit.exploration.digest import COOKIES, Digest
+from toolkit.exploration.node import Accepted, Closed, Dialled, Effect, Input, Node, Wrong, Wrote
+from toolkit.exploration.scope import Scope
+
+_PRELUDE = frozenset(
+    {
+        *("BANNER", "HELLO", "AUTH_REQUEST", "AUTH_DONE", "AUTH_SIGNATURE", "IDENTIFY"),
+        *("COMPRESSION_REQUEST", "COMPRESSION_DONE"),
+    }
+)
+"""Frames that have nothing to do with a session yet."""
+_FROM_PEER = frozenset({"SESSION_RETRY_GLOBAL", "RETRY_GLOBAL"})
+"""Frames (of v1: replies) whose global_seq is one of the receiver's."""
+_COUNTING = frozenset({"SEQ", "READY", "RETRY_SESSION"})
+"""Replies of v1 that tell a connect_seq."""
+_LIVE_NODES = 8000
+"""So many endpoints are kept; the others are made again from the inputs that led to them."""
+
+
+class Piece:
+    """One frame on its way. Two are the same if their bytes are."""
+
+    __slots__ = ("connect_seqs", "cookies", "form", "is_prelude", "own_seqs", "peer_seqs", "raw", "tag")
+
+    def __init__(self, raw: bytes, tag: str, fields: tuple[tuple[str, Any], ...], form: int) -> None:
+        named = dict(fields)
+        self.raw = raw
+        self.tag = tag if "tag" not in named else f"{tag} {named['tag']}"
+        self.form = form
+        """Stands for everything but cookies, global_seqs and connect_seqs."""
+        self.cookies = tuple(value for name, value in fields if name in COOKIES)
+        seqs = (named["global_seq"],) if "global_seq" in named else ()
+        foreign = tag in _FROM_PEER or named.get("tag") in _FROM_PEER
+        self.own_seqs: tuple[int, ...] = () if foreign else seqs
+        """Global_seqs of its sender's."""
+        self.peer_seqs: tuple[int, ...] = seqs if foreign else ()
+        counts = named.get("tag", "SEQ") in _COUNTING and "connect_seq" in named
+        self.connect_seqs: tuple[int, ...] = (named["connect_seq"],) if counts else ()
+        self.is_prelude = tag in _PRELUDE
+
+    def __repr__(self) -> str:
+        return self.tag
+
+
+class Change:
+    """What a node puts out, for the network: see the fields."""
+
+    __slots__ = ("accepted", "moves", "wrong")
+
+    def __init__(self, effects: list[Effect], pieces: "Pieces") -> None:
+        self.moves: list[tuple[str, int, Piece | None]] = []
+        """``dial``, ``write`` or ``close``, the link's name, and what is written."""
+        self.accepted = -1
+        """The name of the link that was accepted."""
+        self.wrong: list[str] = []
+        for effect in effects:
+            if isinstance(effect, Wrote):
+                self.moves.append(("write", effect.link, pieces.of(effect)))
+            elif isinstance(effect, Dialled):
+                self.moves.append(("dial", effect.link, None))
+            elif isinstance(effect, Closed):
+                self.moves.append(("close", effect.link, None))
+            elif isinstance(effect, Accepted):
+                self.accepted = effect.link
+            elif isinstance(effect, Wrong):
+                self.wrong.append(effect.text)
+
+
+class Pieces:
+    """All frames there have been."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, Piece] = {}
+        self._forms: dict[object, int] = {}
+
+    def of(self, wrote: Wrote) -> Piece:
+        """The piece for a frame."""
+        piece = self._known.get(wrote.raw)
+        if piece is None:
+            taken_out = {*COOKIES, "global_seq", "connect_seq"}
+            names = {name for name, _ in wrote.fields}
+            kept = tuple((name, repr(value)) for name, value in wrote.fields if name not in taken_out)
+            key = (wrote.tag, kept) if names & taken_out else wrote.raw
+            form = self._forms.setdefault(key, len(self._forms))
+            piece = self._known[wrote.raw] = Piece(wrote.raw, wrote.tag, wrote.fields, form)
+        return piece
+
+
+class LocalState:
+    """One node's state."""
+
+    __slots__ = (
+        *(
+            "can_connect",
+            "can_send",
+            "connect_seqs",
+            "cookies",
+            "deadlines_us",
+            "form",
+            "futures",
+            "got",
+            "has_session",
+        ),
+        *("incarnation", "index", "links", "origin", "own_seqs", "peer_seqs", "sent", "unsettled"),
+    )
+
+    def __init__(self, node: Node, digest: Digest, form: int, origin: "Origin | None") -> None:
+        self.form = form
+        """Stands for everything but the numbers and names below."""
+        self.cookies = digest.cookies
+        self.own_seqs = digest.own_seqs
+        self.peer_seqs = digest.peer_seqs
+        self.connect_seqs = digest.connect_seqs
+        self.deadlines_us = digest.deadlines_us
+        self.links = digest.links
+        self.index = node.index
+        self.sent = node.sent
+        self.got = tuple(node.got)
+        self.incarnation = node.incarnation
+        self.can_connect = node.can_connect
+        self.can_send = node.can_send
+        self.has_session = node.session is not None
+        self.unsettled = node.unsettled
+        self.origin = origin
+        """How it was first reached; None at the beginning of a process."""
+        self.futures: dict[object, tuple[LocalState, Change]] = {}
+        """By what is done to it, and when."""
+
+
+Origin = tuple[LocalState, Input, int, int]
+"""The state before, the input, the time between them, and what cookies to make."""
+
+
+class LocalStates:
+    """The states of the nodes of a scope.
+
+    Args:
+        scope: what is explored.
+        live_nodes: how many endpoints to keep.
+    """
+
+    def __init__(self, scope: Scope, live_nodes: int = _LIVE_NODES) -> None:
+        self._scope = scope
+        self._live_nodes = live_nodes
+        self._pieces = Pieces()
+        self._forms: dict[tuple[Any, ...], int] = {}
+        self._known: dict[object, LocalState] = {}
+        self._live: OrderedDict[LocalState, Node] = OrderedDict()
+        self.runs = 0
+        """How often an endpoint took an input."""
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def start(self, index: int, sent: int = 0, incarnation: int = 1) -> LocalState:
+        """A process begins."""
+        return self._keep(Node(self._scope, index, sent, incarnation), None)
+
+    def after(
+        self, state: LocalState, given: Input, elapsed_us: int, taken: set[int] | None = None
+    ) -> tuple[LocalState, Change] | None:
+        """What a node becomes by an input, and what it puts out.
+
+        Args:
+            state: the node's state.
+            given: what happens to it.
+            elapsed_us: time since the last thing that happened to it.
+            taken: cookies in use. Without them the answer is None, if that depends on them.
+        """
+        found = state.futures.get((given, elapsed_us))
+        if found is not None:
+            return found
+        if taken is None:
+            return None
+        node = self._node(state)
+        fresh = node.chance.free(taken)
+        found = state.futures.get((given, elapsed_us, fresh))
+        if found is not None:
+            return found
+        node = clone(node)
+        node.chance.fresh = fresh
+        effects = node.take(given, elapsed_us)
+        self.runs += 1
+        did_draw = node.chance.draws > 0
+        change = Change(effects, self._pieces)
+        made = self._keep(node, (state, given, elapsed_us, fresh))
+        state.futures[(given, elapsed_us, fresh) if did_draw else (given, elapsed_us)] = made, change
+        return made, change
+
+    def _keep(self, node: Node, origin: Origin | None) -> LocalState:
+        digest = node.digest()
+        form = self._forms.setdefault((node.index, node.incarnation, *digest.form), len(self._forms))
+        numbers = (digest.cookies, digest.own_seqs, digest.peer_seqs, digest.connect_seqs, digest.deadlines_us)
+        key = (form, digest.links, *numbers)
+        state = self._known.get(key)
+        if state is None:
+            state = self._known[key] = LocalState(node, digest, form, origin)
+        self._remember(state, node)
+        return state
+
+    def _remember(self, state: LocalState, node: Node) -> None:
+        self._live[state] = node
+        self._live.move_to_end(state)
+        if len(self._live) > self._live_nodes:
+            self._live.popitem(last=False)
+
+    def _node(self, state: LocalState) -> Node:
+        """A running node in that state, to be copied and not to be used."""
+        node = self._live.get(state)
+        if node is None:
+            node = self._again(state)
+            self._remember(state, node)
+        return node
+
+    def _again(self, state: LocalState) -> Node:
+        inputs: list[Origin] = []
+        at = state
+        while at.origin is not None and at not in self._live:
+            inputs.append(at.origin)
+            at = at.origin[0]
+        live = self._live.get(at)
+        node = Node(self._scope, at.index, at.sent, at.incarnation) if live is None else clone(live)
+        for _, given, elapsed_us, fresh in reversed(inputs):
+            node.chance.fresh = fresh
+            node.take(given, elapsed_us)
+        return node

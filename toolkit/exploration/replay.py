@@ -1,0 +1,174 @@
+"""One schedule again, step by step on running endpoints, with its history.
+
+Nothing is copied and nothing looked up here, so that what a search reports is confirmed by other means.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from messenger.errors import LocalError
+from messenger.outputs import TraceRecord
+from toolkit.checks.history import NETWORK, SCENARIO, History
+from toolkit.checks.invariants import check
+from toolkit.exploration.local import Change, LocalState, LocalStates
+from toolkit.exploration.node import ADDRS, Input, Node
+from toolkit.exploration.scope import NAMES, FaultKind, Scope
+from toolkit.exploration.search import RESTLESS, unfinished
+from toolkit.exploration.world import FAULTS, State, Step, World
+
+if TYPE_CHECKING:
+    from toolkit.report.sequence import SequenceChart
+
+_STEP_S = 0.0001
+"""What a step takes in the history, where time else stands still."""
+_MOST_FAIR_STEPS = 3000
+
+
+@dataclass(slots=True)
+class Replay:
+    """A schedule that was run."""
+
+    history: History
+    wrong: list[str]
+    """What must not happen, but did."""
+    is_at_rest: bool
+    """Nothing moved any more in the end."""
+
+    @property
+    def chart(self) -> "SequenceChart":
+        """The frames between the two nodes."""
+        from toolkit.report.sequence import SequenceChart  # noqa: PLC0415 - only those who look pay for it
+
+        return SequenceChart(self.history, NAMES)
+
+
+def parse_choices(text: str) -> list[Step]:
+    """The steps of a text.
+
+    Raises:
+        LocalError: a word of it is no step.
+    """
+    steps = []
+    for word in text.split():
+        try:
+            steps.append(Step.parse(word))
+        except ValueError:
+            raise LocalError(
+                f"{word!r} is no step; steps are like a:connect, arrive0, forth1, notice0@b"
+            ) from None
+    return steps
+
+
+def replay(scope: Scope, steps: Iterable[Step], *, to_rest: bool = False) -> Replay:
+    """Run a schedule.
+
+    Args:
+        scope: it is one of.
+        steps: in order.
+        to_rest: go on by a fair schedule without faults until nothing moves any more.
+
+    Raises:
+        LocalError: a step is not possible where it stands.
+    """
+    nodes = _RunningNodes(scope)
+    world = World(scope, nodes)
+    state = world.start()
+    wrong: list[str] = []
+    for step in steps:
+        if step not in world.steps(state) and step not in world.faults(state):
+            possible = " ".join(map(str, (*world.steps(state), *world.faults(state))))
+            raise LocalError(f"step {nodes.count + 1} cannot be {step}; possible are {possible}")
+        state = _do(world, nodes, state, step, wrong)
+    moves = world.steps(state)
+    for _ in range(_MOST_FAIR_STEPS if to_rest and not wrong else 0):
+        if not moves:
+            break
+        state = _do(world, nodes, state, moves[0], wrong)
+        moves = world.steps(state)
+    if not moves:
+        wrong += [f"nothing moves any more, but {text}" for text in unfinished(scope, state)]
+        nodes.at_rest()
+        wrong += [f"{result.id}: {v.text}" for result in check(nodes.history) for v in result.violations]
+    elif to_rest and not wrong:
+        wrong.append(f"{RESTLESS} never comes to rest")
+    return Replay(nodes.history, wrong, is_at_rest=not moves)
+
+
+def _do(world: World, nodes: "_RunningNodes", state: State, step: Step, wrong: list[str]) -> State:
+    nodes.step(step)
+    state, bad = world.after(state, step)
+    wrong += bad
+    return state
+
+
+def judge(scope: Scope, ways: Sequence[Sequence[Step]]) -> list[tuple[str, Sequence[Step]]]:
+    """What the invariants of toolkit/checks say of whole schedules: each complaint and its schedule."""
+    return [(text, way) for way in ways for text in replay(scope, way).wrong]
+
+
+class _RunningNodes(LocalStates):
+    """Two nodes that run once, and what they write down."""
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(scope, live_nodes=0)
+        self.history = History()
+        self.count = 0
+        self._running: dict[int, Node] = {}
+        self._cookies = 0
+
+    def step(self, step: Step) -> None:
+        """A step begins."""
+        self.count += 1
+        self._write(SCENARIO, "step", {"verb": str(step), "args": ""})
+        if step.what in FAULTS and step.what != FaultKind.MARK_DOWN:
+            self._write(NETWORK, "cut", {"a": NAMES[0], "b": NAMES[1], "at": {}, "detail": str(step)})
+
+    def at_rest(self) -> None:
+        """Nothing moves any more."""
+        for index, node in sorted(self._running.items()):
+            self._write(NAMES[index], "end", node.endpoint.snapshot())
+
+    def start(self, index: int, sent: int = 0, incarnation: int = 1) -> LocalState:
+        """See :meth:`LocalStates.start`."""
+        if incarnation > 1:
+            self._write(NAMES[index], "process", {"action": "kill", "incarnation": incarnation - 1})
+        process = {
+            "action": "start",
+            "incarnation": incarnation,
+            "addrs": f"{self._scope.protocol}:{ADDRS[index]}",
+        }
+        self._write(NAMES[index], "process", process)
+        self._running[index] = Node(self._scope, index, sent, incarnation)
+        return self._state(index, None)
+
+    def after(
+        self, state: LocalState, given: Input, elapsed_us: int, taken: set[int] | None = None
+    ) -> tuple[LocalState, Change] | None:
+        """See :meth:`LocalStates.after`; the state is that of the running node."""
+        if taken is None:
+            return None
+        index = state.index
+        node = self._running[index]
+        node.chance.fresh = self._cookies  # never one that was used before, as a search may do
+        effects = node.take(given, elapsed_us, lambda record: self._trace(index, node.incarnation, record))
+        self._cookies += node.chance.draws
+        change = Change(effects, self._pieces)
+        return self._state(index, (state, given, elapsed_us, 0)), change
+
+    def _state(self, index: int, origin: Any) -> LocalState:  # noqa: ANN401
+        node = self._running[index]
+        return LocalState(node, node.digest(), 0, origin)
+
+    def _trace(self, index: int, incarnation: int, record: TraceRecord) -> None:
+        fields = dict(record.fields)
+        if "link" in fields:
+            restarts = "" if incarnation == 1 else f".{incarnation}"
+            fields["link"] = f"{NAMES[index]}{restarts}/{fields['link']}"
+        if "session" in fields and "peer" in fields and str(fields["peer"]).endswith(ADDRS[1 - index]):
+            fields["peer"] = NAMES[1 - index]
+        self._write(NAMES[index], record.kind, fields)
+
+    def _write(self, node: str, kind: str, fields: dict[str, Any]) -> None:
+        now = max((node.now for node in self._running.values()), default=0.0)
+        self.history.append(now + self.count * _STEP_S, node, kind, **fields)

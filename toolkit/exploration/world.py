@@ -1,0 +1,371 @@
+"""Two nodes and the network between them: every step that is possible, and where it leads.
+
+Time passes only when a timer fires. A timer may fire when no other is due before it, on either node, and those due
+at the same time in any order. Pauses between dials (up to ``SOON_US``) may be over while frames are still on their
+way, as often as the scope says; longer ones are over when nothing else moves. A network that takes ten seconds for
+a frame, or time and again longer than a pause, is a fault or an adversary, and the scope decides on those.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from toolkit.exploration.local import Change, LocalState, LocalStates, Piece
+from toolkit.exploration.node import Input, Verb
+from toolkit.exploration.scope import NAMES, FaultKind, Grain, Scope
+
+SOON_US = 5_000_000
+IDLE_US = 500_000_000
+"""Timers beyond this guard idle links; they fire where a link may be dead without anybody having been told."""
+
+DIALLING, ARRIVED, OPEN, BROKEN, SILENT, REFUSED = range(6)
+
+
+class Stream(NamedTuple):
+    """A byte stream, or the attempt to open one."""
+
+    by: int
+    """Who dialled."""
+    near: int
+    """The name of the link there; -1 once that side has closed it."""
+    far: int
+    """The same on the other side; -1 before the dial arrives as well."""
+    phase: int
+    out: tuple[Piece, ...] = ()
+    """On the way from who dialled."""
+    back: tuple[Piece, ...] = ()
+    out_ends: bool = False
+    """Behind ``out`` comes the end of the stream."""
+    back_ends: bool = False
+
+    @property
+    def moves(self) -> bool:
+        """Whether something happens on it without anybody's doing."""
+        return self.phase in {DIALLING, ARRIVED, REFUSED, BROKEN} or (
+            self.phase == OPEN and bool(self.out or self.back or self.out_ends or self.back_ends)
+        )
+
+
+class Step(NamedTuple):
+    """One thing that can happen. Its text is what ``--replay`` reads."""
+
+    what: str
+    node: int = 0
+    """Where, if it is something of a node's."""
+    stream: int = -1
+    """Which stream, by its place."""
+
+    def __str__(self) -> str:
+        if self.stream < 0:
+            return f"{NAMES[self.node]}:{self.what}"
+        return f"{self.what}{self.stream}" + (f"@{NAMES[self.node]}" if self.what == NOTICE else "")
+
+    @classmethod
+    def parse(cls, text: str) -> "Step":
+        """The step of a text; raises ValueError."""
+        name, colon, what = text.partition(":")
+        if colon:
+            return cls(what, NAMES.index(name))
+        word = text.rstrip("ab@").rstrip("0123456789")
+        number, _, name = text[len(word) :].partition("@")
+        return cls(word, NAMES.index(name) if name else 0, int(number))
+
+
+ARRIVE, OPENED, FORTH, BACK, NOTICE, REFUSAL = "arrive", "opened", "forth", "back", "notice", "refusal"
+CONNECT, SEND, TIMER = "connect", "send", "timer"
+
+FAULTS = frozenset(FaultKind)
+_PHASES: dict[str, int] = {FaultKind.BREAK: BROKEN, FaultKind.REFUSE: REFUSED, FaultKind.HALF_OPEN: SILENT}
+"""What a fault makes of a stream."""
+
+
+class State(NamedTuple):
+    """The state of everything."""
+
+    nodes: tuple[LocalState, LocalState]
+    streams: tuple[Stream, ...]
+    lags_us: tuple[int, int]
+    """For how long nothing has happened to each node."""
+    faults: int
+    """How many may still come."""
+    overtakes: int
+    """How often a pause may still be over too early."""
+
+
+class World:
+    """The steps between the states of a scope.
+
+    Args:
+        scope: what is explored.
+        nodes: runs the nodes.
+    """
+
+    def __init__(self, scope: Scope, nodes: LocalStates | None = None) -> None:
+        self.scope = scope
+        self.locals = LocalStates(scope) if nodes is None else nodes
+        self._eager = scope.grain is Grain.SESSION
+        self._kinds = frozenset(scope.kinds)
+
+    def start(self) -> State:
+        """Where every schedule begins."""
+        return State(
+            (self.locals.start(0), self.locals.start(1)), (), (0, 0), self.scope.faults, self.scope.overtakes
+        )
+
+    # ---- what can happen
+
+    def steps(self, state: State) -> list[Step]:
+        """What can happen without a fault, in the order in which a fair schedule prefers it."""
+        steps: list[Step] = []
+        for place, stream in enumerate(state.streams):
+            steps += _stream_steps(place, stream)
+        busy = bool(steps)
+        for index, node in enumerate(state.nodes):
+            if node.can_connect:
+                steps.append(Step(CONNECT, index))
+        for index, node in enumerate(state.nodes):
+            if node.can_send:
+                steps.append(Step(SEND, index))
+        steps += self._timers(state, busy=busy, quiet=not steps)
+        return steps
+
+    def _timers(self, state: State, *, busy: bool, quiet: bool) -> Iterator[Step]:
+        left = [_next_us(node, lag) for node, lag in zip(state.nodes, state.lags_us, strict=True)]
+        earliest = min(left)
+        if not quiet and (earliest > SOON_US or (busy and not state.overtakes)):
+            return
+        if earliest > IDLE_US and (busy or all(stream.phase != SILENT for stream in state.streams)):
+            return
+        for index in range(2):
+            if left[index] == earliest:
+                yield Step(TIMER, index)
+
+    def faults(self, state: State) -> list[Step]:
+        """The faults that can happen."""
+        if not state.faults:
+            return []
+        kinds = self._kinds
+        steps = []
+        for place, stream in enumerate(state.streams):
+            if stream.phase == DIALLING and FaultKind.REFUSE in kinds:
+                steps.append(Step(FaultKind.REFUSE, 0, place))
+            if stream.phase in {ARRIVED, OPEN}:
+                if FaultKind.BREAK in kinds:
+                    steps.append(Step(FaultKind.BREAK, 0, place))
+                if FaultKind.HALF_OPEN in kinds:
+                    steps.append(Step(FaultKind.HALF_OPEN, 0, place))
+            elif stream.phase == DIALLING and FaultKind.HALF_OPEN in kinds:
+                steps.append(Step(FaultKind.HALF_OPEN, 0, place))
+        for index, node in enumerate(state.nodes):
+            if FaultKind.MARK_DOWN in kinds and node.has_session:
+                steps.append(Step(FaultKind.MARK_DOWN, index))
+            if FaultKind.CRASH in kinds and node.origin is not None:
+                steps.append(Step(FaultKind.CRASH, index))
+        return steps
+
+    # ---- what it leads to
+
+    def after(self, state: State, step: Step) -> tuple[State, list[str]]:
+        """The state behind a step, and what went wrong in it."""
+        run = _Run(self, state)
+        run.step(step)
+        if self._eager:
+            while not run.wrong and (eager := _eager_step(run.streams)) is not None:
+                run.step(eager)
+        return run.state, run.wrong
+
+
+def _next_us(node: LocalState, lag_us: int) -> int:
+    return max(0, node.deadlines_us[0] - lag_us) if node.deadlines_us else 1 << 62
+
+
+def _stream_steps(place: int, stream: Stream) -> Iterator[Step]:
+    phase = stream.phase
+    if phase == OPEN:
+        if stream.out or stream.out_ends:
+            yield Step(FORTH, 0, place)
+        if stream.back or stream.back_ends:
+            yield Step(BACK, 0, place)
+    elif phase == DIALLING:
+        yield Step(ARRIVE, 0, place)
+    elif phase == ARRIVED:
+        yield Step(OPENED, 0, place)
+    elif phase == REFUSED:
+        yield Step(REFUSAL, 0, place)
+    elif phase == BROKEN:
+        if stream.near >= 0:
+            yield Step(NOTICE, stream.by, place)
+        if stream.far >= 0:
+            yield Step(NOTICE, 1 - stream.by, place)
+
+
+def _eager_step(streams: Sequence[Stream]) -> Step | None:
+    """What of the handshakes passes at once where only sessions are looked at."""
+    for place, stream in enumerate(streams):
+        if stream.phase == ARRIVED:
+            return Step(OPENED, 0, place)
+        if stream.phase == OPEN:
+            if stream.out and stream.out[0].is_prelude:
+                return Step(FORTH, 0, place)
+            if stream.back and stream.back[0].is_prelude:
+                return Step(BACK, 0, place)
+    return None
+
+
+class _Run:
+    """One step being carried out."""
+
+    def __init__(self, world: World, state: State) -> None:
+        self._world = world
+        self.nodes = list(state.nodes)
+        self.streams = list(state.streams)
+        self.lags = list(state.lags_us)
+        self.faults = state.faults
+        self.overtakes = state.overtakes
+        self.wrong: list[str] = []
+
+    @property
+    def state(self) -> State:
+        """Where it led."""
+        streams = [stream for stream in self.streams if not _is_gone(stream)]
+        streams.sort(key=lambda stream: stream.by)
+        nodes, lags = self.nodes, self.lags
+        return State((nodes[0], nodes[1]), tuple(streams), (lags[0], lags[1]), self.faults, self.overtakes)
+
+    def step(self, step: Step) -> None:
+        """Carry it out."""
+        what = step.what
+        if what in FAULTS:
+            self.faults -= 1
+            self._fault(step)
+        elif step.stream >= 0:
+            self._stream_step(step)
+        elif what == TIMER:
+            self._timer(step.node)
+        else:
+            self._give(step.node, (Verb.CONNECT if what == CONNECT else Verb.SEND,))
+
+    def _timer(self, index: int) -> None:
+        self.overtakes -= any(stream.moves for stream in self.streams)
+        left_us = _next_us(self.nodes[index], self.lags[index])
+        self.lags[0] += left_us
+        self.lags[1] += left_us
+        self._give(index, (Verb.TIMER,))
+
+    def _fault(self, step: Step) -> None:
+        what = step.what
+        if what == FaultKind.MARK_DOWN:
+            self._give(step.node, (Verb.MARK_DOWN,))
+        elif what == FaultKind.CRASH:
+            self._crash(step.node)
+        else:
+            stream = self.streams[step.stream]
+            self.streams[step.stream] = stream._replace(
+                phase=_PHASES[what], out=(), back=(), out_ends=False, back_ends=False
+            )
+
+    def _crash(self, index: int) -> None:
+        """The process is gone, the kernel closes its streams; another one begins."""
+        for place, stream in enumerate(self.streams):
+            link = stream.near if stream.by == index else stream.far
+            if link >= 0:
+                self._close(place, index)
+        old = self.nodes[index]
+        self.nodes[index] = self._world.locals.start(index, old.sent, old.incarnation + 1)
+        self.lags[index] = 0
+
+    def _stream_step(self, step: Step) -> None:
+        place, what = step.stream, step.what
+        stream = self.streams[place]
+        by = stream.by
+        if what == FORTH:
+            self._arrive(place, 1 - by, stream.far, stream.out, "out", "out_ends")
+        elif what == BACK:
+            self._arrive(place, by, stream.near, stream.back, "back", "back_ends")
+        elif what == ARRIVE:
+            change = self._give(1 - by, (Verb.ACCEPT,), accepting=place)
+            assert change.accepted >= 0
+        elif what == OPENED:
+            self.streams[place] = stream._replace(phase=OPEN)
+            if stream.near >= 0:
+                self._give(by, (Verb.OPENED, stream.near))
+        elif what == REFUSAL:
+            self._give(by, (Verb.REFUSED, stream.near))
+        else:
+            self._give(step.node, (Verb.BROKEN, stream.near if step.node == by else stream.far))
+
+    def _arrive(
+        self, place: int, receiver: int, link: int, queue: tuple[Piece, ...], name: str, ends: str
+    ) -> None:
+        stream = self.streams[place]
+        if queue:
+            self.streams[place] = stream._replace(**{name: queue[1:]})  # type: ignore[arg-type]
+            self._give(receiver, (Verb.DATA, link, queue[0].raw))
+        else:
+            self.streams[place] = stream._replace(**{ends: False})  # type: ignore[arg-type]
+            self._give(receiver, (Verb.EOF, link))
+
+    def _give(self, index: int, given: Input, accepting: int = -1) -> Change:
+        """Let a node take an input, and the network what comes of it."""
+        world, lag = self._world, self.lags[index]
+        found = world.locals.after(self.nodes[index], given, lag)
+        if found is None:
+            found = world.locals.after(self.nodes[index], given, lag, self._cookies())
+        assert found is not None
+        self.nodes[index], change = found
+        self.lags[index] = 0
+        self.wrong += [f"{NAMES[index]}: {text}" for text in change.wrong]
+        if accepting >= 0:
+            stream = self.streams[accepting]
+            self.streams[accepting] = stream._replace(far=change.accepted, phase=ARRIVED)
+        for what, link, piece in change.moves:
+            if what == "dial":
+                self.streams.append(Stream(index, link, -1, DIALLING))
+                continue
+            place = self._place(index, link)
+            if what == "close":
+                self._close(place, index)
+            else:
+                assert piece is not None
+                self._write(place, index, piece)
+        return change
+
+    def _cookies(self) -> set[int]:
+        taken = {*self.nodes[0].cookies, *self.nodes[1].cookies}
+        for stream in self.streams:
+            for piece in (*stream.out, *stream.back):
+                taken.update(piece.cookies)
+        return taken
+
+    def _place(self, index: int, link: int) -> int:
+        for place, stream in enumerate(self.streams):
+            if link == (stream.near if stream.by == index else stream.far):
+                return place
+        raise AssertionError("a link without a stream")
+
+    def _write(self, place: int, index: int, piece: Piece) -> None:
+        stream = self.streams[place]
+        if stream.phase not in {ARRIVED, OPEN}:
+            return
+        if index == stream.by:
+            if stream.far >= 0:
+                self.streams[place] = stream._replace(out=(*stream.out, piece))
+        elif stream.near >= 0:
+            self.streams[place] = stream._replace(back=(*stream.back, piece))
+
+    def _close(self, place: int, index: int) -> None:
+        """What was on its way to who closes is lost, the other side learns of it behind what was written."""
+        stream = self.streams[place]
+        tells = stream.phase in {ARRIVED, OPEN}
+        if index == stream.by:
+            stream = stream._replace(near=-1, back=(), back_ends=False, out_ends=tells and stream.far >= 0)
+            if stream.phase == ARRIVED:
+                stream = stream._replace(phase=OPEN)
+        else:
+            stream = stream._replace(far=-1, out=(), out_ends=False, back_ends=tells and stream.near >= 0)
+        self.streams[place] = stream
+
+
+def _is_gone(stream: Stream) -> bool:
+    if stream.phase == DIALLING:
+        return stream.near < 0
+    return stream.near < 0 and stream.far < 0
