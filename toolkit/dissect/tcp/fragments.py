@@ -1,0 +1,68 @@
+"""IP fragments, put together again (RFC 791, RFC 8200)."""
+
+from collections.abc import Hashable
+
+_MOST_DATAGRAMS = 1024
+_MOST_BYTES = 1 << 22
+_PIECE_COST_BYTES = 256
+"""What keeping a piece costs beside its bytes."""
+_LONGEST_DATAGRAM = 1 << 16
+
+
+class _Datagram:
+    __slots__ = ("cost_bytes", "pieces", "size")
+
+    def __init__(self) -> None:
+        self.pieces: dict[int, bytes] = {}
+        self.size: int | None = None
+        self.cost_bytes = 0
+
+    def joined(self) -> bytes | None:
+        """Everything, if nothing is missing; of what came twice, the part that begins first."""
+        if self.size is None:
+            return None
+        whole = bytearray()
+        for offset in sorted(self.pieces):
+            if offset > len(whole):
+                return None
+            whole += self.pieces[offset][len(whole) - offset :]
+        return bytes(whole[: self.size]) if len(whole) >= self.size else None
+
+
+class Fragments:
+    """Datagrams of which some fragments have come. Bounded: the oldest are forgotten, so they are missing."""
+
+    def __init__(self) -> None:
+        self._datagrams: dict[Hashable, _Datagram] = {}
+        self._cost_bytes = 0
+
+    def add(self, key: Hashable, offset: int, payload: bytes, *, more: bool) -> bytes | None:
+        """Add a fragment; gives the payload of the datagram if that was the last one missing.
+
+        Args:
+            key: which datagram.
+            offset: of this fragment in it.
+            payload: the fragment's bytes.
+            more: it is not the end of the datagram.
+        """
+        if offset + len(payload) > _LONGEST_DATAGRAM:
+            return None
+        datagram = self._datagrams.get(key)
+        if datagram is None:
+            datagram = self._datagrams[key] = _Datagram()
+        cost = len(payload) + _PIECE_COST_BYTES
+        if offset not in datagram.pieces:
+            datagram.pieces[offset] = payload
+            datagram.cost_bytes += cost
+            self._cost_bytes += cost
+        if not more:
+            datagram.size = offset + len(payload)
+        whole = datagram.joined()
+        if whole is not None:
+            self._forget(key)
+        while self._cost_bytes > _MOST_BYTES or len(self._datagrams) > _MOST_DATAGRAMS:
+            self._forget(next(iter(self._datagrams)))
+        return whole
+
+    def _forget(self, key: Hashable) -> None:
+        self._cost_bytes -= self._datagrams.pop(key).cost_bytes

@@ -1,0 +1,194 @@
+"""TCP segments of a batch of packets, as columns; and which of them belong to the same connection."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from toolkit.capture.formats.packets import Integers, Marks, PacketBatch, records_at
+from toolkit.dissect.tcp.flow import SYN, Key
+from toolkit.dissect.tcp.fragments import Fragments
+from toolkit.dissect.tcp.internet import Datagrams, datagrams_v4, datagrams_v6
+from toolkit.dissect.tcp.network import network_offsets
+
+_SMALLEST_HEADER = 20
+_TCP = np.dtype(
+    [
+        ("source", ">u2"),
+        ("target", ">u2"),
+        ("sequence", ">u4"),
+        ("acknowledged", ">u4"),
+        ("offset", "u1"),
+        ("flags", "u1"),
+        ("window", ">u2"),
+        ("rest", ">u4"),
+    ]
+)
+
+Words = npt.NDArray[np.uint64]
+_ADDRESS_SHIFT = np.uint64(16)
+
+
+@dataclass(slots=True, eq=False)
+class Segments:
+    """Segments in the order of their packets; all columns are of the same length."""
+
+    rows: Integers
+    """Which packets of the batch they are."""
+    pairs: Integers
+    """Which two endpoints they go between: an index into ``keys``."""
+    sides: Integers
+    """0 from the first endpoint of the key to the second, 1 back."""
+    sequences: Integers
+    """Of the first byte of the payload (a SYN counts as a byte before it)."""
+    acknowledged: Integers
+    flags: Integers
+    starts: Integers
+    """Where in the data the payload begins."""
+    sizes: Integers
+    """Of the payload on the wire."""
+    present: Integers
+    """How much of it was captured."""
+    keys: list[Key] = field(default_factory=list)
+    """Pairs of endpoints."""
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+
+def read_segments(
+    batch: PacketBatch, fragments: Fragments, ports: Integers | None, skipped: Counter[str]
+) -> tuple[memoryview, Segments | None]:
+    """The TCP segments of a batch.
+
+    Args:
+        batch: the packets.
+        fragments: IP fragments that wait for others.
+        ports: one of them must be at either end; None: any will do.
+        skipped: packets that cannot be read are counted there, by reason.
+
+    Returns:
+        The data that payloads are in (the batch's, and behind it what came in fragments), and the segments.
+    """
+    at, versions = network_offsets(batch, skipped)
+    data = batch.data
+    found = []
+    for version, datagrams in ((4, datagrams_v4), (6, datagrams_v6)):
+        rows = np.flatnonzero(versions == version)
+        if len(rows):
+            data, carried = datagrams(data, batch, rows, at[rows], fragments)
+            segments = _segments(data, carried, version, ports, skipped)
+            if len(segments):
+                found.append(segments)
+    if not found:
+        return data, None
+    return data, found[0] if len(found) == 1 else _merged(*found)
+
+
+def _segments(
+    data: memoryview, carried: Datagrams, version: int, ports: Integers | None, skipped: Counter[str]
+) -> Segments:
+    whole = carried.starts + _SMALLEST_HEADER <= np.minimum(carried.ends, carried.captured_ends)
+    if not whole.all():
+        skipped["cut short within its headers"] += int(np.count_nonzero(~whole))
+        carried = carried.where(whole)
+    heads = records_at(data, carried.starts, _TCP)
+    header_sizes = (heads["offset"] >> 4).astype(np.int64) * 4
+    kept = (header_sizes >= _SMALLEST_HEADER) & (carried.starts + header_sizes <= carried.ends)
+    if ports is not None:
+        kept &= np.isin(heads["source"], ports) | np.isin(heads["target"], ports)
+    if not kept.all():
+        carried, heads, header_sizes = carried.where(kept), heads[kept], header_sizes[kept]
+    starts = carried.starts + header_sizes
+    pairs, sides, keys = _connections(
+        _endpoints(version, carried.sources, heads["source"]),
+        _endpoints(version, carried.targets, heads["target"]),
+    )
+    flags = heads["flags"].astype(np.int64)
+    return Segments(
+        carried.rows,
+        pairs,
+        sides,
+        heads["sequence"].astype(np.int64) + (flags & SYN != 0),
+        heads["acknowledged"].astype(np.int64),
+        flags,
+        starts,
+        carried.ends - starts,
+        np.maximum(np.minimum(carried.ends, carried.captured_ends) - starts, 0),
+        keys,
+    )
+
+
+def _merged(one: Segments, other: Segments) -> Segments:
+    order = np.argsort(np.concatenate([one.rows, other.rows]), kind="stable")
+    columns = {
+        column.name: np.concatenate([getattr(one, column.name), getattr(other, column.name)])[order]
+        for column in fields(Segments)
+        if column.name not in {"pairs", "keys"}
+    }
+    pairs = np.concatenate([one.pairs, other.pairs + len(one.keys)])[order]
+    return Segments(pairs=pairs, keys=one.keys + other.keys, **columns)
+
+
+def _endpoints(version: int, addresses: tuple[Words, ...], ports: npt.NDArray[Any]) -> tuple[Words, ...]:
+    if version == 4:
+        return (addresses[0] << _ADDRESS_SHIFT | ports,)
+    return (*addresses, ports.astype(np.uint64))
+
+
+# ---- connections
+
+_FACTORS = [np.uint64(factor | 1) for factor in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)]
+_SHIFT = np.uint64(29)
+
+
+def _mixed(words: tuple[Words, ...]) -> Words:
+    total = np.zeros(len(words[0]), np.uint64)
+    for word, factor in zip(words, _FACTORS, strict=False):
+        total += word * factor
+        total ^= total >> _SHIFT
+    return total * _FACTORS[1]
+
+
+def _connections(sources: tuple[Words, ...], targets: tuple[Words, ...]) -> tuple[Integers, Integers, list[Key]]:
+    """Which segments go between the same two endpoints: pairs, sides and keys as in :class:`Segments`."""
+    mixed = _mixed(sources) + _mixed(targets)
+    _, firsts, pairs = np.unique(mixed, return_index=True, return_inverse=True)
+    like_first = firsts[pairs]
+    forth = _equal(sources, sources, like_first) & _equal(targets, targets, like_first)
+    back = _equal(sources, targets, like_first) & _equal(targets, sources, like_first)
+    if not (forth | back).all():  # different ones mix to the same
+        firsts, pairs, forth = _connections_one_by_one(sources, targets)
+    keys, turned = [], np.zeros(len(firsts), np.bool_)
+    ends = zip(_rows(sources, firsts), _rows(targets, firsts), strict=True)
+    for index, (source, target) in enumerate(ends):
+        turned[index] = source > target
+        keys.append((target, source) if source > target else (source, target))
+    return pairs, (~forth ^ turned[pairs]).astype(np.int64), keys
+
+
+def _rows(words: tuple[Words, ...], rows: Integers) -> Iterable[tuple[int, ...]]:
+    return zip(*(word[rows].tolist() for word in words), strict=True)
+
+
+def _equal(words: tuple[Words, ...], others: tuple[Words, ...], rows: Integers) -> Marks:
+    equal: Marks = words[0] == others[0][rows]
+    for word, other in zip(words[1:], others[1:], strict=True):
+        equal &= word == other[rows]
+    return equal
+
+
+def _connections_one_by_one(
+    sources: tuple[Words, ...], targets: tuple[Words, ...]
+) -> tuple[Integers, Integers, Marks]:
+    """First segment of each pair, the pair of each segment, and whether it goes the same way as the first."""
+    known: dict[frozenset[tuple[int, ...]], int] = {}
+    every = np.arange(len(sources[0]))
+    ends = list(zip(_rows(sources, every), _rows(targets, every), strict=True))
+    pairs = [known.setdefault(frozenset(both), len(known)) for both in ends]
+    firsts = np.unique(pairs, return_index=True)[1]
+    forth = [source == ends[firsts[pair]][0] for (source, _), pair in zip(ends, pairs, strict=True)]
+    return firsts, np.array(pairs, np.int64), np.array(forth, np.bool_)
