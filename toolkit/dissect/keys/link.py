@@ -1,0 +1,243 @@
+"""The keys of one link, followed through its handshake and its MAuth messages (protocol.md §3.3, §4.7, §5)."""
+
+import hmac
+from collections.abc import Callable
+
+from messenger.cephx.ciphers import CIPHERS, KeyType
+from messenger.cephx.connection_secret import CONNECTION_SECRET_SIZE
+from messenger.cephx.exchange import AuthMethod, AuthResult, ConMode
+from messenger.cephx.keys import CryptoKey, hmac_sha256
+from messenger.cephx.mauth import Introduction
+from messenger.cephx.refusal import method_label
+from messenger.cephx.signature import message_signer
+from messenger.cephx.structures import AuthMode, Prelude
+from messenger.denc.codec import Buffer, Decoder
+from messenger.denc.features import Feature, has_feature
+from messenger.errors import PeerError
+from messenger.keylog import LinkSecrets, link_digest
+from messenger.messages.auth import MAuth, MAuthReply
+from messenger.messages.types import MessageType
+from messenger.v1.framing import Signer
+from messenger.v1.wire import Connect, ConnectReply, Frame
+from messenger.v1.wire import Tag as V1Tag
+from messenger.v2.wire import (
+    SIGNATURE_SIZE,
+    AuthBadMethod,
+    AuthDone,
+    AuthRequest,
+    AuthRequestMore,
+    AuthSignature,
+    ControlFrame,
+)
+from toolkit.dissect.direction import Direction
+from toolkit.dissect.frames import Verdict
+from toolkit.dissect.keys.book import KeyBook
+from toolkit.dissect.keys.monitor import MonitorSession
+from toolkit.dissect.keys.service import ServiceLogin
+
+KEY_MESSAGES = frozenset({int(MessageType.AUTH), int(MessageType.AUTH_REPLY)})
+"""Types of the messages that :meth:`LinkKeys.message` wants to see."""
+
+_FINAL = frozenset({V1Tag.READY, V1Tag.SEQ})
+_UNANSWERED = frozenset({V1Tag.CHALLENGE_AUTHORIZER, V1Tag.BADAUTHORIZER})
+_NO_SIGNATURE = bytes(SIGNATURE_SIZE)
+_OPENING_UNSEEN = "the beginning of the link's authentication, which the capture does not have"
+
+
+def _ignore(_secrets: LinkSecrets) -> None:
+    """Nobody keeps a log."""
+
+
+class LinkKeys:
+    """Listens to the authentication of one link, and knows its keys as soon as they can be known.
+
+    Nothing that passes raises: what cannot be followed shows in :attr:`missing`.
+
+    Args:
+        book: shared with all links of the capture.
+    """
+
+    def __init__(self, book: KeyBook) -> None:
+        self._book = book
+        self.connection_secret: bytes | None = None
+        """Key and nonces of secure mode (§4.6), from AUTH_DONE on; None in crc mode, and while unknown."""
+        self.session_key: CryptoKey | None = None
+        """Of the AUTH_SIGNATURE frames, or of v1's message signatures; None without cephx, and while unknown."""
+        self.missing = ""
+        """The key without which the link cannot be read or checked, in one phrase; empty if none is missing."""
+        self.signer: Signer | None = None
+        """Makes the signatures of a v1 link's messages; None if they are not signed, or cannot be checked."""
+        self.on_secrets: Callable[[LinkSecrets], None] = _ignore
+        """Called when the link's keys are known, with what a key log has of them."""
+        self._login: MonitorSession | ServiceLogin | None = None
+        self._monitor = MonitorSession(book)
+        self._connect: Connect | None = None
+
+    # ---- v2
+
+    def control(self, direction: Direction, frame: ControlFrame) -> None:
+        """A control frame of v2 has passed; those that are not about authentication are not looked at."""
+        to_server = direction is Direction.TO_SERVER
+        try:
+            if isinstance(frame, AuthRequest) and to_server:
+                self._begin(frame.method, frame.auth_payload)
+            elif isinstance(frame, AuthRequestMore) and to_server:
+                self._more(frame.auth_payload)
+            elif isinstance(frame, AuthBadMethod) and not to_server:
+                self._forget()
+            elif isinstance(frame, AuthDone) and not to_server:
+                self._done(frame)
+        except PeerError as error:
+            self._lost(f"authentication that can be followed ({error.detail})")
+
+    def _begin(self, method: int, payload: bytes) -> None:
+        """A new attempt: whatever the one before left is void."""
+        self._forget()
+        if method == AuthMethod.CEPHX:
+            if payload[:1] == bytes([AuthMode.AUTHORIZER]):
+                self._login = ServiceLogin(self._book, payload)
+            else:
+                self._login = self._monitor = MonitorSession(self._book, Prelude.decode(Decoder(payload)).name)
+        elif method != AuthMethod.NONE:
+            self.missing = f"keys of {method_label(method)}, which cannot be followed"
+
+    def _forget(self) -> None:
+        self.connection_secret = self.session_key = self._login = self.signer = None
+        self.missing = ""
+
+    def _lost(self, missing: str) -> None:
+        self._forget()
+        self.missing = missing
+
+    def _more(self, payload: bytes) -> None:
+        if isinstance(self._login, MonitorSession):
+            self._login.request(payload)
+        elif isinstance(self._login, ServiceLogin) and self._login.session_key is None:
+            self._login = ServiceLogin(self._book, payload)
+
+    def _done(self, frame: AuthDone) -> None:
+        secret = b""
+        login, payload = self._login, frame.auth_payload
+        if isinstance(login, MonitorSession):
+            if login.name is not None:
+                self._book.learn_name(frame.global_id, login.name)
+            granted = login.reply(payload, frame.global_id)
+            secret = granted.connection_secret if granted else b""
+            self._take(login.session_key if granted else None, login.missing)
+        elif isinstance(login, ServiceLogin):
+            answer = login.reply(payload)
+            secret = answer.connection_secret if answer else b""
+            self._take(login.session_key, login.missing)
+        elif payload and not self.missing:
+            self.missing = _OPENING_UNSEEN
+        secret = self._from_log("v2", payload) or secret
+        if frame.con_mode == ConMode.SECURE:
+            self._take_secret(secret)
+        self._tell("v2", payload)
+
+    def _take(self, session_key: CryptoKey | None, missing: str) -> None:
+        self.session_key, self.missing = session_key, missing
+
+    def _take_secret(self, secret: bytes) -> None:
+        if len(secret) == CONNECTION_SECRET_SIZE:
+            self.connection_secret = secret
+        elif not self.missing:
+            self.missing = f"connection secret, which AUTH_DONE has with {len(secret)} bytes"
+
+    def _from_log(self, protocol: str, payload: bytes) -> bytes:
+        """Keys that nobody but the key log has; the connection secret, if there is one."""
+        if self.session_key is not None:
+            return b""
+        logged = self._book.logged(protocol, payload)
+        if logged is None:
+            return b""
+        self._take(logged.session_key, "")
+        self._monitor.session_key = logged.session_key
+        return logged.connection_secret
+
+    def _tell(self, protocol: str, payload: bytes) -> None:
+        if self.session_key is not None:
+            secret = self.connection_secret or b""
+            self.on_secrets(LinkSecrets(protocol, link_digest(payload), self.session_key, secret))
+
+    def signature_verdict(self, frame: AuthSignature, received: Buffer) -> Verdict:
+        """Whether AUTH_SIGNATURE is right (§4.7).
+
+        Args:
+            frame: as it passed; with which direction, ``received`` says.
+            received: all that its sender had received until authentication was done, so the bytes of the other
+                direction: of what the client sends, its banner to its last AUTH_REQUEST or AUTH_REQUEST_MORE;
+                of what the server sends, its banner to AUTH_DONE.
+        """
+        if self.session_key is not None:
+            expected = hmac_sha256(self.session_key.secret, received)
+        elif self.missing:
+            return Verdict.NO_KEY
+        else:
+            expected = _NO_SIGNATURE
+        return Verdict.OK if hmac.compare_digest(frame.signature, expected) else Verdict.BAD
+
+    # ---- v1
+
+    def v1_piece(self, direction: Direction, frame: Frame) -> None:
+        """A piece of a v1 link's opening has passed; those without authorizer are not looked at."""
+        try:
+            if isinstance(frame, Connect) and direction is Direction.TO_SERVER:
+                self._connect = frame
+                self._forget()
+                if frame.authorizer:
+                    self._begin(frame.authorizer_protocol, frame.authorizer)
+            elif isinstance(frame, ConnectReply) and direction is Direction.TO_CLIENT:
+                self._answered(frame)
+        except PeerError as error:
+            self._lost(f"authentication that can be followed ({error.detail})")
+
+    def _answered(self, reply: ConnectReply) -> None:
+        login = self._login
+        if reply.tag in _UNANSWERED or not reply.authorizer:
+            return
+        if isinstance(login, ServiceLogin):
+            login.reply(reply.authorizer)
+            self._take(login.session_key, login.missing)
+        elif self._connect is None:
+            self.missing = _OPENING_UNSEEN
+        if reply.tag in _FINAL:
+            self._from_log("v1", reply.authorizer)
+            self._agree(reply.features)
+            self._tell("v1", reply.authorizer)
+
+    def _agree(self, features: int) -> None:
+        """Both sides are ready: how messages are signed follows from what both can do (§3.7)."""
+        key = self.session_key
+        if self._connect is not None:
+            features &= self._connect.features
+        if key is None or not has_feature(features, Feature.MSG_AUTH):
+            return
+        if key.type not in CIPHERS:
+            self.missing = f"session key of a type that signs (it is of type {key.type})"
+            return
+        self.signer = message_signer(AuthResult(0, key.secret, session_key_type=KeyType(key.type)), features)
+
+    # ---- messages
+
+    def message(self, direction: Direction, type_: int, front: Buffer) -> None:
+        """A message of one of :data:`KEY_MESSAGES` has passed: the login of v1, and renewals on both (§5.6)."""
+        try:
+            if type_ == MessageType.AUTH and direction is Direction.TO_SERVER:
+                asked = MAuth.decode(Decoder(front), MAuth.VERSION, 0)
+                if asked.protocol == AuthMethod.UNKNOWN:
+                    introduction = Introduction.decode(Decoder(asked.auth_payload))
+                    self._monitor = MonitorSession(self._book, introduction.name)
+                else:
+                    self._monitor.request(asked.auth_payload)
+            elif type_ == MessageType.AUTH_REPLY and direction is Direction.TO_CLIENT:
+                self._mauth_reply(MAuthReply.decode(Decoder(front), MAuthReply.VERSION, 0))
+        except PeerError:
+            return  # nothing of the link itself depends on it
+
+    def _mauth_reply(self, reply: MAuthReply) -> None:
+        if reply.result:
+            return
+        if self._monitor.name is not None:
+            self._book.learn_name(reply.global_id, self._monitor.name)
+        self._monitor.reply(reply.result_bl, reply.global_id)

@@ -1,0 +1,137 @@
+"""Listening to an entity and a monitor's ticket service (protocol.md §5.5, §5.6).
+
+The same requests and replies pass in AUTH_REQUEST_MORE and AUTH_DONE and in MAuth messages.
+"""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import TypeVar
+
+from messenger.cephx.authorizer import Authorizer
+from messenger.cephx.ciphers import KeyUsage
+from messenger.cephx.keys import CryptoKey
+from messenger.cephx.session_reply import SessionReply, decode_session_reply
+from messenger.cephx.structures import (
+    NO_TICKET,
+    Authenticate,
+    RequestHeader,
+    RequestType,
+    ResponseHeader,
+    RotatingSecrets,
+    TicketBlob,
+)
+from messenger.cephx.tickets import decode_ticket_reply
+from messenger.denc.codec import Buffer, Decoder
+from messenger.denc.entity import AuthName
+from messenger.errors import PeerError
+from toolkit.dissect.keys.book import KeyBook
+from toolkit.dissect.keys.phrases import does_not_fit, key_of
+
+T = TypeVar("T")
+
+
+class MonitorSession:
+    """What one entity and one monitor say to each other about tickets.
+
+    Args:
+        book: what is known, and where what is learnt goes.
+        name: who the entity says it is; None if that was not seen.
+    """
+
+    def __init__(self, book: KeyBook, name: AuthName | None = None) -> None:
+        self._book = book
+        self.name = name
+        self.session_key: CryptoKey | None = None
+        """Of the last AUTH ticket."""
+        self.missing = ""
+        """The key without which the last reply to a proof stays closed."""
+        self._old_ticket = NO_TICKET
+        self._shown_ticket = NO_TICKET
+
+    def request(self, payload: Buffer) -> None:
+        """The entity asks for something; raises DecodeError."""
+        decoder = Decoder(payload)
+        kind = RequestHeader.decode(decoder).request_type
+        if kind == RequestType.GET_AUTH_SESSION_KEY:
+            self._old_ticket = Authenticate.decode(decoder).old_ticket
+        elif kind == RequestType.GET_PRINCIPAL_SESSION_KEY:
+            decoder.u8()  # the authorizer's version
+            self._shown_ticket = Authorizer.decode(decoder).ticket
+
+    def reply(self, payload: Buffer, global_id: int) -> SessionReply | None:
+        """The monitor answers.
+
+        Args:
+            payload: from its header on.
+            global_id: the entity's.
+
+        Returns:
+            What the answer to a proof carries; None if it does not open, or answers something else.
+
+        Raises:
+            DecodeError: it is none.
+        """
+        decoder = Decoder(payload)
+        header = ResponseHeader.decode(decoder)
+        if header.status:
+            return None
+        if header.request_type == RequestType.GET_AUTH_SESSION_KEY:
+            return self._session(payload, global_id)
+        if header.request_type == RequestType.GET_PRINCIPAL_SESSION_KEY:
+            self._tickets(decoder.rest(), global_id)
+        elif header.request_type == RequestType.GET_ROTATING_KEY:
+            self._rotating(decoder.blob())
+        return None
+
+    def _session(self, payload: Buffer, global_id: int) -> SessionReply | None:
+        found = self._fitting(lambda key: decode_session_reply(payload, key))
+        if found is None:
+            return None
+        name, key, reply = found
+        if reply.auth.blob is None:  # a reclaimed global_id: the ticket is sealed with its predecessor's key, too
+            olds = self._sessions(self._old_ticket, global_id)
+            reply = _first(olds, lambda old: decode_session_reply(payload, key, old)) or reply
+        self.session_key = reply.auth.ticket.session_key
+        if name is not None:
+            self._book.learn_name(global_id, name)
+        self._book.learn_tickets(global_id, (reply.auth, *reply.services))
+        return reply
+
+    def _fitting(self, opened: Callable[[CryptoKey], T]) -> tuple[AuthName | None, CryptoKey, T] | None:
+        """The first of the entity's keys that opens something, whose it is, and what was inside."""
+        keys = self._book.keys_of(self.name)
+        for owner, key in keys:
+            with suppress(PeerError):
+                content = opened(key)
+                self.missing = ""
+                return self.name or owner, key, content
+        what = "key of the entity that logs in here" if self.name is None else key_of(self.name)
+        self.missing = does_not_fit(what) if keys else what
+        if keys and self.name is not None:
+            self._book.note_misfit(self.name)
+        return None
+
+    def _sessions(self, ticket: TicketBlob, global_id: int) -> Iterable[CryptoKey]:
+        """What may be the session key of an AUTH ticket that the entity has shown."""
+        book = self._book
+        of_ticket, own, last = book.session_key(ticket), self.session_key, book.auth_session_key(global_id)
+        return dict.fromkeys(key for key in (of_ticket, own, last) if key is not None)
+
+    def _tickets(self, payload: bytes, global_id: int) -> None:
+        keys = self._sessions(self._shown_ticket, global_id)
+        grants = _first(keys, lambda key: decode_ticket_reply(Decoder(payload), key))
+        if grants:
+            self._book.learn_tickets(global_id, grants)
+
+    def _rotating(self, sealed: bytes) -> None:
+        found = self._fitting(lambda key: key.unseal(KeyUsage.ROTATING_SECRETS, sealed, RotatingSecrets.decode))
+        if found is not None and found[0] is not None:
+            self._book.learn_rotating(found[0].type, found[2])
+
+
+def _first(keys: Iterable[CryptoKey], opened: Callable[[CryptoKey], T]) -> T | None:
+    """What the first key that fits opens."""
+    for key in keys:
+        with suppress(PeerError):
+            return opened(key)
+    return None

@@ -1,0 +1,82 @@
+"""Listening to an entity and a service: authorizers and the answer to them (protocol.md §5.7)."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+from messenger.cephx.authorizer import Authorizer, open_reply
+from messenger.cephx.ciphers import KeyUsage
+from messenger.cephx.keys import CryptoKey
+from messenger.cephx.structures import Authorize, AuthorizeReply, TicketBlob
+from messenger.cephx.tickets import open_ticket
+from messenger.denc.codec import Buffer, Decoder
+from messenger.errors import PeerError
+from toolkit.dissect.keys.book import KeyBook
+from toolkit.dissect.keys.phrases import does_not_fit, service_key, ticket_key
+
+_NOT_ITS_HOLDER = does_not_fit("session key of the ticket")
+
+
+class ServiceLogin:
+    """One authentication by a ticket.
+
+    Args:
+        book: what is known, and where what is learnt goes.
+        payload: the authorizer, the first or a later one.
+
+    Raises:
+        DecodeError: it is none.
+    """
+
+    def __init__(self, book: KeyBook, payload: Buffer) -> None:
+        self._book = book
+        decoder = Decoder(payload)
+        decoder.u8()  # its version, and the auth mode
+        self._authorizer = Authorizer.decode(decoder)
+        self.session_key: CryptoKey | None = None
+        """That of the ticket."""
+        self.missing = ""
+        """What would open the ticket."""
+        self._open()
+
+    def _open(self) -> None:
+        shown, book = self._authorizer, self._book
+        tried = False
+        for session_key in self._candidates(shown):
+            tried = True
+            with suppress(PeerError):
+                session_key.unseal(KeyUsage.AUTHORIZE, shown.sealed_authorize, Authorize.decode)
+                book.learn_ticket(shown.ticket, session_key)
+                self.session_key = session_key
+                return
+        service, secret_id = shown.service_id, shown.ticket.secret_id
+        if tried:  # whoever presents the ticket is not who got it
+            self.missing = _NOT_ITS_HOLDER
+        elif book.service_keys(service, secret_id):
+            self.missing = does_not_fit(service_key(service, secret_id))
+        else:
+            self.missing = ticket_key(book, service, secret_id, shown.global_id)
+
+    def _candidates(self, shown: Authorizer) -> Iterator[CryptoKey]:
+        """Session keys: learnt when a monitor gave out the ticket, and what the service itself finds inside."""
+        learnt = self._book.session_key(shown.ticket)
+        if learnt is not None:
+            yield learnt
+        for key in self._book.service_keys(shown.service_id, shown.ticket.secret_id):
+            with suppress(PeerError):
+                yield _in_ticket(shown.ticket, key)
+
+    def reply(self, payload: bytes) -> AuthorizeReply | None:
+        """What the service answers; None while the ticket is closed, or if the answer does not fit."""
+        if self.session_key is None:
+            return None
+        try:
+            return open_reply(self.session_key, payload)
+        except PeerError:
+            self.session_key = None
+            self.missing = _NOT_ITS_HOLDER
+            return None
+
+
+def _in_ticket(blob: TicketBlob, key: CryptoKey) -> CryptoKey:
+    """The session key in a ticket; raises PeerError if ``key`` does not open it."""
+    return open_ticket(blob, {blob.secret_id: key}).session_key

@@ -1,0 +1,295 @@
+"""The decoder of one link: what its bytes are, and who reads them (protocol.md §3.2, §4.2)."""
+
+from collections.abc import Callable
+
+from messenger.v2.framing import CrcReader, FrameCaches, RawReader
+from messenger.v2.rev0 import Rev0CrcReader
+from messenger.v2.wire import BANNER_PREFIX, V1_BANNER
+from toolkit.dissect.direction import Direction
+from toolkit.dissect.frames import DecodedFrame
+from toolkit.dissect.keys import KeyBook
+from toolkit.dissect.links.flow import Flow
+from toolkit.dissect.links.lane import OpenPhase, RecordPhase
+from toolkit.dissect.links.link import LIMIT_BYTES, Link
+from toolkit.dissect.links.names import Names
+from toolkit.dissect.links.search import Proof, Resync, frame_fits, preamble_places
+from toolkit.dissect.links.search_v1 import V1Search
+from toolkit.dissect.links.v1 import V1Talk, lane_behind
+from toolkit.dissect.links.v2 import V2Talk
+from toolkit.dissect.stream import End, Ending, Gap, Run, Stream, StreamEvent
+
+_LONGEST_WAIT_BYTES = 1 << 20
+"""Bytes of one direction that wait for a word of the other."""
+
+
+class LinkDecoder:
+    """Makes records of one stream's bytes. Nothing that they are raises.
+
+    Args:
+        stream: the connection.
+        keys: shared by the links of a capture.
+        emit: takes each record; their numbers are for the caller to give.
+        names: shared by the links of a capture.
+        open_phase: takes the frames of the link once it is open; by default each becomes a record.
+        caches: shared by the links of a capture.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        keys: KeyBook,
+        emit: Callable[[DecodedFrame], None],
+        *,
+        names: Names | None = None,
+        open_phase: OpenPhase | None = None,
+        caches: FrameCaches | None = None,
+    ) -> None:
+        phase = open_phase or RecordPhase()
+        self._link = Link(stream, keys, emit, names or Names(), phase, caches or FrameCaches())
+        self._v1: V1Talk | None = None
+        self._v2: V2Talk | None = None
+        self._finished = False
+        for flow in self._link.flows.values():
+            self._link.readings[flow.direction] = _Opening(self, self._link, flow)
+
+    @property
+    def is_messenger(self) -> bool:
+        """A banner or a frame has proved that this is a messenger's link."""
+        return self._link.proven
+
+    @property
+    def pending_bytes(self) -> int:
+        """How much memory the frames take that are not complete."""
+        return sum(len(flow.view) for flow in self._link.flows.values())
+
+    @property
+    def over(self) -> bool:
+        """Both directions have ended, and everything was said."""
+        return self._finished
+
+    def take(self, event: StreamEvent) -> None:
+        """What happens next on the stream."""
+        flow = self._link.flows[event.direction]
+        if self._finished:
+            return
+        if isinstance(event, Run):
+            flow.take(event)
+            self._advance()
+            while flow.more():
+                self._advance()
+            flow.keep()
+        elif isinstance(event, Gap):
+            self._gap(flow, event)
+        else:
+            self._end(event)
+
+    def finish(self) -> None:
+        """Nothing comes any more: say what there is to say of the bytes that are left."""
+        self._finish("the capture ends")
+
+    def _finish(self, why: str) -> None:
+        if self._finished:
+            return
+        self._settle(final=True)
+        for direction in Direction:
+            self._link.readings[direction].close(why)
+        self._finished = True
+
+    def give_up(self) -> None:
+        """Wait no longer for the frames that are not complete: they take too much memory."""
+        for direction, flow in self._link.flows.items():
+            if flow.view:
+                reading = self._link.readings[direction]
+                reading.close("no more memory for it")
+                self._link.readings[direction].lost(0)
+                flow.needed = 0
+                flow.keep()
+
+    # ---- going on
+
+    def _advance(self) -> None:
+        """Read what can be read, of both directions: one may go on where the other has said how."""
+        readings, flows = self._link.readings, self._link.flows
+        moved = True
+        while moved:
+            moved = False
+            for direction in Direction:
+                while readings[direction].step():
+                    moved = True
+        if any(flow.ended or len(flow.view) > _LONGEST_WAIT_BYTES for flow in flows.values()):
+            self._settle(final=False)
+
+    def _settle(self, *, final: bool) -> None:
+        """Let no flow wait for another that will never say."""
+        link = self._link
+        again = True
+        while again:
+            again = False
+            for direction, flow in link.flows.items():
+                other = link.flows[direction.other]
+                if not link.readings[direction].waits():
+                    continue
+                if final or other.ended or len(flow.view) > _LONGEST_WAIT_BYTES:
+                    link.readings[direction].disorder()
+                    for each in Direction:
+                        while link.readings[each].step():
+                            again = True
+
+    def _gap(self, flow: Flow, event: Gap) -> None:
+        link = self._link
+        link.readings[flow.direction].close("bytes are missing")
+        link.gap(flow, event)
+        flow.skip(event.size_bytes)
+        flow.needed = 0
+        link.readings[flow.direction].lost(event.size_bytes)
+        link.readings[flow.direction.other].disorder()
+        self._advance()
+        link.flows[flow.direction.other].keep()
+
+    def _end(self, event: End) -> None:
+        flows = self._link.flows
+        flows[event.direction].ended = event.how
+        if event.how is Ending.RESET:
+            flows[event.direction.other].ended = event.how
+        self._settle(final=False)
+        if all(flow.ended for flow in flows.values()):
+            self._finish("the connection was reset" if event.how is Ending.RESET else "the connection was closed")
+
+    # ---- what a flow is
+
+    def enter_v2(self, flow: Flow) -> bool | None:
+        """A flow seems to begin with the banner of v2; see :meth:`V2Talk.banner`."""
+        self._v2 = self._v2 or V2Talk(self._link)
+        return self._v2.banner(flow)
+
+    def enter_v1(self, flow: Flow) -> None:
+        """A flow begins with the banner of v1."""
+        self._v1 = self._v1 or V1Talk(self._link)
+        self._v1.enter(flow)
+
+    def join(self, flow: Flow, proof: Proof, view: memoryview) -> None:
+        """A frame was found in a flow whose beginning the capture does not have."""
+        if proof.protocol == "v1":
+            lane_behind(self._link, flow, view, proof.at)
+        else:
+            self._v2 = self._v2 or V2Talk(self._link)
+            self._v2.join(flow, proof)
+
+
+class _Opening:
+    """Nothing is known of a flow yet."""
+
+    def __init__(self, decoder: LinkDecoder, link: Link, flow: Flow) -> None:
+        self._decoder = decoder
+        self._link = link
+        self._flow = flow
+
+    def step(self) -> bool:
+        """See :meth:`Reading.step`."""
+        flow = self._flow
+        head = flow.view[: len(V1_BANNER)].tobytes()
+        if not head:
+            return False
+        if head.startswith(BANNER_PREFIX):
+            taken = self._decoder.enter_v2(flow)
+            if taken is not None and not taken:
+                self._elsewhere()
+            return taken is not None
+        if head == V1_BANNER:
+            self._decoder.enter_v1(flow)
+            return True
+        if V1_BANNER.startswith(head) or BANNER_PREFIX.startswith(head):
+            return False
+        self._elsewhere()
+        return True
+
+    def _elsewhere(self) -> None:
+        """It does not begin with a banner: something else, or the middle of a link."""
+        link, flow = self._link, self._flow
+        searching = not link.stream.opening_seen
+        link.readings[flow.direction] = _Unproven(self._decoder, link, flow, searching=searching)
+
+    def untold_bytes(self) -> int:
+        """See :meth:`Reading.untold_bytes`."""
+        return 0
+
+    def waits(self) -> bool:
+        """See :meth:`Reading.waits`."""
+        return False
+
+    def disorder(self) -> None:
+        """See :meth:`Reading.disorder`."""
+
+    def close(self, why: str) -> None:
+        """See :meth:`Reading.close`."""
+        flow = self._flow
+        left = len(flow.view)
+        self._link.unknown(flow, flow.offset, left, f"{why} inside the banner")
+        flow.consume(left)
+
+    def lost(self, size_bytes: int) -> None:  # noqa: ARG002 - however many there are
+        """See :meth:`Reading.lost`."""
+        link, flow = self._link, self._flow
+        link.readings[flow.direction] = _Unproven(self._decoder, link, flow, searching=True)
+
+
+class _Unproven(Resync):
+    """A flow of which nothing has proved to be a messenger's.
+
+    Args:
+        decoder: of its link.
+        link: its link.
+        flow: which direction.
+        searching: it may be the middle of one; otherwise its first bytes have told that it is none.
+    """
+
+    CONTEXT = "no banner, and no frame that proves itself"
+
+    def __init__(self, decoder: LinkDecoder, link: Link, flow: Flow, *, searching: bool) -> None:
+        super().__init__(link, flow, MidstreamSearch() if searching else _NoSearch(), self._joined)
+        self._decoder = decoder
+        self._link = link
+        # Nothing here is read in the order of cause and effect.
+        link.stream.batched = True
+
+    def _joined(self, proof: Proof, view: memoryview, _at: int) -> bool:
+        self._decoder.join(self._flow, proof, view)
+        return False
+
+
+class _NoSearch:
+    """Finds nothing."""
+
+    exhausted = False
+
+    def find(self, view: memoryview, start: int) -> tuple[Proof | None, int]:  # noqa: ARG002 - see Search
+        """See :meth:`Search.find`."""
+        return None, len(view)
+
+
+class MidstreamSearch:
+    """For anything that begins with a crc: messages of v1, frames of v2.1 and 2.0 in crc mode."""
+
+    exhausted = False
+
+    def __init__(self) -> None:
+        self._v1 = V1Search(footer_known=False)
+        self._readers: dict[str, RawReader] = {"v2.1": CrcReader(LIMIT_BYTES), "v2.0": Rev0CrcReader(LIMIT_BYTES)}
+
+    def find(self, view: memoryview, start: int) -> tuple[Proof | None, int]:
+        """See :meth:`Search.find`."""
+        v2, next_v2 = self._find_v2(view, start)
+        v1, next_v1 = self._v1.find(view if v2 is None else view[: v2.at], start)
+        if v1 is not None:
+            return v1, v1.at
+        return v2, v2.at if v2 is not None else min(next_v2, next_v1)
+
+    def _find_v2(self, view: memoryview, start: int) -> tuple[Proof | None, int]:
+        for at in preamble_places(view, start):
+            for protocol, reader in self._readers.items():
+                fits = frame_fits(view, at, reader, rev1=protocol == "v2.1", strict=True)
+                if fits is None:
+                    return None, at
+                if fits:
+                    return Proof(at, protocol=protocol), at
+        return None, len(view)

@@ -1,0 +1,152 @@
+"""The bytes of one direction that no frame has taken yet, and the packets that brought them."""
+
+from bisect import bisect_left, bisect_right
+from itertools import accumulate, islice
+
+import numpy as np
+
+from toolkit.capture.formats.packets import Integers
+from toolkit.dissect.direction import Direction
+from toolkit.dissect.stream import Ending, Run
+
+_EMPTY = memoryview(b"")
+_HEAD_BYTES = 256
+"""How much is looked at, at least, behind a frame whose beginning came earlier."""
+
+
+class Flow:
+    """One direction of a stream.
+
+    A run is looked at where it is; what is left of it is copied by :meth:`keep`, before its memory is used again.
+    A frame that came in several runs is put together first, and only that frame: the rest of the last run is again
+    looked at where it is.
+    """
+
+    __slots__ = (
+        "_ends",
+        "_own",
+        "_packets",
+        "_past",
+        "_past_end",
+        "_run",
+        "_taken",
+        "_times_ns",
+        "direction",
+        "ended",
+        "needed",
+        "offset",
+        "owned",
+        "view",
+    )
+
+    def __init__(self, direction: Direction) -> None:
+        self.direction = direction
+        self.view = _EMPTY
+        """What may be read now."""
+        self.offset = 0
+        """Of its first byte in the direction, missing ones included."""
+        self.needed = 0
+        """How many bytes there must be before it is worth looking again; 0: any."""
+        self.ended: Ending | None = None
+        self.owned = True
+        """The view is over memory that nobody writes to any more, whoever looks at it."""
+        self._own = bytearray()
+        self._run = _EMPTY
+        self._taken = 0  # how many bytes of the run are in the view
+        self._ends: list[int] = []
+        self._times_ns: list[int] = []
+        self._packets: list[int] = []
+        self._past_end = 0
+        self._past = 0, 0  # when what ends there came
+
+    def take(self, run: Run) -> None:
+        """Read what comes next. :meth:`more` and :meth:`keep` are to follow."""
+        base = self.offset + len(self.view)
+        self._ends += [base + int(end) for end in run.ends]
+        self._note_packets(run)
+        self._run = run.data
+        if self.view:
+            self._taken = 0
+            self._grow()
+        else:
+            self._own = bytearray()
+            self.owned = False
+            self.view = run.data
+            self._taken = len(run.data)
+
+    def _note_packets(self, run: Run) -> None:
+        """Which packets bring the run. Bytes that came early count as brought by the one that filled the hole."""
+        latest = (self._packets[-1], self._times_ns[-1]) if self._packets else (self._past[1], self._past[0])
+        packets, times_ns = [*map(int, run.packets)], [*map(int, run.times_ns)]
+        if packets and (packets[0] < latest[0] or packets != sorted(packets)):
+            moments = accumulate(zip(packets, times_ns, strict=True), max, initial=latest)
+            packets, times_ns = map(list, zip(*islice(moments, 1, None), strict=True))
+        self._packets += packets
+        self._times_ns += times_ns
+
+    def more(self) -> bool:
+        """Put more of the run into view; False if all of it is."""
+        if self._taken == len(self._run):
+            return False
+        left = len(self.view)
+        if left <= self._taken:
+            # All that is left lies in the run itself.
+            self.view = self._run[self._taken - left :]
+            self._taken = len(self._run)
+            self._own = bytearray()
+            self.owned = False
+        else:
+            self._grow()
+        return True
+
+    def _grow(self) -> None:
+        left = len(self.view)
+        size = max(self.needed - left, left, _HEAD_BYTES)
+        piece = self._run[self._taken : self._taken + size]
+        self._taken += len(piece)
+        if left != len(self._own):
+            self._own = bytearray(self.view)
+        self.view = _EMPTY
+        try:
+            self._own += piece
+        except BufferError:  # a record holds on to parts of it
+            self._own = self._own + piece
+        self.view = memoryview(self._own)
+        self.owned = True
+
+    def consume(self, size_bytes: int) -> None:
+        """Bytes at the beginning of the view have been dealt with."""
+        self.view = self.view[size_bytes:]
+        self.offset += size_bytes
+
+    def keep(self) -> None:
+        """The run's memory is about to be used for something else."""
+        if len(self.view) != len(self._own) or not self.view:
+            self._own = bytearray(self.view)
+            self.view = memoryview(self._own)
+            self.owned = True
+        self._run = _EMPTY
+        self._taken = 0
+        old = bisect_right(self._ends, self.offset)
+        if old:
+            self._past_end = self._ends[old - 1]
+            self._past = self._times_ns[old - 1], self._packets[old - 1]
+            del self._ends[:old], self._times_ns[:old], self._packets[:old]
+
+    def skip(self, size_bytes: int) -> None:
+        """So many bytes are missing behind those that came, all of which have been dealt with."""
+        self.offset += size_bytes
+
+    def moment(self, end: int) -> tuple[int, int]:
+        """Time and number of the packet with the last byte before ``end``, an offset in the direction."""
+        if end <= self._past_end:
+            return self._past
+        at = min(bisect_left(self._ends, end), len(self._ends) - 1)
+        return self._times_ns[at], self._packets[at]
+
+    def moments(self, ends: Integers) -> tuple[Integers, Integers]:
+        """Times and numbers of the packets with the last bytes before ``ends``, as :meth:`moment` has each."""
+        known = [self._past_end, *self._ends]
+        at = np.minimum(np.searchsorted(known, ends), len(known) - 1)
+        past_time_ns, past_packet = self._past
+        return np.array([past_time_ns, *self._times_ns])[at], np.array([past_packet, *self._packets])[at]

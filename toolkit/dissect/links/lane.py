@@ -1,0 +1,161 @@
+"""One direction of a link whose frames can be told apart, and who takes them."""
+
+from abc import ABC, abstractmethod
+from typing import Any, Protocol
+
+from messenger.denc.codec import Buffer
+from messenger.errors import PeerError
+from toolkit.dissect.links.flow import Flow
+from toolkit.dissect.links.link import Link
+
+
+class OpenPhase(Protocol):
+    """Takes the frames of links that are open: the part of decoding whose speed counts."""
+
+    def frames(self, lane: "Lane", view: memoryview, at: int) -> tuple[int, PeerError | None]:
+        """Take whole frames from ``view[at:]`` by ``lane.reader``, up to one that is incomplete or wrong.
+
+        Of messages whose type is in ``KEY_MESSAGES`` it must tell ``lane.key_message``; compressed ones it may
+        restore by :meth:`V2Lane.restored`.
+
+        Args:
+            lane: of a v1 link a :class:`V1Lane`, of v2 a :class:`V2Lane`.
+            view: good until this returns, like whatever a reader has left a view of it.
+            at: where the first frame begins; ``lane.flow.offset + at`` is its offset in the direction, and
+                ``lane.flow.moment(lane.flow.offset + stop)`` when and in which packet it was complete.
+
+        Returns:
+            Where the frame begins that was not taken, and what is wrong with it; None if it is just incomplete.
+            The lane then finds out all that is wrong and emits the record, or looks for the next frame.
+        """
+
+
+_LARGE_BYTES = 1 << 20
+"""Frames from this size on are not copied out of memory that is theirs alone."""
+
+
+class RecordPhase:
+    """Makes a record of each frame."""
+
+    def frames(self, lane: "Lane", view: memoryview, at: int) -> tuple[int, PeerError | None]:
+        """See :meth:`OpenPhase.frames`."""
+        end = len(view)
+        next_frame = lane.reader.next_frame
+        # Decryption of what is owned would write over the frame's bytes.
+        owned = lane.flow.owned and lane.mode == "crc" and end - at >= _LARGE_BYTES
+        try:
+            while at < end:
+                found = next_frame(view, at, end, owned=owned)
+                if found is None:
+                    break
+                lane.put(view, at, found)
+                at = found[0]
+        except PeerError as error:
+            return at, copied(error)
+        return at, None
+
+
+def copied(error: PeerError) -> PeerError:
+    """The same without traceback, which holds on to slices of the view."""
+    return PeerError(error.reason, error.detail)
+
+
+def wire_of(flow: Flow, view: memoryview, at: int, stop: int) -> Buffer:
+    """The bytes of a frame for its record."""
+    part = view[at:stop]
+    return part if flow.owned and stop - at >= _LARGE_BYTES else part.tobytes()
+
+
+class Lane(ABC):
+    """One direction of a link of either protocol.
+
+    Args:
+        link: whose.
+        flow: which direction.
+        protocol: as records have it.
+        mode: as records have it.
+        reader: cuts its frames out.
+        phase: takes them.
+    """
+
+    def __init__(
+        self,
+        link: Link,
+        flow: Flow,
+        protocol: str,
+        mode: str,
+        reader: Any,  # noqa: ANN401 - of either protocol
+        phase: OpenPhase,
+    ) -> None:
+        self.link = link
+        self.flow = flow
+        self.protocol = protocol
+        self.mode = mode
+        self.reader = reader
+        self.phase = phase
+        self.features = 0
+        """Negotiated: what payloads are decoded with."""
+        self.waiting = False
+        """The phase stopped because the other flow comes first."""
+
+    def step(self) -> bool:
+        """See :meth:`Reading.step`."""
+        flow, direction = self.flow, self.flow.direction
+        view = flow.view
+        if not view or len(view) < flow.needed:
+            return False
+        at = 0
+        while True:
+            self.waiting = False
+            at, error = self.phase.frames(self, view, at)
+            if error is None or self.link.readings[direction] is not self:
+                break
+            stop = self.mend(view, at, error)
+            if stop is None:
+                break
+            at = stop
+        flow.consume(at)
+        changed = self.link.readings[direction] is not self
+        flow.needed = 0 if changed or self.waiting or not flow.view else self.needed()
+        return at > 0 or changed
+
+    def needed(self) -> int:
+        """How many bytes the frame that was found incomplete has; 0 if that cannot be told yet."""
+        needed: int = self.reader.needed
+        return needed
+
+    def waits(self) -> bool:
+        """See :meth:`Reading.waits`."""
+        return self.waiting
+
+    def disorder(self) -> None:  # noqa: B027 - by default a lane waits for nobody
+        """See :meth:`Reading.disorder`."""
+
+    def untold_bytes(self) -> int:
+        """See :meth:`Reading.untold_bytes`."""
+        return 0
+
+    def close(self, why: str) -> None:
+        """See :meth:`Reading.close`."""
+        flow = self.flow
+        left = len(flow.view)
+        if left:
+            start = flow.offset
+            self.link.unknown(flow, start, left, f"{why} inside this frame")
+            flow.consume(left)
+
+    @abstractmethod
+    def put(self, view: memoryview, at: int, found: Any) -> object:  # noqa: ANN401 - of either protocol
+        """Emit the record of a frame that the reader has cut out."""
+
+    @abstractmethod
+    def mend(self, view: memoryview, at: int, error: PeerError) -> int | None:
+        """Emit what can be said of a frame that is wrong.
+
+        Returns:
+            Where the next one begins; None if it waits for more bytes, or now another reading looks for frames.
+        """
+
+    @abstractmethod
+    def lost(self, size_bytes: int) -> None:
+        """See :meth:`Reading.lost`."""

@@ -1,0 +1,231 @@
+"""What the parts of one link's decoder share: its flows, how each is read at the moment, and where records go."""
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from messenger.denc.codec import Buffer
+from messenger.v2.framing import FrameCaches
+from toolkit.dissect.direction import Direction
+from toolkit.dissect.frames import DecodedFrame, Verdict
+from toolkit.dissect.keys import KeyBook, LinkKeys
+from toolkit.dissect.links.flow import Flow
+from toolkit.dissect.links.names import Names
+from toolkit.dissect.stream import Gap, Stream
+
+if TYPE_CHECKING:
+    from toolkit.dissect.links.lane import OpenPhase
+
+LIMIT_BYTES = 128 << 20
+"""Longer frames are taken for noise. Ceph's own largest are writes, of no more than 90 MB unless configured."""
+UNKNOWN = "UNKNOWN"
+GAP = "GAP"
+_MOST_HELD = 4
+"""Messages about keys that wait for one of the other direction."""
+_MOST_HELD_RECORDS = 256
+_CEPH_PORTS = frozenset({3300, 6789, *range(6800, 7569)})
+
+
+class Reading(Protocol):
+    """How the bytes of one flow are read at the moment."""
+
+    def step(self) -> bool:
+        """Read what can be read. Whether that was anything, so that the other flow may now go on."""
+
+    def waits(self) -> bool:
+        """Whether there are bytes that are not read because the other flow has to say first how."""
+
+    def disorder(self) -> None:
+        """The other flow will never say: read without it."""
+
+    def untold_bytes(self) -> int:
+        """How many bytes were consumed last of which no record was made yet; who takes over has to."""
+
+    def close(self, why: str) -> None:
+        """What comes next is missing, or nothing comes any more: say what there is to say of the bytes left."""
+
+    def lost(self, size_bytes: int) -> None:
+        """So many bytes are missing. Follows :meth:`close`."""
+
+
+class Link:
+    """One link of a capture.
+
+    Args:
+        stream: its connection.
+        book: the keys.
+        emit: takes each record.
+        names: shared by the links of a capture.
+        phase: takes the frames of open links.
+        caches: shared by the links of a capture.
+    """
+
+    def __init__(
+        self,
+        stream: Stream,
+        book: KeyBook,
+        emit: Callable[[DecodedFrame], None],
+        names: Names,
+        phase: "OpenPhase",
+        caches: FrameCaches,
+    ) -> None:
+        self.stream = stream
+        self.keys = LinkKeys(book)
+        self.emit = emit
+        self.names = names
+        self.phase = phase
+        self.caches = caches
+        self.flows = {direction: Flow(direction) for direction in Direction}
+        self.readings: dict[Direction, Reading] = {}
+        self.proven = False
+        """Something of it was a banner or a frame, so it is a messenger's."""
+        self._held: list[DecodedFrame] = []
+        """Records without contents of what may be other traffic, of which nobody wants to know."""
+        self._shown = self._on_ceph_port()
+        self._key_messages: dict[Direction, deque[tuple[int, bytes]]] = {way: deque() for way in Direction}
+        self._asked = False
+
+    def prove(self) -> None:
+        """A banner or a frame was found."""
+        self.proven = True
+        held, self._held = self._held, []
+        for record in held:
+            self.emit(record)
+
+    def _on_ceph_port(self) -> bool:
+        """Whether one of its ports is one that Ceph's daemons use unless told otherwise."""
+        ports = (addr.rpartition(":")[2] for addr in (self.stream.client, self.stream.server))
+        return any(port.isdecimal() and int(port) in _CEPH_PORTS for port in ports)
+
+    def unreadable(self, flow: Flow, why: str, auth: Verdict = Verdict.NONE) -> None:
+        """Nothing of a flow can be read any more."""
+        flow.needed = 0
+        self.stream.batched = True
+        skipped = self.readings[flow.direction].untold_bytes()
+        self.readings[flow.direction] = Unreadable(self, flow, why, auth, skipped)
+
+    def key_message(self, direction: Direction, kind: int, front: Buffer) -> None:
+        """A message that is about keys has passed.
+
+        Both directions may come batch by batch, but a reply is understood only after its request: each waits for
+        the other, within reason.
+        """
+        self._key_messages[direction].append((kind, bytes(front)))
+        requests, replies = self._key_messages[Direction.TO_SERVER], self._key_messages[Direction.TO_CLIENT]
+        while True:
+            if requests and (not self._asked or len(requests) > _MOST_HELD):
+                self._asked = True
+                self.keys.message(Direction.TO_SERVER, *requests.popleft())
+            elif replies and (self._asked or len(replies) > _MOST_HELD):
+                self._asked = False
+                self.keys.message(Direction.TO_CLIENT, *replies.popleft())
+            else:
+                return
+
+    def unknown(
+        self,
+        flow: Flow,
+        start: int,
+        length: int,
+        error: str,
+        auth: Verdict = Verdict.NONE,
+        crc: Verdict = Verdict.NONE,
+    ) -> None:
+        """Bytes that are no frame, from the offset ``start`` on."""
+        if length:
+            self._stretch(flow, UNKNOWN, start, length, flow.moment(start + length), error, crc, auth)
+
+    def gap(self, flow: Flow, event: Gap) -> None:
+        """Bytes that the capture does not have."""
+        moment = event.time_ns, event.packet
+        error = "the capture does not have these bytes"
+        self._stretch(flow, GAP, flow.offset, event.size_bytes, moment, error, Verdict.NONE, Verdict.NONE)
+
+    def _stretch(
+        self,
+        flow: Flow,
+        tag: str,
+        start: int,
+        length: int,
+        moment: tuple[int, int],
+        error: str,
+        crc: Verdict,
+        auth: Verdict,
+    ) -> None:
+        time_ns, packet = moment
+        record = DecodedFrame(
+            frame=-1,
+            time_ns=time_ns,
+            packet=packet,
+            stream=self.stream,
+            direction=flow.direction,
+            protocol="",
+            mode="",
+            tag=tag,
+            offset=start,
+            length=length,
+            crc=crc,
+            auth=auth,
+            error=error,
+        )
+        if self.proven or self._shown:
+            self.emit(record)
+        else:
+            self._hold(record)
+
+    def _hold(self, record: DecodedFrame) -> None:
+        if len(self._held) < _MOST_HELD_RECORDS:
+            self._held.append(record)
+            return
+        last = next((each for each in reversed(self._held) if each.direction is record.direction), None)
+        if last is not None:
+            last.tag = UNKNOWN
+            last.length = record.offset + record.length - last.offset
+            last.time_ns, last.packet = record.time_ns, record.packet
+
+
+class Unreadable:
+    """Counts the bytes of a flow in which no frames can be told apart.
+
+    Args:
+        link: whose.
+        flow: which direction.
+        why: in words.
+        auth: the verdict on all of it.
+        skipped: how many bytes, consumed already, were the first.
+    """
+
+    def __init__(self, link: Link, flow: Flow, why: str, auth: Verdict, skipped: int) -> None:
+        self._link = link
+        self._flow = flow
+        self._why = why
+        self._auth = auth
+        self._bytes = skipped
+
+    def step(self) -> bool:
+        """See :meth:`Reading.step`."""
+        size = len(self._flow.view)
+        self._bytes += size
+        self._flow.consume(size)
+        return False
+
+    def waits(self) -> bool:
+        """See :meth:`Reading.waits`."""
+        return False
+
+    def disorder(self) -> None:
+        """See :meth:`Reading.disorder`."""
+
+    def untold_bytes(self) -> int:
+        """See :meth:`Reading.untold_bytes`."""
+        return self._bytes
+
+    def close(self, why: str) -> None:  # noqa: ARG002 - no frame was expected to be whole
+        """See :meth:`Reading.close`."""
+        self.step()
+        start = self._flow.offset - self._bytes
+        self._link.unknown(self._flow, start, self._bytes, self._why, self._auth)
+        self._bytes = 0
+
+    def lost(self, size_bytes: int) -> None:
+        """See :meth:`Reading.lost`."""

@@ -1,0 +1,319 @@
+"""One direction of a v2 link: its frames as records, and the verdict on wrong ones (protocol.md §4.5)."""
+
+from dataclasses import dataclass
+from functools import partial
+
+from messenger.denc.codec import Buffer
+from messenger.errors import DecodeError, FaultReason, PeerError
+from messenger.messages.message import Message
+from messenger.messages.types import message_name
+from messenger.v2.compression import restored
+from messenger.v2.compressor import Compressor
+from messenger.v2.framing import ABORTED, Frame, RawReader, SecureReader
+from messenger.v2.preamble import COMPRESSED, PREAMBLE_SIZE
+from messenger.v2.rev0 import Rev0SecureReader
+from messenger.v2.wire import MESSAGE_HEADER, ControlFrame, Tag, decode_control, tag_name
+from toolkit.dissect.fields import message_fields
+from toolkit.dissect.frames import DecodedFrame, MessageInfo, Verdict
+from toolkit.dissect.keys import KEY_MESSAGES
+from toolkit.dissect.links.borders import Broken, read_crc_frame, with_right_crc
+from toolkit.dissect.links.flow import Flow
+from toolkit.dissect.links.lane import Lane, OpenPhase, wire_of
+from toolkit.dissect.links.link import LIMIT_BYTES, Link
+from toolkit.dissect.links.sealed import SealedFrames
+from toolkit.dissect.links.search import CrcSearch, Proof, Resync, SealedSearch
+
+_MESSAGE = int(Tag.MESSAGE)
+_MESSAGE_NAME = Tag.MESSAGE.name
+_HEADER_SIZE = MESSAGE_HEADER.size
+
+
+@dataclass(slots=True)
+class Judged:
+    """What was found out about a frame beside its contents."""
+
+    crc: Verdict = Verdict.OK
+    auth: Verdict = Verdict.NONE
+    error: str | None = None
+
+
+class V2Lane(Lane):
+    """One direction of a v2 link. ``reader`` gives compressed frames as they are on the wire (§4.10)."""
+
+    def __init__(self, link: Link, flow: Flow, reader: RawReader, phase: OpenPhase, *, rev1: bool) -> None:
+        super().__init__(link, flow, "v2.1" if rev1 else "v2.0", "crc", reader, phase)
+        reader.allow_compressed()
+        self.rev1 = rev1
+        self.source = ""
+        """Who sends here, as Ceph's logs have it; empty while that is not known."""
+        self.compressor: Compressor | None = None
+        """Of the algorithm agreed on; None: compressed frames cannot be restored."""
+        self.good = Verdict.NONE
+        """The verdict on the authentication of a frame that the reader gave: OK in secure mode."""
+        self._sealed: SealedFrames | None = None
+        self._broken: tuple[int, int] | None = (
+            None  # first nonce and length of a broken frame that is not complete
+        )
+
+    def become_secure(self, sealed: SealedFrames) -> None:
+        """From the next frame on everything is encrypted (§4.6)."""
+        self.mode = "secure"
+        self.good = Verdict.OK
+        self._sealed = sealed
+        self._read_from(0)
+
+    def restored(self, found: Frame) -> Frame:
+        """A frame as its sender had it, before it was compressed.
+
+        Raises:
+            PeerError: COMPRESSION.
+        """
+        if found[1] < COMPRESSED:
+            return found
+        if self.compressor is None:
+            raise PeerError(FaultReason.COMPRESSION, "the algorithm is not known")
+        return restored(found, self.compressor, LIMIT_BYTES)
+
+    # ---- frames that are right
+
+    def put(self, view: memoryview, at: int, found: Frame) -> ControlFrame | None:
+        """Emit the record of a frame that the reader has cut out; returns it if it is a control frame."""
+        return self.record(view, at, found, Judged(auth=self.good))
+
+    def record(self, view: memoryview, at: int, found: Frame, judged: Judged) -> ControlFrame | None:
+        """Emit the record of a frame whose borders are known."""
+        compressed = found[1] >= COMPRESSED
+        try:
+            stop, tag, *segments = self.restored(found)
+        except PeerError as error:
+            stop, tag, *segments = found
+            tag &= ~COMPRESSED
+            judged.error = judged.error or f"{error.reason.value}: {error.detail}"
+            self._emit(view, at, stop, tag_name(tag), judged, compressed=True, segments=tuple(segments))
+            return None
+        parts = tuple(segments)
+        if tag == _MESSAGE:
+            self._message(view, at, stop, judged, parts, compressed=compressed)
+            return None
+        if tag == ABORTED:
+            judged.error = judged.error or "aborted by its sender"
+            self._emit(view, at, stop, _MESSAGE_NAME, judged, segments=parts)
+            return None
+        return self._control(view, at, stop, tag, judged, parts, compressed=compressed)
+
+    def _message(
+        self, view: memoryview, at: int, stop: int, judged: Judged, parts: tuple[Buffer, ...], *, compressed: bool
+    ) -> None:
+        header, front, middle, data = parts
+        if len(header) < _HEADER_SIZE:
+            judged.error = judged.error or f"message header of {len(header)} bytes, {_HEADER_SIZE} are needed"
+            self._emit(view, at, stop, _MESSAGE_NAME, judged, compressed=compressed, segments=parts)
+            return
+        seq, tid, kind, priority, version, _, off, ack_seq, flags, compat, _ = MESSAGE_HEADER.unpack_from(header)
+        sizes = len(front), len(middle), len(data)
+        info = MessageInfo(
+            kind, message_name(kind), seq, tid, self.source, version, compat, priority, *sizes, ack_seq
+        )
+        if kind in KEY_MESSAGES:
+            self.link.key_message(self.flow.direction, kind, front)
+        message = Message(kind, front, middle, data, tid, priority, version, compat, seq, flags, off)
+        fields = partial(message_fields, message, self.features)
+        record = self._made(view, at, stop, _MESSAGE_NAME, judged)
+        record.message, record.compressed, record.segments, record.read_fields = info, compressed, parts, fields
+        self.link.emit(record)
+
+    def _control(
+        self,
+        view: memoryview,
+        at: int,
+        stop: int,
+        tag: int,
+        judged: Judged,
+        parts: tuple[Buffer, ...],
+        *,
+        compressed: bool,
+    ) -> ControlFrame | None:
+        name = tag_name(tag)
+        control: ControlFrame | None = None
+        record = self._made(view, at, stop, name, judged)
+        record.compressed, record.segments = compressed, parts
+        try:
+            control = decode_control(tag, parts, last=True)
+        except PeerError as error:
+            record.error = record.error or in_words(error)
+        else:
+            record.read_fields = control.printable
+        self.link.emit(record)
+        return control
+
+    def _emit(
+        self,
+        view: memoryview,
+        at: int,
+        stop: int,
+        tag: str,
+        judged: Judged,
+        *,
+        compressed: bool = False,
+        segments: tuple[Buffer, ...] = (),
+    ) -> None:
+        record = self._made(view, at, stop, tag, judged)
+        record.compressed, record.segments = compressed, segments
+        self.link.emit(record)
+
+    def _made(self, view: memoryview, at: int, stop: int, tag: str, judged: Judged) -> DecodedFrame:
+        flow = self.flow
+        time_ns, packet = flow.moment(flow.offset + stop)
+        return DecodedFrame(
+            frame=-1,
+            time_ns=time_ns,
+            packet=packet,
+            stream=self.link.stream,
+            direction=flow.direction,
+            protocol=self.protocol,
+            mode=self.mode,
+            tag=tag,
+            offset=flow.offset + at,
+            length=stop - at,
+            crc=judged.crc,
+            auth=judged.auth,
+            error=judged.error,
+            wire=wire_of(flow, view, at, stop),
+        )
+
+    # ---- frames that are wrong
+
+    def step(self) -> bool:
+        """See :meth:`Reading.step`."""
+        if self._broken is None:
+            return super().step()
+        flow = self.flow
+        first, total = self._broken
+        if len(flow.view) < total:
+            return False
+        self._broken = None
+        flow.needed = 0
+        flow.consume(self._mend_complete(flow.view, 0, first))
+        return True
+
+    def needed(self) -> int:
+        """See :meth:`Lane.needed`."""
+        return super().needed() if self._broken is None else self._broken[1]
+
+    def mend(self, view: memoryview, at: int, error: PeerError) -> int | None:
+        """See :meth:`Lane.mend`."""
+        if self._sealed is not None:
+            return self._mend_sealed(view, at, error)
+        broken = read_crc_frame(view, at, self.reader, rev1=self.rev1)
+        if broken is None or error.reason is FaultReason.OVERSIZE:
+            self._search_crc(error)
+            return None
+        return self._put_broken(view, at, broken)
+
+    def _put_broken(self, view: memoryview, at: int, broken: Broken) -> int:
+        stop = broken.frame[0]
+        control = self.record(view, at, broken.frame, Judged(broken.crc, broken.auth, broken.error))
+        tag = broken.frame[1]
+        tag = tag & ~COMPRESSED if tag >= COMPRESSED else tag
+        self.mended(tag, control, view[at:stop], self.flow.offset + stop)
+        return stop
+
+    def mended(self, tag: int, control: ControlFrame | None, wire: memoryview, stop: int) -> None:
+        """A frame that was wrong has been dealt with, up to the offset ``stop``; a handshake has to know."""
+
+    def _mend_sealed(self, view: memoryview, at: int, error: PeerError) -> int | None:
+        """A frame with a wrong authentication tag; others behind it can be opened if its length is known."""
+        sealed = self._sealed
+        assert sealed is not None
+        first = sealed.first_nonce(view, at, self._nonces_used())
+        try:
+            total = sealed.length(view, at, first, self.reader)
+        except PeerError:
+            self._search_sealed(first + 1, 0, error)
+            return None
+        if total > LIMIT_BYTES:
+            self._search_sealed(first + 1, 0, PeerError(FaultReason.OVERSIZE, f"{total} bytes"))
+            return None
+        if at + total > len(view):
+            self._broken = first, total
+            return None
+        return self._mend_complete(view, at, first)
+
+    def _mend_complete(self, view: memoryview, at: int, first: int) -> int:
+        assert self._sealed is not None
+        broken, nonces = self._sealed.read(view, at, first, self.reader)
+        self._read_from(first + nonces)
+        return self._put_broken(view, at, broken)
+
+    def _read_from(self, nonce: int) -> None:
+        """Go on in secure mode with a frame that begins with that nonce."""
+        assert self._sealed is not None
+        self._sealed.started = nonce
+        self.reader = self._sealed.reader(nonce, LIMIT_BYTES)
+
+    def _nonces_used(self) -> int:
+        assert self._sealed is not None
+        assert isinstance(self.reader, SecureReader | Rev0SecureReader)
+        return self._sealed.started + self.reader.cipher.used_nonces
+
+    # ---- looking for the next frame
+
+    def lost(self, size_bytes: int) -> None:
+        """See :meth:`Reading.lost`."""
+        self._broken = None
+        if self._sealed is None:
+            self._search_crc(None)
+        else:
+            self._search_sealed(self._nonces_used(), size_bytes, None)
+
+    def _search_crc(self, error: PeerError | None) -> None:
+        self.search(CrcSearch(self.reader, rev1=self.rev1), error)
+
+    def _search_sealed(self, nonce: int, missing_bytes: int, error: PeerError | None) -> None:
+        assert self._sealed is not None
+        self.search(SealedSearch(self._sealed, self.flow, nonce, missing_bytes), error)
+
+    def search(self, search: CrcSearch | SealedSearch, error: PeerError | None) -> None:
+        """Read on where the next frame is found; ``error`` is what is wrong with this one."""
+        self.flow.needed = 0
+        if error is None:
+            reading = Resync(self.link, self.flow, search, self._found)
+        elif self._sealed is None:
+            reading = Resync(
+                self.link,
+                self.flow,
+                search,
+                self._found,
+                whole=self._is_whole,
+                wrong=in_words(error),
+                crc=Verdict.BAD,
+            )
+        else:
+            wrong = in_words(error)
+            reading = Resync(self.link, self.flow, search, self._found, wrong=wrong, auth=Verdict.BAD)
+        self.link.readings[self.flow.direction] = reading
+
+    def _found(self, proof: Proof, view: memoryview, at: int) -> bool:
+        """A search has found a frame; what is before it may be one whose preamble is wrong."""
+        self.link.readings[self.flow.direction] = self
+        if self._sealed is not None:
+            self._read_from(proof.nonce)
+            return False
+        return self._is_whole(view[:at])
+
+    def _is_whole(self, view: memoryview) -> bool:
+        """Record a frame with a wrong preamble, if that is what all of ``view`` is."""
+        if len(view) < PREAMBLE_SIZE:
+            return False
+        broken = with_right_crc(view, len(view), self.reader, rev1=self.rev1)
+        if broken is None:
+            return False
+        self._put_broken(view, 0, broken)
+        return True
+
+
+def in_words(error: PeerError) -> str:
+    """One line for a record."""
+    if isinstance(error, DecodeError):
+        return error.detail
+    return f"{error.reason.value}: {error.detail}" if error.detail else error.reason.value
