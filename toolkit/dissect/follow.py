@@ -1,8 +1,7 @@
 """Following a link from outside: both byte streams in, frames out (protocol.md §4; §3 in ``follow_v1.py``).
 
 The fault proxy and the simulated network use it to know where frames begin and end. In secure mode that takes
-keys: those of the service (authorizers) or of the principal (towards a monitor); then the connection secret is
-read out of AUTH_DONE and both directions are decrypted from there on.
+keys; then the connection secret is read out of AUTH_DONE and both directions are decrypted from there on.
 """
 
 from collections.abc import Mapping
@@ -11,57 +10,61 @@ from enum import StrEnum
 from functools import reduce
 from operator import and_
 
-from messenger.cephx.authorizer import open_authorizer, open_reply
-from messenger.cephx.exchange import AuthMethod, ConMode
-from messenger.cephx.keys import CryptoKey
-from messenger.cephx.session_reply import decode_session_reply
-from messenger.cephx.structures import AuthMode
-from messenger.denc.codec import Buffer, Decoder
-from messenger.denc.entity import AuthName, EntityType
+from messenger.cephx.exchange import ConMode
+from messenger.denc.codec import Buffer
+from messenger.denc.features import ALL_FEATURES, Feature, has_feature
 from messenger.errors import FaultReason, PeerError
+from messenger.v1.framing import MessageWriter
 from messenger.v2.compression import DecompressingReader
 from messenger.v2.compressor import Algorithm, new_compressor
-from messenger.v2.framing import ABORTED, FrameReader, RawReader
+from messenger.v2.framing import ABORTED, CrcReader, FrameReader, RawReader, RawWriter, SecureReader, SecureWriter
+from messenger.v2.onwire import StreamCipher
+from messenger.v2.rev0 import Rev0CrcReader, Rev0SecureReader, Rev0SecureWriter
 from messenger.v2.revision import crc_frames, secure_frames
 from messenger.v2.wire import (
+    MESSAGE_HEADER,
     V1_BANNER,
     AuthDone,
-    AuthRequest,
-    AuthRequestMore,
+    ClientIdent,
     CompressionDone,
     CompressionRequest,
     ControlFrame,
+    ServerIdent,
     Tag,
     decode_banner,
     decode_control,
     printable_message,
     tag_name,
 )
+from toolkit.dissect.direction import Direction
 from toolkit.dissect.follow_v1 import V1Conversation
+from toolkit.dissect.keys import KEY_MESSAGES, KeyBook, LinkKeys
 
 _MAX_FRAME_BYTES = 1 << 30
 
 
-class Direction(StrEnum):
-    """Which way bytes go: ``to_server`` is what the connector sends."""
+class Form(StrEnum):
+    """How a frame is laid out on the wire."""
 
-    TO_SERVER = "to_server"
-    TO_CLIENT = "to_client"
+    PLAIN = "plain"
+    """The banner, or anything of msgr v1."""
+    CRC = "crc"
+    SECURE = "secure"
+    REV0_CRC = "rev0 crc"
+    """Of msgr 2.0."""
+    REV0_SECURE = "rev0 secure"
 
-    @property
-    def other(self) -> "Direction":
-        """The opposite way."""
-        return Direction.TO_CLIENT if self is Direction.TO_SERVER else Direction.TO_SERVER
 
+_COUNTER_BITS = {Form.SECURE: 64, Form.REV0_SECURE: 32}
+"""Of nonces, by how frames are sealed (§4.6)."""
+_SEALED = frozenset(_COUNTER_BITS)
 
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """What a follower may know: nothing is needed for crc mode."""
-
-    services: Mapping[EntityType, Mapping[int, CryptoKey]] = field(default_factory=dict)
-    """Keys of services by secret_id, for links that present an authorizer."""
-    principals: Mapping[AuthName, CryptoKey] = field(default_factory=dict)
-    """Keys of entities, for their links to monitors."""
+_FORMS: Mapping[type, Form] = {
+    CrcReader: Form.CRC,
+    SecureReader: Form.SECURE,
+    Rev0CrcReader: Form.REV0_CRC,
+    Rev0SecureReader: Form.REV0_SECURE,
+}
 
 
 @dataclass(slots=True)
@@ -77,6 +80,17 @@ class SeenFrame:
     raw: bytes
     """As it was on the wire."""
     fields: dict[str, object]
+    form: Form = Form.PLAIN
+    lengths: tuple[int, ...] = ()
+    """Of the four segments of a v2 frame, decompressed."""
+    segments: tuple[Buffer, ...] = field(default=(), repr=False)
+    """Of a v2 frame, as they were before they were sealed or compressed; of a v1 message its three parts."""
+    link: int = 0
+    """Which of several links, where somebody follows several."""
+    nonces: int = 0
+    """How many operations of its direction's cipher came before it (§4.6)."""
+    source: "LinkFollower | None" = field(default=None, repr=False, compare=False)
+    """Whoever saw it: knows what it takes to write another in its place."""
 
 
 class _Stream:
@@ -90,6 +104,8 @@ class _Stream:
         """What the sender's banner advertises, once it was seen."""
         self.offset = 0
         self.index = 0
+        self.nonces = 0
+        """Operations of the cipher, up to the last whole frame."""
 
     def consists_of(self, frames: RawReader) -> None:
         """From here on it is read so."""
@@ -97,15 +113,25 @@ class _Stream:
 
 
 class LinkFollower:
-    """Both directions of one link, from its first byte on."""
+    """Both directions of one link, from its first byte on.
 
-    def __init__(self, keys: Keys | None = None) -> None:
-        self._keys = keys or Keys()
+    Args:
+        book: what is known of keys, shared with the followers of other links; crc mode needs none.
+    """
+
+    def __init__(self, book: KeyBook | None = None) -> None:
+        self.keys = LinkKeys(book or KeyBook())
+        """Those of this link."""
         self._streams = {direction: _Stream() for direction in Direction}
-        self._session_key: CryptoKey | None = None
-        self._principal_key: CryptoKey | None = None
         self._compression_asked = False
         self._v1: V1Conversation | None = None
+        self._segments: tuple[Buffer, ...] = ()
+        """Of the frame that was cut last."""
+        self._features = int(ALL_FEATURES)
+        self.heard = {direction: bytearray() for direction in Direction}
+        """What each side had sent until authentication was done: the other's AUTH_SIGNATURE covers it (§4.7)."""
+        self._authenticated = False
+        self._secret = b""
         self.con_mode = ConMode.CRC
         self.algorithm = Algorithm.NONE
         self.blind: PeerError | None = None
@@ -133,13 +159,25 @@ class LinkFollower:
         return frames
 
     def _next(self, direction: Direction, stream: _Stream) -> SeenFrame | None:
+        form = Form.PLAIN if stream.msgr2_features is None else _FORMS[type(stream.raw_reader)]
+        self._segments = ()
         with memoryview(stream.pending) as view:
             found = self._cut_frame(direction, stream, view)
             if found is None:
                 return None
             size, tag, fields = found
             raw = bytes(view[:size])
-        frame = SeenFrame(direction, tag, stream.index, stream.offset, raw, fields)
+        lengths = () if form is Form.PLAIN else tuple(map(len, self._segments))
+        frame = SeenFrame(
+            *(direction, tag, stream.index, stream.offset, raw, fields, form, lengths, self._segments),
+            nonces=stream.nonces,
+            source=self,
+        )
+        if not self._authenticated and self._v1 is None:
+            self.heard[direction] += raw
+            self._authenticated = tag == Tag.AUTH_DONE.name
+        if form in _SEALED:
+            stream.nonces = stream.raw_reader.cipher.used_nonces  # type: ignore[attr-defined] # by the form
         del stream.pending[:size]
         stream.offset += size
         stream.index += 1
@@ -149,10 +187,12 @@ class LinkFollower:
         self, direction: Direction, stream: _Stream, view: memoryview
     ) -> tuple[int, str, dict[str, object]] | None:
         if self._v1 is None and stream.msgr2_features is None and view[: len(V1_BANNER)] == V1_BANNER:
-            self._v1 = V1Conversation(_MAX_FRAME_BYTES)
+            self._v1 = V1Conversation(_MAX_FRAME_BYTES, self.keys)
         if self._v1 is not None:
             with view[:] as whole:
-                return self._v1.cut(whole, to_server=direction is Direction.TO_SERVER)
+                cut = self._v1.cut(whole, direction)
+                self._segments = self._v1.parts
+                return cut
         if stream.msgr2_features is None:
             banner = decode_banner(view)
             if banner is None:
@@ -166,28 +206,67 @@ class LinkFollower:
         if found is None:
             return None
         size, tag, *segments = found
+        self._segments = tuple(segments)
         if tag == ABORTED:
             return size, "ABORTED", {}
         if tag == Tag.MESSAGE:
-            return size, Tag.MESSAGE.name, printable_message(tuple(segments))
+            fields = printable_message(tuple(segments))
+            type_ = MESSAGE_HEADER.unpack_from(segments[0])[2]
+            if type_ in KEY_MESSAGES:
+                self.keys.message(direction, type_, segments[1])
+            return size, Tag.MESSAGE.name, fields
         control = decode_control(tag, tuple(segments))
         self._follow_auth(direction, control)
         self._follow_compression(control)
+        if isinstance(control, ClientIdent | ServerIdent):
+            self._features &= control.features_supported
         return size, tag_name(tag), control.printable()
 
     def _follow_auth(self, direction: Direction, frame: ControlFrame) -> None:
         """Pick up the keys as they pass."""
-        if isinstance(frame, AuthRequest | AuthRequestMore) and direction is Direction.TO_SERVER:
-            if isinstance(frame, AuthRequest) and frame.method == AuthMethod.CEPHX:
-                self._open_request(frame.auth_payload)
-        elif isinstance(frame, AuthDone) and frame.con_mode == ConMode.SECURE:
-            secret = self._connection_secret(frame.auth_payload)
-            self.con_mode = ConMode.SECURE
+        self.keys.control(direction, frame)
+        if isinstance(frame, AuthDone) and frame.con_mode == ConMode.SECURE:
+            secret = self.keys.connection_secret
+            if secret is None:
+                missing = self.keys.missing
+                detail = f"secure link, and the key that would open it is not known: {missing}"
+                raise PeerError(FaultReason.AUTH_TAG, detail)
+            self.con_mode, self._secret = ConMode.SECURE, secret
             for towards, stream in self._streams.items():
                 received_by_client = towards is Direction.TO_CLIENT
                 stream.consists_of(
                     secure_frames(self._msgr2_features, _MAX_FRAME_BYTES, secret, connector=received_by_client)[0]
                 )
+
+    # ---- to write other frames
+
+    @property
+    def features(self) -> int:
+        """Those that both sides have announced, as far as it was seen."""
+        if self._v1 is not None:
+            return self._v1.features
+        return self._features
+
+    @property
+    def is_v1(self) -> bool:
+        """Whether the link speaks msgr v1."""
+        return self._v1 is not None
+
+    def v1_writer(self) -> MessageWriter:
+        """What writes messages of v1 as the sender does, signatures included where their key is known (§3.7)."""
+        msg_auth = has_feature(self.features, Feature.MSG_AUTH)
+        return MessageWriter(self.keys.signer, msg_auth=msg_auth)
+
+    def writer(self, frame: SeenFrame) -> tuple[RawWriter, StreamCipher | None]:
+        """What writes a frame of v2 in the place of one, and the cipher that it seals with, if it does."""
+        if frame.form not in _SEALED:
+            return crc_frames(self._msgr2_features, _MAX_FRAME_BYTES)[1], None
+        connector = frame.direction is Direction.TO_SERVER
+        writer = secure_frames(self._msgr2_features, _MAX_FRAME_BYTES, self._secret, connector=connector)[1]
+        assert isinstance(writer, SecureWriter | Rev0SecureWriter)
+        if frame.nonces:
+            writer.cipher.use_up((1 << _COUNTER_BITS[frame.form]) - frame.nonces)
+        return writer, writer.cipher
 
     @property
     def _msgr2_features(self) -> int:
@@ -205,20 +284,3 @@ class LinkFollower:
             self.algorithm = Algorithm(frame.method)
             for stream in self._streams.values():
                 stream.reader = DecompressingReader(stream.raw_reader, new_compressor(self.algorithm))
-
-    def _open_request(self, payload: bytes) -> None:
-        self._session_key = self._principal_key = None
-        try:
-            if payload[:1] == bytes([AuthMode.MON]):
-                self._principal_key = self._keys.principals.get(AuthName.decode(Decoder(payload[1:])))
-            else:
-                self._session_key = open_authorizer(payload, self._keys.services).info.session_key
-        except PeerError:
-            return  # matters only if the link turns out to be secure
-
-    def _connection_secret(self, payload: bytes) -> bytes:
-        if self._session_key is not None:
-            return open_reply(self._session_key, payload).connection_secret
-        if self._principal_key is not None:
-            return decode_session_reply(payload, self._principal_key).connection_secret
-        raise PeerError(FaultReason.AUTH_TAG, "secure link, and the key that would open it is not known")

@@ -3,7 +3,8 @@
 Nothing is checked on the way, neither checksums nor signatures: that is the receiver's business.
 """
 
-from messenger.denc.features import Feature, has_feature
+from messenger.denc.codec import Buffer
+from messenger.denc.features import ALL_FEATURES, Feature, has_feature
 from messenger.v1.framing import StreamReader, printable_message
 from messenger.v1.wire import (
     Banner,
@@ -16,11 +17,98 @@ from messenger.v1.wire import (
     ServerIdentify,
     Tag,
 )
+from toolkit.dissect.direction import Direction
+from toolkit.dissect.keys import KEY_MESSAGES, LinkKeys
 
 _FINAL = frozenset({Tag.READY, Tag.SEQ})
 
 Cut = tuple[int, str, dict[str, object]]
 """Size, name and fields of a piece."""
+
+
+class V1Opening:
+    """The opening of a v1 link, piece by piece in the order of cause and effect.
+
+    Args:
+        max_bytes: longer authorizers are taken for noise.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._sides = {direction: _Side() for direction in Direction}
+        self._asked = False
+        """A CONNECT waits for its reply."""
+        self._connect_features = 0
+        self.features: int | None = None
+        """Those in force, from the last reply on."""
+
+    def is_open(self, direction: Direction) -> bool:
+        """Whether only messages and small frames follow in a direction."""
+        return self._sides[direction].open
+
+    def piece(self, view: memoryview, direction: Direction) -> tuple[int, Frame] | None:
+        """The next piece of a direction, which begins ``view``, and its size.
+
+        Returns:
+            None while it is incomplete, or the other direction comes first.
+
+        Raises:
+            PeerError: these bytes are none.
+        """
+        side = self._sides[direction]
+        found = self._cut(view, side, direction)
+        if found is not None:
+            self._follow(found[1], side)
+        return found
+
+    def waits(self, direction: Direction) -> bool:
+        """Whether the next piece of a direction cannot be read before one of the other."""
+        side = self._sides[direction]
+        if not side.identified or side.seq_due or side.open:
+            return False
+        return self._asked == (direction is Direction.TO_SERVER)
+
+    def stream_reader(self) -> StreamReader:
+        """A reader of what follows the opening; it checks nothing."""
+        features = self.features or 0
+        return StreamReader(
+            self._max_bytes,
+            msg_auth=has_feature(features, Feature.MSG_AUTH),
+            check_header=False,
+            check_data=False,
+            old_header=not has_feature(features, Feature.NOSRCADDR),
+        )
+
+    def _cut(self, view: memoryview, side: "_Side", direction: Direction) -> tuple[int, Frame] | None:
+        to_server = direction is Direction.TO_SERVER
+        if not side.banner_seen:
+            return Banner.cut(view)
+        if not side.identified:
+            return ClientIdentify.cut(view) if to_server else ServerIdentify.cut(view)
+        if self.waits(direction):
+            return None
+        if side.seq_due:
+            return Seq.cut(view)
+        return Connect.cut(view, self._max_bytes) if to_server else ConnectReply.cut(view, self._max_bytes)
+
+    def _follow(self, frame: Frame, side: "_Side") -> None:
+        if isinstance(frame, Banner):
+            side.banner_seen = True
+        elif isinstance(frame, ServerIdentify | ClientIdentify):
+            side.identified = True
+        elif isinstance(frame, Connect):
+            self._connect_features = frame.features
+            self._asked = True
+        elif isinstance(frame, ConnectReply):
+            self._asked = False
+            if frame.tag in _FINAL:
+                self.features = self._connect_features & frame.features
+                for each in self._sides.values():
+                    each.seq_due = frame.tag is Tag.SEQ
+                    each.open = not each.seq_due
+        else:
+            side.seq_due = False
+            side.open = True
 
 
 class _Side:
@@ -38,81 +126,50 @@ class V1Conversation:
 
     Args:
         max_bytes: longer messages and authorizers are taken for noise.
+        keys: listens to what is said about keys.
     """
 
-    def __init__(self, max_bytes: int) -> None:
-        self._max_bytes = max_bytes
-        self._client = _Side()
-        self._server = _Side()
-        self._features = 0
-        self._readers: dict[bool, StreamReader] = {}
-        self._asked = False
-        """A CONNECT waits for its reply."""
+    def __init__(self, max_bytes: int, keys: LinkKeys) -> None:
+        self._keys = keys
+        self._opening = V1Opening(max_bytes)
+        self._reader: StreamReader | None = None
+        self.parts: tuple[Buffer, ...] = ()
+        """Front, middle and data of the message that was cut last; empty if that was none."""
 
-    def cut(self, view: memoryview, *, to_server: bool) -> Cut | None:
+    @property
+    def features(self) -> int:
+        """Those in force, once both sides have agreed."""
+        return int(ALL_FEATURES) if self._opening.features is None else self._opening.features
+
+    def cut(self, view: memoryview, direction: Direction) -> Cut | None:
         """The next piece of a direction, which begins ``view``; None while it is incomplete.
 
         Raises:
             PeerError: these bytes are none.
         """
-        side = self._client if to_server else self._server
+        self.parts = ()
         if not view:
             return None
-        if side.open:
-            return self._cut_frame(view, to_server=to_server)
-        found = self._cut_piece(view, side, to_server=to_server)
+        if self._opening.is_open(direction):
+            return self._cut_frame(view, direction)
+        found = self._opening.piece(view, direction)
         if found is None:
             return None
         size, frame = found
-        self._follow(frame, side)
+        self._keys.v1_piece(direction, frame)
         return size, frame.PIECE.value, frame.printable()
 
-    def _cut_piece(self, view: memoryview, side: _Side, *, to_server: bool) -> tuple[int, Frame] | None:
-        if not side.banner_seen:
-            return Banner.cut(view)
-        if not side.identified:
-            return ClientIdentify.cut(view) if to_server else ServerIdentify.cut(view)
-        if side.seq_due:
-            return Seq.cut(view)
-        if not to_server:
-            return ConnectReply.cut(view, self._max_bytes)
-        return None if self._asked else Connect.cut(view, self._max_bytes)
-
-    def _follow(self, frame: Frame, side: _Side) -> None:
-        if isinstance(frame, Banner):
-            side.banner_seen = True
-        elif isinstance(frame, ServerIdentify | ClientIdentify):
-            side.identified = True
-        elif isinstance(frame, Connect):
-            self._features = frame.features
-            self._asked = True
-        elif isinstance(frame, ConnectReply):
-            self._asked = False
-            if frame.tag in _FINAL:
-                self._agree(frame)
-        else:
-            side.seq_due = False
-            side.open = True
-
-    def _agree(self, reply: ConnectReply) -> None:
-        features = self._features & reply.features
-        for to_server in True, False:
-            self._readers[to_server] = StreamReader(
-                self._max_bytes,
-                msg_auth=has_feature(features, Feature.MSG_AUTH),
-                check_header=False,
-                check_data=False,
-                old_header=not has_feature(features, Feature.NOSRCADDR),
-            )
-        for side in self._client, self._server:
-            side.seq_due = reply.tag is Tag.SEQ
-            side.open = not side.seq_due
-
-    def _cut_frame(self, view: memoryview, *, to_server: bool) -> Cut | None:
-        found = self._readers[to_server].next_frame(view, 0, len(view), owned=False)
+    def _cut_frame(self, view: memoryview, direction: Direction) -> Cut | None:
+        if self._reader is None:
+            self._reader = self._opening.stream_reader()
+        found = self._reader.next_frame(view, 0, len(view), owned=False)
         if found is None:
             return None
         if len(found) == 2:
             size, small = found
             return size, small.PIECE.value, small.printable()
-        return found[0], Piece.MSG.value, printable_message(found[1])
+        size, header, front, middle, data, _ = found
+        self.parts = front, middle, data
+        if header[2] in KEY_MESSAGES:
+            self._keys.message(direction, header[2], front)
+        return size, Piece.MSG.value, printable_message(header)

@@ -12,7 +12,8 @@ from messenger.cephx.exchange import ConMode
 from messenger.denc.features import MSGR2_SUPPORTED, Msgr2Feature
 from messenger.errors import FaultReason
 from messenger.v2.compressor import Algorithm
-from toolkit.dissect.follow import Direction, Keys, LinkFollower, SeenFrame
+from toolkit.dissect.direction import Direction
+from toolkit.dissect.follow import LinkFollower, SeenFrame
 from toolkit.simulation.lab import SimLab
 
 AUTHENTICATION = ["BANNER", "HELLO", "AUTH_REQUEST", "AUTH_REQUEST_MORE", "AUTH_SIGNATURE"]
@@ -37,7 +38,7 @@ class Recording:
         self.options = LINKS[link]
         mode = link.split(maxsplit=1)[0]
         self.con_mode = ConMode[mode.upper()]
-        lab = SimLab(mode, 3)
+        lab = SimLab(f"v2-{mode}", 3)
         self.chunks: list[tuple[Direction, bytes]] = []
         lab.node("a", "osd.1", "lossless_peer", **self.options)
         lab.node("b", "osd.2", "lossless_peer", **self.options)
@@ -119,7 +120,7 @@ def test_chopping_does_not_matter(recording: Recording, seed: int) -> None:
 
 def test_secure_link_without_keys_is_followed_up_to_auth_done() -> None:
     recording = Recording("secure")
-    follower = LinkFollower(Keys())
+    follower = LinkFollower()
     frames = _follow(follower, recording.chunks)
     assert _tags(frames, Direction.TO_SERVER) == AUTHENTICATION[:4]
     assert follower.blind is not None

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from messenger.denc.features import CLIENT_FEATURES, Feature
 from messenger.errors import FaultReason
-from messenger.link import Protocol
-from toolkit.dissect.follow import Direction, LinkFollower, SeenFrame
+from toolkit.dissect.direction import Direction
+from toolkit.dissect.follow import LinkFollower, SeenFrame
 from toolkit.simulation.lab import SimLab
 
 OPTIONS = {
@@ -24,7 +24,7 @@ class Recording:
     """What passed between two nodes of a short simulated session, with a reconnect in its middle."""
 
     def __init__(self, options: dict[str, object]) -> None:
-        lab = SimLab("crc", 3, protocol=Protocol.V1)
+        lab = SimLab("v1", 3)
         self.wires: list[list[tuple[Direction, bytes]]] = []
         wires: dict[object, list[tuple[Direction, bytes]]] = {}
         for name, entity in (("a", "osd.1"), ("b", "osd.2")):

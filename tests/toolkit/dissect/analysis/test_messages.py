@@ -1,0 +1,41 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from toolkit.dissect.analysis import Transmission
+from toolkit.dissect.analysis.messages import Outbox
+
+
+def at(frame: int, stream: int = 0) -> Transmission:
+    return Transmission(stream, frame, 1000 * frame)
+
+
+def outbox(*seqs: int) -> Outbox:
+    found = Outbox()
+    for frame, seq in enumerate(seqs):
+        found.sent(seq, "ping", 0, 10, at(frame))
+    return found
+
+
+def test_what_was_sent_over_two_links_is_one_message_sent_twice() -> None:
+    box = outbox(1, 2, 3, 2, 3, 4)
+    assert box.resent == [2, 3]
+    assert [sent.frame for sent in box.messages[2].transmissions] == [1, 3]
+
+
+def test_seqs_that_the_capture_lacks_are_missing_and_unacknowledged_ones_are_told() -> None:
+    box = outbox(3, 4, 8)
+    assert box.missing == [5, 6, 7]
+    assert box.unacked == []  # nothing was ever acknowledged, so that says nothing
+    box.acked(4, at(9))
+    assert box.unacked == [8]
+
+
+@given(st.lists(st.integers(0, 30), max_size=40), st.integers(1, 30))
+def test_the_first_frame_that_says_at_least_the_seq_acknowledges_it(acks: list[int], seq: int) -> None:
+    box = outbox(seq)
+    for frame, acked in enumerate(acks):
+        box.acked(acked, at(frame))
+    first = next((frame for frame, acked in enumerate(acks) if acked >= seq), None)
+    ack = box.ack_of(seq)
+    assert (ack and ack.frame) == first or (ack is None and first is None)
+    assert box.acked_seq == max(acks, default=0)

@@ -1,0 +1,84 @@
+"""What messages say, as JSON values."""
+
+import json
+from dataclasses import dataclass, field
+
+import pytest
+
+from messenger.cephx.keys import CryptoKey
+from messenger.denc.address import EntityAddr
+from messenger.denc.entity import AuthName, EntityType
+from messenger.denc.features import ALL_FEATURES
+from messenger.denc.utime import UTime
+from messenger.messages.auth import MAuth
+from messenger.messages.config import MKVData
+from messenger.messages.message import Message, Payload
+from messenger.messages.types import MessageType
+from tests.fuzz.seeds import captured_messages
+from toolkit.dissect.fields import json_value, message_fields
+
+
+def _fields(payload: Payload) -> dict[str, object]:
+    message = Message.of(payload)
+    message.encode_front(ALL_FEATURES)
+    return message_fields(message, ALL_FEATURES)
+
+
+def test_whatever_daemons_have_sent_becomes_json() -> None:
+    names = set()
+    for message in captured_messages():
+        fields = message_fields(message, ALL_FEATURES)
+        assert "undecoded" not in fields, message
+        assert json.loads(json.dumps(fields)) == fields
+        names.add(message.type)
+    assert len(names) > 30
+
+
+def test_blobs_show_their_length_only() -> None:
+    assert _fields(MAuth(2, b"secret bytes", 1))["auth_payload"] == "12 bytes"
+    assert _fields(MKVData(1, "p/", incremental=False, data={"p/key": b"secret"}))["data"] == {"p/key": "6 bytes"}
+
+
+def test_of_unknown_types_the_front_is_shown_up_to_a_length() -> None:
+    fields = message_fields(Message(65000, b"\xab" * 1000), ALL_FEATURES)
+    assert fields == {
+        "front": "ab" * 256,
+        "front_bytes": 1000,
+        "undecoded": "the contents of this type are not read",
+    }
+
+
+def test_a_front_that_does_not_decode_tells_why() -> None:
+    fields = message_fields(Message(MessageType.MON_GET_VERSION, b"\1\2"), ALL_FEATURES)
+    assert (fields["front"], fields["front_bytes"]) == ("0102", 2)
+    assert fields["undecoded"]
+
+
+@dataclass
+class _Part:
+    number: int
+    peers: list[EntityAddr] = field(default_factory=list)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, None),
+        (True, True),
+        (EntityType.OSD, "osd"),
+        (MessageType.PING, "PING"),
+        (1.5, 1.5),
+        (float("nan"), "nan"),
+        (b"\1\2", "0102"),
+        (b"\1" * 300, "01" * 256 + "... (300 bytes)"),
+        ("caf\udce9", "caf\\xe9"),
+        (UTime(1_700_000_000, 5000), "2023-11-14T22:13:20.000005+0000"),
+        (AuthName(EntityType.CLIENT, "admin"), "client.admin"),
+        (CryptoKey(1, b"sixteen bytes!!!"), "16 bytes"),
+        ({EntityType.MON: 1}, {"mon": 1}),
+        ({(1, 2): b"\3"}, [{"key": [1, 2], "value": "03"}]),
+        (_Part(1, [EntityAddr.parse("v2:10.0.0.1:3300/7")]), {"number": 1, "peers": ["v2:10.0.0.1:3300/7"]}),
+    ],
+)
+def test_values(value: object, shown: object) -> None:
+    assert json_value(value) == shown

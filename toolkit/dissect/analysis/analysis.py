@@ -1,0 +1,324 @@
+"""A capture read as conversations: fed frame by frame, asked afterwards."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Self
+
+from messenger.errors import LocalError
+from toolkit.dissect.analysis.latency import Exchange, Exchanges
+from toolkit.dissect.analysis.links import LinkView
+from toolkit.dissect.analysis.messages import Transmission
+from toolkit.dissect.analysis.sessions import Party, Sessions, SessionView
+from toolkit.dissect.direction import Direction
+from toolkit.dissect.frames import DecodedFrame
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+_NANO = 1e9
+_IN_SEQ = frozenset({"SESSION_RECONNECT", "SESSION_RECONNECT_OK"})
+"""v2 frames that say with ``msg_seq`` what their sender has received (§4.9)."""
+
+
+class Analysis:
+    """What the frames of a capture amount to; it keeps no payloads."""
+
+    def __init__(self) -> None:
+        self.links: list[LinkView] = []
+        """In the order in which they began."""
+        self.began_ns: int | None = None
+        """When the first frame was complete."""
+        self.ended_ns = 0
+        self._by_stream: dict[int, LinkView] = {}
+        self._sessions = Sessions()
+        self._exchanges = Exchanges()
+        self._packets: dict[tuple[int, Direction], Counter[int]] = defaultdict(Counter)
+        self._volume: dict[tuple[int, Direction], list[tuple[int, int]]] = defaultdict(list)
+
+    @classmethod
+    def of(cls, frames: Iterable[DecodedFrame]) -> Self:
+        """The analysis of all these frames."""
+        analysis = cls()
+        for frame in frames:
+            analysis.take(frame)
+        return analysis
+
+    @property
+    def sessions(self) -> list[SessionView]:
+        """The sessions, in the order in which they began."""
+        return [session for session in self._sessions.all if session.links]
+
+    def take(self, frame: DecodedFrame) -> None:
+        """One more frame, in the order of the capture."""
+        if self.began_ns is None:
+            self.began_ns = frame.time_ns
+        self.ended_ns = frame.time_ns
+        link = self._by_stream.get(frame.stream.index)
+        if link is None:
+            link = self._by_stream[frame.stream.index] = LinkView(frame.stream, frame.time_ns)
+            self.links.append(link)
+        step = link.take(frame)
+        self._volume[frame.stream.index, frame.direction].append((frame.time_ns, frame.length))
+        self._packets[frame.stream.index, frame.direction][frame.packet] += 1
+        if step is not None:
+            self._sessions.take(link, step)
+        self._follow(link, frame)
+
+    def _follow(self, link: LinkView, frame: DecodedFrame) -> None:
+        """What a frame says of messages: one itself, or how many have arrived."""
+        message = frame.message
+        where = Transmission(frame.stream.index, frame.frame, frame.time_ns)
+        if message is not None:
+            session = self._sessions.of(link)
+            sender = session.party(link, frame.direction)
+            sender.name = message.src or sender.name
+            size_bytes = message.front + message.middle + message.data
+            sender.outbox.sent(message.seq, message.name, message.tid, size_bytes, where)
+            session.other(sender).outbox.acked(message.ack_seq, where)
+            self._exchanges.take(session, sender, message, where)
+        elif frame.tag in {"ACK", "SEQ"}:
+            self._acknowledge(link, frame, "seq", where)
+        elif frame.tag in _IN_SEQ:
+            self._acknowledge(link, frame, "msg_seq", where)
+
+    def _acknowledge(self, link: LinkView, frame: DecodedFrame, name: str, where: Transmission) -> None:
+        seq = frame.fields.get(name)
+        if isinstance(seq, int):
+            session = self._sessions.of(link)
+            receiver = session.party(link, frame.direction)
+            session.other(receiver).outbox.acked(seq, where)
+
+    # ---- sessions and messages
+
+    def session_of(self, stream: int) -> SessionView:
+        """The session of a link.
+
+        Raises:
+            LocalError: the capture has no such stream with frames.
+        """
+        link = self._by_stream.get(stream)
+        if link is None:
+            raise LocalError(f"no frames on stream {stream}; there are some on {self._streams()}")
+        return self._sessions.of(link)
+
+    def session(self, index: int) -> SessionView:
+        """A session by its number.
+
+        Raises:
+            LocalError: there is none.
+        """
+        found = next((session for session in self.sessions if session.index == index), None)
+        if found is None:
+            known = [session.index for session in self.sessions]
+            have = f"they go from 0 to {known[-1]}" if known else "the capture has none"
+            raise LocalError(f"no session {index}; {have}")
+        return found
+
+    def has_session(self, link: LinkView) -> bool:
+        """Whether a link belongs to a session: it came so far, or carried a message."""
+        return any(link in session.links for session in self._sessions.all)
+
+    def volume(self, link: LinkView, direction: Direction) -> list[tuple[int, int]]:
+        """Time (ns) and bytes of every frame that passed on a link in a direction."""
+        return self._volume.get((link.stream.index, direction), [])
+
+    def _streams(self) -> str:
+        numbers = sorted(self._by_stream)
+        shown = ", ".join(map(str, numbers[:20])) or "none"
+        return shown if len(numbers) <= 20 else f"{shown} and {len(numbers) - 20} more"
+
+    def where(self, seq: int, session: int | None = None) -> list[str]:
+        """What became of the messages with a seq: each time one was sent, and which frame acknowledged it.
+
+        Args:
+            seq: of the message.
+            session: look in this one only; None: in all.
+
+        Raises:
+            LocalError: there is no such session.
+        """
+        chosen = self.sessions if session is None else [self.session(session)]
+        return [line for known in chosen for party in known.parties for line in self._story(known, party, seq)]
+
+    def _story(self, session: SessionView, party: Party, seq: int) -> list[str]:
+        to = session.other(party).name
+        head = f"session {session.index}, {party.name} → {to}, seq {seq}"
+        message = party.outbox.messages.get(seq)
+        if message is None:
+            if seq in party.outbox.missing:
+                return [f"{head}: not in the capture, though seqs before and after it are"]
+            return []
+        lines = [f"{head}: {message.name}, tid {message.tid}, {message.size_bytes} bytes"]
+        for again, sent in enumerate(message.transmissions):
+            lines.append(f"  {self._when(sent)}: sent{' again' if again else ''}")
+        ack = party.outbox.ack_of(seq)
+        lines.append("  never acknowledged" if ack is None else f"  {self._when(ack)}: acknowledged")
+        return lines
+
+    def _when(self, where: Transmission) -> str:
+        seconds = (where.time_ns - (self.began_ns or 0)) / _NANO
+        return f"{seconds:.6f} s, stream {where.stream}, frame {where.frame}"
+
+    # ---- tables
+
+    def message_table(self) -> "DataFrame":
+        """A row for each message of each session, however often it was sent.
+
+        Columns: session, sender, receiver, seq, name, tid, bytes, sent (how often), streams, first_s and last_s
+        (since the first frame), ack_s (since it was sent last; missing if nothing acknowledged it).
+        """
+        from pandas import DataFrame  # noqa: PLC0415 - tables are made when somebody asks
+
+        start = self.began_ns or 0
+        rows = []
+        for session in self.sessions:
+            for party in session.parties:
+                for seq, message in sorted(party.outbox.messages.items()):
+                    first, last = message.transmissions[0], message.transmissions[-1]
+                    ack = party.outbox.ack_of(seq)
+                    rows.append(
+                        {
+                            "session": session.index,
+                            "sender": party.name,
+                            "receiver": session.other(party).name,
+                            "seq": seq,
+                            "name": message.name,
+                            "tid": message.tid,
+                            "bytes": message.size_bytes,
+                            "sent": len(message.transmissions),
+                            "streams": sorted({sent.stream for sent in message.transmissions}),
+                            "first_s": (first.time_ns - start) / _NANO,
+                            "last_s": (last.time_ns - start) / _NANO,
+                            "ack_s": None if ack is None else (ack.time_ns - last.time_ns) / _NANO,
+                        }
+                    )
+        return DataFrame(rows)
+
+    def session_table(self) -> "DataFrame":
+        """A row for each session: its parties, links, messages each way, those sent again or missing."""
+        from pandas import DataFrame  # noqa: PLC0415 - tables are made when somebody asks
+
+        rows = []
+        for session in self.sessions:
+            first, second = session.parties
+            rows.append(
+                {
+                    "session": session.index,
+                    "client": first.name,
+                    "server": second.name,
+                    "identity": session.identity,
+                    "protocol": session.links[0].protocol,
+                    "mode": session.links[-1].mode,
+                    "streams": [link.stream.index for link in session.links],
+                    "to_server": len(first.outbox.messages),
+                    "to_client": len(second.outbox.messages),
+                    "resent": len(first.outbox.resent) + len(second.outbox.resent),
+                    "missing": len(first.outbox.missing) + len(second.outbox.missing),
+                    "unacked": len(first.outbox.unacked) + len(second.outbox.unacked),
+                }
+            )
+        return DataFrame(rows)
+
+    def handshake_table(self) -> "DataFrame":
+        """A row for each link: when its handshake began, how long its phases took (ms), and how it ended."""
+        from pandas import DataFrame  # noqa: PLC0415 - tables are made when somebody asks
+
+        start = self.began_ns or 0
+        rows = []
+        for link in self.links:
+            spent = link.phases_ns()
+            ready = link.ready_ns
+            rows.append(
+                {
+                    "stream": link.stream.index,
+                    "client": link.name(Direction.TO_SERVER),
+                    "server": link.name(Direction.TO_CLIENT),
+                    "protocol": link.protocol,
+                    "mode": link.mode,
+                    "began_s": (link.began_ns - start) / _NANO,
+                    **{f"{phase}_ms": spent.get(phase, 0) / 1e6 for phase in ("banner", "auth", "ident")},
+                    "ready_ms": None if ready is None else (ready - link.began_ns) / 1e6,
+                    "outcome": link.outcome,
+                    "session": self._sessions.of(link).index if self.has_session(link) else None,
+                }
+            )
+        table = DataFrame(rows)
+        return table.astype({"session": "Int64"}) if rows else table
+
+    @property
+    def exchanges(self) -> list[Exchange]:
+        """Requests with their replies, in the order of the replies."""
+        return self._exchanges.found
+
+    def latency_table(self) -> "DataFrame":
+        """A row for each kind of request and reply: how many, and the time between them (ms)."""
+        from pandas import DataFrame  # noqa: PLC0415 - tables are made when somebody asks
+
+        pairs = DataFrame(
+            [(pair.request, pair.reply, pair.latency_ns / 1e6) for pair in self.exchanges],
+            columns=["request", "reply", "latency_ms"],
+        )
+        grouped = pairs.groupby(["request", "reply"])["latency_ms"]
+        table = grouped.agg(
+            count="count",
+            median_ms="median",
+            p99_ms=lambda times: times.quantile(0.99),
+            most_ms="max",
+        )
+        return table.reset_index()
+
+    def traffic_table(self, bin_s: float = 1.0) -> "DataFrame":
+        """Throughput: a row for each direction of each link and each span of time in which something passed.
+
+        Args:
+            bin_s: length of a span.
+
+        Raises:
+            LocalError: it is not positive.
+        """
+        from pandas import DataFrame  # noqa: PLC0415 - tables are made when somebody asks
+
+        if not bin_s > 0:
+            raise LocalError(f"bin_s {bin_s}: a span of time is longer than 0 s")
+        start = self.began_ns or 0
+        rows = []
+        for (stream, direction), passed in self._volume.items():
+            link = self._by_stream[stream]
+            bins: dict[int, list[int]] = defaultdict(lambda: [0, 0])
+            for time_ns, length in passed:
+                span = bins[int((time_ns - start) / (bin_s * _NANO))]
+                span[0] += 1
+                span[1] += length
+            for number, (frames, size_bytes) in sorted(bins.items()):
+                rows.append(
+                    {
+                        "stream": stream,
+                        "sender": link.name(direction),
+                        "receiver": link.name(direction.other),
+                        "at_s": number * bin_s,
+                        "frames": frames,
+                        "bytes": size_bytes,
+                        "bytes_per_s": size_bytes / bin_s,
+                    }
+                )
+        return DataFrame(rows)
+
+    def batch_table(self) -> "DataFrame":
+        """How many frames one packet completed: a row for each direction of each link."""
+        from pandas import DataFrame  # noqa: PLC0415 - tables are made when somebody asks
+
+        rows = []
+        for (stream, direction), packets in self._packets.items():
+            link = self._by_stream[stream]
+            rows.append(
+                {
+                    "stream": stream,
+                    "sender": link.name(direction),
+                    "receiver": link.name(direction.other),
+                    "packets": len(packets),
+                    "frames": packets.total(),
+                    "frames_per_packet": packets.total() / len(packets),
+                    "most": max(packets.values()),
+                }
+            )
+        return DataFrame(rows)

@@ -1,0 +1,158 @@
+"""Which links were one session: by cookie on v2, by the parties' addresses and connect_seq on v1.
+
+Two parties share a session and either may have opened any of its links, so each link says which party dialled.
+"""
+
+from dataclasses import dataclass, field
+
+from toolkit.dissect.analysis.links import LinkView, Step
+from toolkit.dissect.analysis.messages import Outbox
+from toolkit.dissect.direction import Direction
+
+
+@dataclass(slots=True, eq=False)
+class Party:
+    """One side of a session."""
+
+    address: str
+    """What it calls itself, which tells it from the other side whoever opens the next link."""
+    name: str
+    """As Ceph's logs have it; the address where the capture does not tell."""
+    outbox: Outbox = field(default_factory=Outbox)
+    """What it sent."""
+
+
+@dataclass(slots=True, eq=False)
+class SessionView:
+    """One session over all its links."""
+
+    index: int
+    """Counted from 0 in the order in which they began."""
+    parties: tuple[Party, Party]
+    """Who opened its first link, and the other side."""
+    links: list[LinkView] = field(default_factory=list)
+    identity: str = ""
+    """The cookies, or the addresses, in words."""
+
+    def party(self, link: LinkView, direction: Direction) -> Party:
+        """Who sends in a direction of one of its links."""
+        return self.parties[link.dialler if direction is Direction.TO_SERVER else 1 - link.dialler]
+
+    def other(self, party: Party) -> Party:
+        """The other side."""
+        return self.parties[1] if party is self.parties[0] else self.parties[0]
+
+    @property
+    def title(self) -> str:
+        """Both names."""
+        return f"{self.parties[0].name} ↔ {self.parties[1].name}"
+
+
+class Sessions:
+    """Puts links into sessions as their handshakes pass."""
+
+    def __init__(self) -> None:
+        self.all: list[SessionView] = []
+        self._by_key: dict[object, SessionView] = {}
+        """By both cookies on v2, by both addresses on v1."""
+        self._of_link: dict[LinkView, SessionView] = {}
+        self._cookies: dict[LinkView, tuple[int, str]] = {}
+        """Of links whose CLIENT_IDENT was seen: the client's cookie and address."""
+
+    def of(self, link: LinkView) -> SessionView:
+        """The session of a link; one that never said is a session by itself."""
+        found = self._of_link.get(link)
+        if found is None:
+            found = self._begin(link, link, link.stream.client, link.stream.server, "one link")
+        return found
+
+    def take(self, link: LinkView, step: Step) -> None:
+        """One more frame of a handshake."""
+        match step.tag:
+            case "CLIENT_IDENT":
+                self._cookies[link] = _number(step, "client_cookie"), str(step.fields.get("addrs", ""))
+            case "SERVER_IDENT":
+                self._server_ident(link, step)
+            case "SESSION_RECONNECT":
+                self._reconnect(link, step)
+            case "CONNECT":
+                self._connect(link, step)
+            case "CONNECT_REPLY":
+                self._connect_reply(link, step)
+
+    # ---- v2
+
+    def _server_ident(self, link: LinkView, step: Step) -> None:
+        cookie, server = _number(step, "server_cookie"), str(step.fields.get("addrs", ""))
+        client_cookie, client = self._cookies.get(link, (0, link.stream.client))
+        if cookie and client_cookie:
+            self._begin(link, (client_cookie, cookie), client, server, _cookies(client_cookie, cookie))
+        else:
+            self._begin(link, link, client, server, "one link, no cookies")
+
+    def _reconnect(self, link: LinkView, step: Step) -> None:
+        """Either side may reconnect, and the cookies keep the order they had when the session began (§4.9)."""
+        cookies = _number(step, "client_cookie"), _number(step, "server_cookie")
+        address = str(step.fields.get("addrs", ""))
+        self._go_on(link, cookies, address, link.stream.server, _cookies(*cookies))
+
+    # ---- v1
+
+    def _connect(self, link: LinkView, step: Step) -> None:
+        if _number(step, "connect_seq"):
+            client, server = _addresses(link)
+            self._go_on(link, frozenset((client, server)), client, server, f"addresses {client} and {server}")
+
+    def _connect_reply(self, link: LinkView, step: Step) -> None:
+        asked = next((step for step in reversed(link.steps) if step.tag == "CONNECT"), None)
+        resumes = asked is not None and _number(asked, "connect_seq")
+        if step.fields.get("tag") in {"READY", "SEQ"} and not resumes:
+            client, server = _addresses(link)
+            self._begin(link, frozenset((client, server)), client, server, f"addresses {client} and {server}")
+
+    # ---- both
+
+    def _begin(self, link: LinkView, key: object, client: str, server: str, identity: str) -> SessionView:
+        parties = Party(client, link.name(Direction.TO_SERVER)), Party(server, link.name(Direction.TO_CLIENT))
+        session = SessionView(len(self.all), parties, identity=identity)
+        self.all.append(session)
+        self._by_key[key] = session
+        self._join(session, link, client)
+        return session
+
+    def _go_on(self, link: LinkView, key: object, client: str, server: str, identity: str) -> None:
+        session = self._by_key.get(key)
+        if session is None:  # it began before the capture
+            self._begin(link, key, client, server, identity)
+        else:
+            self._join(session, link, client)
+
+    def _join(self, session: SessionView, link: LinkView, client: str) -> None:
+        before = self._of_link.get(link)
+        if before is not None and before is not session:
+            before.links.remove(link)
+        link.dialler = 1 if client == session.parties[1].address else 0
+        self._of_link[link] = session
+        if link not in session.links:
+            session.links.append(link)
+
+
+def _number(step: Step, name: str) -> int:
+    value = step.fields.get(name)
+    return value if isinstance(value, int) else 0
+
+
+def _cookies(client_cookie: int, server_cookie: int) -> str:
+    return f"cookies {client_cookie:x} and {server_cookie:x}"
+
+
+def _addresses(link: LinkView) -> tuple[str, str]:
+    """What both sides of a v1 link call themselves; the addresses of the packets where they have not said."""
+    client, server = link.stream.client, link.stream.server
+    for step in link.steps:
+        if step.tag == "IDENTIFY":
+            if step.direction is Direction.TO_SERVER:
+                client = str(step.fields.get("client_addr", client))
+            else:
+                server = str(step.fields.get("server_addr", server))
+    return client, server

@@ -1,0 +1,39 @@
+"""The links of an analysis as lanes, those of a session together."""
+
+from toolkit.dissect.analysis.analysis import Analysis
+from toolkit.dissect.analysis.links import LinkView
+from toolkit.dissect.direction import Direction
+from toolkit.report.lanes import Lane, LaneChart
+from toolkit.report.text import duration
+
+_NANO = 1e9
+
+
+def timeline(analysis: Analysis) -> LaneChart:
+    """When each link was open, and how much passed on it each way."""
+    lanes = [
+        _lane(analysis, link, f"session {session.index} · {session.title}")
+        for session in analysis.sessions
+        for link in session.links
+    ]
+    lanes += [_lane(analysis, link, "no session") for link in analysis.links if not analysis.has_session(link)]
+    return LaneChart(lanes, analysis.began_ns or 0, analysis.ended_ns)
+
+
+def _lane(analysis: Analysis, link: LinkView, group: str) -> Lane:
+    spent = duration((link.ended_ns - link.began_ns) / _NANO)
+    tip = [
+        f"stream {link.stream.index}: {link.stream.client} to {link.stream.server}",
+        f"{link.protocol} {link.mode}, handshake ended with {link.outcome or 'nothing'}",
+        f"{link.frames} frames, {link.messages} of them messages, within {spent}",
+    ]
+    return Lane(
+        f"stream {link.stream.index} {link.protocol} {link.mode}",
+        group,
+        link.began_ns,
+        link.ended_ns,
+        link.ready_ns,
+        analysis.volume(link, Direction.TO_SERVER),
+        analysis.volume(link, Direction.TO_CLIENT),
+        "\n".join(tip),
+    )

@@ -1,0 +1,226 @@
+"""Open links in bulk: the messenger's readers cut and check each frame, NumPy makes rows of all of them together.
+
+Per frame only where it is and its header's bytes are kept; every field comes out of all headers at once.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from messenger.denc.codec import Buffer
+from messenger.errors import PeerError
+from messenger.messages.types import message_name
+from messenger.v1.framing import HEADER, Header
+from messenger.v1.wire import Piece
+from messenger.v2.framing import Frame
+from messenger.v2.preamble import COMPRESSED
+from messenger.v2.wire import MESSAGE_HEADER, MESSAGE_HEADER_FIELDS, Tag
+from toolkit.capture.formats.packets import Integers, records_at
+from toolkit.dissect.columns.gather import Gatherer
+from toolkit.dissect.columns.schema import NULL, Rows, dtype_of
+from toolkit.dissect.frames import Verdict
+from toolkit.dissect.keys import KEY_MESSAGES
+from toolkit.dissect.links import Lane, RecordPhase, V1Lane, V2Lane
+from toolkit.dissect.links.lane import copied
+from toolkit.dissect.links.names import source_name
+from toolkit.dissect.links.v2lane import Judged
+
+_V1_HEADERS = dtype_of(HEADER, Header._fields)
+_V1_HEAD_SIZE = 1 + HEADER.size
+_V2_HEADERS = dtype_of(MESSAGE_HEADER, MESSAGE_HEADER_FIELDS)
+_SAME = ("type", "seq", "tid", "version", "compat_version", "priority")
+_PARTS = ("front", "middle", "data")
+_HEADER_SIZE = MESSAGE_HEADER.size
+_TYPE = slice(16, 18)
+_KEY_TYPES = frozenset(kind.to_bytes(2, "little") for kind in KEY_MESSAGES)
+_MESSAGE = int(Tag.MESSAGE)
+_SMALL = {int(tag): tag.name for tag in (Tag.ACK, Tag.KEEPALIVE2, Tag.KEEPALIVE2_ACK)}
+_SMALL_SIZE = 8
+"""Of their payloads: a number, or a time."""
+_Small = tuple[int, int, str]
+"""Where such a frame begins and ends, and its tag."""
+_TYPES = 1 << 16
+_LEAST_BYTES = 2048
+"""Arrays are not worth their while for less."""
+_UNNAMED = NULL - 1
+
+
+class BulkPhase:
+    """Takes the frames of open links: in bulk, where each direction comes as a run by itself.
+
+    Whatever is not a message in order goes through the link's decoder, frame by frame.
+    """
+
+    def __init__(self, gatherer: Gatherer) -> None:
+        self._gatherer = gatherer
+        self._one_by_one = RecordPhase()
+        self._names = np.full(_TYPES, _UNNAMED, np.int32)
+        """Number of each message type's name in its vocabulary, once it has been met."""
+
+    def frames(self, lane: Lane, view: memoryview, at: int) -> tuple[int, PeerError | None]:
+        """See :meth:`toolkit.dissect.links.OpenPhase.frames`."""
+        if not lane.link.stream.batched or len(view) - at < _LEAST_BYTES:
+            return self._one_by_one.frames(lane, view, at)
+        if isinstance(lane, V2Lane):
+            return self._v2(lane, view, at)
+        if isinstance(lane, V1Lane) and lane.head_bytes == _V1_HEAD_SIZE:
+            return self._v1(lane, view, at)
+        return self._one_by_one.frames(lane, view, at)
+
+    # ---- v1
+
+    def _v1(self, lane: V1Lane, view: memoryview, at: int) -> tuple[int, PeerError | None]:
+        starts: list[int] = []
+        stops: list[int] = []
+        small: list[_Small] = []
+        end = len(view)
+        reader = lane.reader
+        error = None
+        with self._gatherer.run():
+            try:
+                while (at := reader.pass_messages(view, at, end, starts, stops, KEY_MESSAGES)) < end:
+                    found = reader.next_frame(view, at, end, owned=False)
+                    if found is None:
+                        break
+                    if len(found) == 2:
+                        small.append((at, found[0], found[1].PIECE))
+                    else:
+                        lane.put(view, at, found)
+                    at = found[0]
+            except PeerError as wrong:
+                error = copied(wrong)
+            if starts:
+                self._v1_messages(lane, view, np.array(starts), np.array(stops))
+            if small:
+                self._small(lane, small, Verdict.NONE, Verdict.NONE)
+        return at, error
+
+    def _v1_messages(self, lane: V1Lane, view: memoryview, starts: Integers, stops: Integers) -> None:
+        fields = records_at(view, starts + 1, _V1_HEADERS)
+        flags = np.frombuffer(view, np.uint8)[stops - 1]
+        first = lane.judged(int(flags[0]))
+        rows = self._messages(lane, starts, stops, fields, Piece.MSG, first)
+        for name in _PARTS:
+            rows[name] = fields[f"{name}_len"]
+        rows["message_src"] = self._sources_of(fields["src_type"], fields["src_num"])
+        others = flags != flags[0]
+        if others.any():
+            for value in np.unique(flags[others]).tolist():
+                judged = lane.judged(value)
+                which = flags == value
+                rows["crc"][which] = self._number("crc", judged.crc)
+                rows["auth"][which] = self._number("auth", judged.auth)
+                rows["error"][which] = self._number("error", judged.error)
+
+    # ---- v2
+
+    def _v2(self, lane: V2Lane, view: memoryview, at: int) -> tuple[int, PeerError | None]:
+        starts: list[int] = []
+        stops: list[int] = []
+        headers: list[Buffer] = []
+        sizes: list[int] = []
+        small: list[_Small] = []
+        end = len(view)
+        # Secure frames would be decrypted in place, and these bytes are not ours.
+        owned = lane.mode == "crc"
+        next_frame = lane.reader.next_frame
+        error = None
+        with self._gatherer.run():
+            try:
+                while at < end:
+                    found = next_frame(view, at, end, owned=owned)
+                    if found is None:
+                        break
+                    stop, tag, head, front, middle, data = (
+                        found if found[1] < COMPRESSED else _restored(lane, found)
+                    )
+                    if tag == _MESSAGE and len(head) == _HEADER_SIZE and head[_TYPE] not in _KEY_TYPES:
+                        starts.append(at)
+                        stops.append(stop)
+                        headers.append(head)
+                        sizes += len(front), len(middle), len(data)
+                    elif tag in _SMALL and len(head) == _SMALL_SIZE and not (front or middle or data):
+                        small.append((at, stop, _SMALL[tag]))
+                    else:
+                        lane.put(view, at, found)
+                    at = stop
+            except PeerError as wrong:
+                error = copied(wrong)
+            if starts:
+                self._v2_messages(lane, np.array(starts), np.array(stops), b"".join(headers), sizes)
+            if small:
+                self._small(lane, small, Verdict.OK, lane.good)
+        return at, error
+
+    def _v2_messages(
+        self, lane: V2Lane, starts: Integers, stops: Integers, headers: bytes, sizes: list[int]
+    ) -> None:
+        fields = np.frombuffer(headers, _V2_HEADERS)
+        rows = self._messages(lane, starts, stops, fields, Tag.MESSAGE.name, Judged(auth=lane.good))
+        for name, part in zip(_PARTS, np.array(sizes).reshape(-1, 3).T, strict=True):
+            rows[name] = part
+        rows["ack_seq"] = fields["ack_seq"]
+        rows["message_src"] = self._number("message_src", lane.source)
+
+    # ---- both
+
+    def _rows(self, lane: Lane, starts: Integers, stops: Integers, **same: str | int | None) -> Rows:
+        """Rows of frames; ``same`` are columns, or words for them, that are the same for all."""
+        flow, stream = lane.flow, lane.link.stream
+        same |= {
+            "stream": stream.index,
+            "src": stream.source(flow.direction),
+            "dst": stream.source(flow.direction.other),
+            "protocol": lane.protocol,
+            "mode": lane.mode,
+        }
+        rows = self._gatherer.rows(len(starts), same)
+        rows["time"], rows["packet"] = flow.moments(flow.offset + stops)
+        rows["offset"] = flow.offset + starts
+        rows["length"] = stops - starts
+        return rows
+
+    def _messages(
+        self, lane: Lane, starts: Integers, stops: Integers, fields: Rows, tag: str, judged: Judged
+    ) -> Rows:
+        """Rows of messages, with what headers of both protocols have."""
+        verdict: dict[str, str | None] = {"crc": judged.crc, "auth": judged.auth, "error": judged.error}
+        rows = self._rows(lane, starts, stops, message=True, tag=tag, **verdict)
+        rows["name"] = self._names_of(fields["type"])
+        for name in _SAME:
+            rows[name] = fields[name]
+        return rows
+
+    def _small(self, lane: Lane, small: list[_Small], crc: Verdict, auth: Verdict) -> None:
+        """Frames that have next to nothing in them, and that in order."""
+        starts, stops, tags = zip(*small, strict=True)
+        rows = self._rows(lane, np.array(starts), np.array(stops), crc=crc, auth=auth, error=None)
+        rows["tag"] = [self._number("tag", tag) for tag in tags]
+
+    def _number(self, column: str, text: str | None) -> int:
+        return self._gatherer.vocabularies[column].number(text)
+
+    def _sources_of(self, kinds: Any, nums: Any) -> Any:  # noqa: ANN401 - arrays
+        if (kinds == kinds[0]).all() and (nums == nums[0]).all():
+            return self._number("message_src", source_name(kinds[0].item(), nums[0].item()))
+        sources = zip(kinds.tolist(), nums.tolist(), strict=True)
+        return [self._number("message_src", source_name(*source)) for source in sources]
+
+    def _names_of(self, types: Any) -> Any:  # noqa: ANN401 - arrays
+        names = self._names[types]
+        new = types[names == _UNNAMED]
+        if len(new):
+            for kind in np.unique(new).tolist():
+                self._names[kind] = self._number("name", message_name(kind))
+            names = self._names[types]
+        return names
+
+
+def _restored(lane: V2Lane, found: Frame) -> Frame:
+    """A compressed frame as it was; as it is, which is no message, if it cannot be restored."""
+    try:
+        stop, tag, header, *parts = lane.restored(found)
+    except PeerError:
+        return found
+    front, middle, data = parts
+    return stop, tag, bytes(header), front, middle, data

@@ -1,0 +1,181 @@
+"""What daemons and clients of Ceph log of their messages with ``debug ms = 1``: a witness of every capture.
+
+Each message that is sent is one line with ``-->``, when it is queued; each that is received is one with ``<==``,
+when it is handed on. Nautilus to Tentacle write these lines alike, except that Tentacle has no message versions
+and Nautilus no time zone.
+"""
+
+import gzip
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from messenger.messages.types import MessageType, message_name
+
+_NANO = 1_000_000_000
+
+_LINE = re.compile(
+    r"(?P<date>\d{4}-\d\d-\d\d)[T ](?P<time>\d\d:\d\d:\d\d)\.(?P<fraction>\d{1,9})(?P<zone>[+-]\d{4})?"
+    r" +(?P<thread>[0-9a-f]+) +-?\d+ (?P<rest>.*)",
+    re.DOTALL,
+)
+_SENT = re.compile(
+    r"-- (?P<own>\S*) --> (?P<peer>\S+) -- (?P<text>.*?)(?: v(?P<version>\d+))?"
+    r" -- (?:0x[0-9a-f]+|0) con (?P<con>0x[0-9a-f]+)",
+    re.DOTALL,
+)
+_RECEIVED = re.compile(
+    r"-- (?P<own>\S*) <== (?P<entity>\S+) (?P<peer>\S+) (?P<seq>\d+) ==== (?P<text>.*?)(?: v(?P<version>\d+))?"
+    r" ==== (?P<front>\d+)\+(?P<middle>\d+)\+(?P<data>\d+) \((?P<mode>\w+) \d+ \d+ \d+\)"
+    r" (?:0x[0-9a-f]+|0) con (?P<con>0x[0-9a-f]+)",
+    re.DOTALL,
+)
+_ADDRESS = re.compile(r"(?:v[12]:|any:)?(?P<rest>(?:[0-9.]+|\[[0-9a-fA-F:.]+\]):\d+/\d+)")
+_SPACED_NAME = "osd pg remove"
+_LOG_ACK = "log(last "
+"""How daemons print a log_ack: by its beginning, it could be a log."""
+_NAME = re.compile(r"[\w.-]+")
+
+Address = frozenset[str]
+"""A messenger, by its addresses with their nonces (``127.0.0.1:6800/4711``), whatever protocol each is for. Two
+sets with a common member mean the same messenger."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedMessage:
+    """One message, as one side logged it."""
+
+    time_ns: int
+    """Unix time. Daemons stamp lines with a coarse clock, 4 ms or so."""
+    sent: bool
+    own: Address
+    """Of the messenger that logged it; empty where it did not know its address yet."""
+    peer: Address
+    peer_entity: str
+    """The sender of a received message, as in ``client.4112`` or ``client.?``; empty for sent ones."""
+    con: str
+    """The connection object, which may be used again for another connection."""
+    name: str
+    """As :func:`messenger.messages.types.message_name` has it."""
+    text: str
+    """The printed form."""
+    version: int | None
+    """None where the release does not print it."""
+    seq: int | None = None
+    """None for sent ones: their number is not known when they are queued."""
+    lengths: tuple[int, int, int] | None = None
+    """Of front, middle and data; None for sent ones."""
+    mode: str = ""
+    """``crc``, ``secure``, or ``unknown`` (on msgr v1, and when the connection is closed already); empty for sent
+    ones."""
+
+
+def read_log(path: Path) -> list[LoggedMessage]:
+    """The messages of a log, in its order; the file may be compressed with gzip.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", errors="replace") as lines:
+        return parse_log(lines)
+
+
+def parse_log(lines: Iterable[str]) -> list[LoggedMessage]:
+    """The messages among the lines of a log, in their order. Lines that are something else are skipped."""
+    messages = [message for line in entries(lines) if (message := parse_entry(line)) is not None]
+    return list(_with_own_addresses(messages))
+
+
+def entries(lines: Iterable[str]) -> Iterator[str]:
+    """The entries of a log, without line ends: a line and what goes on below it, as the text of a message may."""
+    entry = ""
+    for line in lines:
+        if _LINE.match(line) is None and entry:
+            entry += line
+            continue
+        if entry:
+            yield entry.rstrip("\n")
+        entry = line
+    if entry:
+        yield entry.rstrip("\n")
+
+
+def entry_time_ns(entry: str) -> int | None:
+    """Unix time of an entry, None if it has none. A time without a zone is taken for UTC."""
+    line = _LINE.match(entry)
+    return None if line is None else _time_ns(line)
+
+
+def parse_entry(entry: str) -> LoggedMessage | None:
+    """The message that an entry is about, None if it is about something else."""
+    line = _LINE.match(entry)
+    if line is None:
+        return None
+    found = _SENT.match(line["rest"])
+    if found is not None:
+        return _logged(_time_ns(line), found, sent=True)
+    found = _RECEIVED.match(line["rest"])
+    if found is None:
+        return None
+    return replace(
+        _logged(_time_ns(line), found, sent=False),
+        peer_entity=found["entity"],
+        seq=int(found["seq"]),
+        lengths=(int(found["front"]), int(found["middle"]), int(found["data"])),
+        mode=found["mode"],
+    )
+
+
+def addresses(text: str) -> Address:
+    """The messenger that an address, or a list of its addresses, as Ceph prints them, belongs to."""
+    return frozenset(found["rest"] for found in _ADDRESS.finditer(text))
+
+
+def _logged(time_ns: int, found: re.Match[str], *, sent: bool) -> LoggedMessage:
+    text = found["text"]
+    return LoggedMessage(
+        time_ns=time_ns,
+        sent=sent,
+        own=addresses(found["own"]),
+        peer=addresses(found["peer"]),
+        peer_entity="",
+        con=found["con"],
+        name=printed_name(text),
+        text=text,
+        version=int(found["version"]) if found["version"] else None,
+    )
+
+
+def printed_name(text: str) -> str:
+    """The name of a message, which its printed form begins with: ``osd_op`` of ``osd_op(client.4113.0:1 …``."""
+    if text.startswith(_SPACED_NAME):
+        return _SPACED_NAME
+    if text.startswith(_LOG_ACK):
+        return message_name(MessageType.LOGACK)
+    name = _NAME.match(text)
+    return name[0] if name else text
+
+
+def _time_ns(line: re.Match[str]) -> int:
+    zone = line["zone"] or "+0000"
+    moment = datetime.strptime(f"{line['date']} {line['time']} {zone}", "%Y-%m-%d %H:%M:%S %z").astimezone(UTC)
+    return int(moment.timestamp()) * _NANO + int(line["fraction"].ljust(9, "0"))
+
+
+def _with_own_addresses(messages: list[LoggedMessage]) -> Iterator[LoggedMessage]:
+    """The same, with own addresses filled in where a client logged a message before it had learnt them.
+
+    The next line of the same connection object to the same peer has them.
+    """
+    known: dict[tuple[str, Address], Address] = {}
+    filled = []
+    for message in reversed(messages):
+        place = (message.con, message.peer)
+        if message.own:
+            known[place] = message.own
+        elif place in known:
+            message = replace(message, own=known[place])  # noqa: PLW2901 - the same line, completed
+        filled.append(message)
+    return reversed(filled)

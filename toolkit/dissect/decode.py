@@ -1,0 +1,344 @@
+"""From captures to decoded frames: files, or packets as they are taken.
+
+:func:`decode_capture` is all that most callers need; :class:`CaptureDecoder` under it has the totals, and
+:class:`Decoder` takes packets from anywhere.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+from messenger.errors import LocalError
+from messenger.v2.framing import FrameCaches
+from toolkit.capture.formats import CaptureReader, PacketBatch, open_capture
+from toolkit.dissect.frames import DecodedFrame, Verdict
+from toolkit.dissect.keys import KeyBook
+from toolkit.dissect.links import LinkDecoder, Names, OpenPhase
+from toolkit.dissect.links.link import GAP, UNKNOWN
+from toolkit.dissect.stream import StreamEvent
+from toolkit.dissect.tcp import Assembler
+
+_MOST_PENDING_BYTES = 144 << 20
+"""Of frames that are not complete, on all links together."""
+_MOST_LINKS = 1 << 16
+_LARGEST_RUN_BYTES = 1 << 23
+"""Twice as long as what is read of a capture in one go."""
+
+
+class Totals:
+    """What became of a capture's bytes."""
+
+    def __init__(self) -> None:
+        self.frames = 0
+        """Records, those of gaps and of undecoded bytes included."""
+        self.undecoded = 0
+        """Stretches of bytes in which no frame could be told apart."""
+        self.undecoded_bytes = 0
+        """How long they are together."""
+        self.gaps = 0
+        """Stretches that the capture does not have."""
+        self.missing_bytes = 0
+        """How long they are together."""
+        self.bad = 0
+        """Frames with a wrong crc, authentication tag or signature."""
+        self.no_key = 0
+        """Frames, and stretches of bytes, that a key would open or prove which is not known."""
+        self.first_reason: str | None = None
+        """Why the first of the stretches is not decoded."""
+        self.undecodable = 0
+        """Frames whose contents do not decode, though nothing else is wrong with them."""
+
+    def count(self, frame: DecodedFrame) -> None:
+        """One more record."""
+        self.frames += 1
+        if frame.error is not None:
+            self.count_wrong(frame.tag, frame.crc, frame.auth, frame.error, 1, frame.length)
+
+    def count_wrong(self, tag: str, crc: str, auth: str, error: str, frames: int, size_bytes: int) -> None:
+        """Of the records counted, so many have something wrong with them, the first of them this.
+
+        Args:
+            tag: of each.
+            crc: verdict on each.
+            auth: verdict on each.
+            error: of the first.
+            frames: how many.
+            size_bytes: how long they are together.
+        """
+        if tag == GAP:
+            self.gaps += frames
+            self.missing_bytes += size_bytes
+            return
+        if auth == Verdict.NO_KEY:
+            self.no_key += frames
+        if tag == UNKNOWN:
+            self.undecoded += frames
+            self.undecoded_bytes += size_bytes
+            self.first_reason = self.first_reason or error
+        elif Verdict.BAD in {crc, auth}:
+            self.bad += frames
+        elif auth != Verdict.NO_KEY:
+            self.undecodable += frames
+
+    @property
+    def problem(self) -> str | None:
+        """What could not be decoded, in one line; None if everything was."""
+        parts = []
+        if self.undecoded:
+            where = _counted(self.undecoded, "place")
+            parts.append(f"{self.undecoded_bytes} bytes in {where} are not decoded ({self.first_reason})")
+        if self.missing_bytes:
+            parts.append(f"{self.missing_bytes} bytes in {_counted(self.gaps, 'place')} are missing")
+        if self.bad:
+            parts.append(f"{_counted(self.bad, 'frame')} with a wrong crc or signature")
+        if self.undecodable:
+            parts.append(f"{_counted(self.undecodable, 'frame')} with contents that do not decode")
+        return "; ".join(parts) or None
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+class Links:
+    """The links of a capture, each with its decoder.
+
+    Args:
+        keys: what is known; it grows by what the packets tell.
+        emit: takes each record; within a batch they come link by link.
+        ports: look at connections only that have one of these at either end; None: at all.
+        open_phase: takes the frames of open links; by default each becomes a record.
+        watch: is shown what happens on every stream before it is decoded.
+    """
+
+    def __init__(
+        self,
+        keys: KeyBook,
+        emit: Callable[[DecodedFrame], None],
+        ports: Collection[int] | None = None,
+        open_phase: OpenPhase | None = None,
+        watch: Callable[[StreamEvent], None] | None = None,
+    ) -> None:
+        self._watch = watch
+        self.other_streams = 0
+        """Connections that have ended and were not a messenger's."""
+        _keep_large_blocks()
+        self._new_link = partial(
+            LinkDecoder, keys=keys, emit=emit, names=Names(), open_phase=open_phase, caches=FrameCaches()
+        )
+        self._assembler = Assembler(ports)
+        self._links: dict[int, LinkDecoder | None] = {}
+        """By stream; None: over."""
+        self._busy: dict[int, int] = {}
+        """When, in batches, each link was last heard of."""
+        self._batches = 0
+
+    def feed(self, batch: PacketBatch) -> None:
+        """Read what these packets bring."""
+        self._batches += 1
+        for event in self._assembler.feed(batch):
+            self._take(event)
+        self._bound_memory()
+
+    def finish(self) -> None:
+        """Say what is left to say when no packets come any more."""
+        for event in self._assembler.finish():
+            self._take(event)
+        for index, link in self._links.items():
+            if link is not None:
+                link.finish()
+                self._links[index] = None
+                self.other_streams += not link.is_messenger
+
+    def _take(self, event: StreamEvent) -> None:
+        if self._watch is not None:
+            self._watch(event)
+        index = event.stream.index
+        if index not in self._links:
+            self._links[index] = self._new_link(event.stream)
+        known = self._links[index]
+        if known is None:
+            return
+        known.take(event)
+        self._busy[index] = self._batches
+        if known.over:
+            self._forget(index, known)
+
+    def _forget(self, index: int, link: LinkDecoder) -> None:
+        link.finish()
+        self._links[index] = None
+        del self._busy[index]
+        self.other_streams += not link.is_messenger
+
+    def _bound_memory(self) -> None:
+        live = [(index, link) for index in self._busy if (link := self._links[index]) is not None]
+        pending = sum(link.pending_bytes for _, link in live)
+        for _, link in sorted(live, key=lambda entry: -entry[1].pending_bytes):
+            if pending <= _MOST_PENDING_BYTES:
+                break
+            pending -= link.pending_bytes
+            link.give_up()
+        if len(live) > _MOST_LINKS:
+            live.sort(key=lambda entry: self._busy[entry[0]])
+            for index, link in live[: _MOST_LINKS // 2]:
+                self._forget(index, link)
+
+
+def _keep_large_blocks() -> None:
+    """Let the C library keep the memory of runs from batch to batch.
+
+    glibc gives a block back to the kernel if it is larger than any that was freed before, and to get it again
+    costs a page fault for each 4 KiB: a quarter of the time that it takes to decode a capture.
+    """
+    bytearray(_LARGEST_RUN_BYTES)
+
+
+class Decoder:
+    """Decodes packets, wherever they come from.
+
+    Args:
+        keys: what is known; it grows by what the packets tell.
+        ports: look at connections only that have one of these at either end; None: at all.
+        watch: is shown what happens on every stream before it is decoded.
+    """
+
+    def __init__(
+        self,
+        keys: KeyBook | None = None,
+        *,
+        ports: Collection[int] | None = None,
+        watch: Callable[[StreamEvent], None] | None = None,
+    ) -> None:
+        self.keys = keys if keys is not None else KeyBook()
+        self.totals = Totals()
+        self._found: list[DecodedFrame] = []
+        self._links = Links(self.keys, self._found.append, ports, watch=watch)
+
+    @property
+    def other_streams(self) -> int:
+        """Connections that have ended and were not a messenger's."""
+        return self._links.other_streams
+
+    @property
+    def problem(self) -> str | None:
+        """See :attr:`Totals.problem`."""
+        return self.totals.problem
+
+    def feed(self, batch: PacketBatch) -> list[DecodedFrame]:
+        """The frames that these packets complete, in that order."""
+        self._links.feed(batch)
+        return self._drain()
+
+    def finish(self) -> list[DecodedFrame]:
+        """What is left to say when no packets come any more."""
+        self._links.finish()
+        return self._drain()
+
+    def _drain(self) -> list[DecodedFrame]:
+        found, self._found[:] = self._found[:], ()
+        # Each direction comes by itself, so put them back into the order of the packets that completed them.
+        found.sort(key=lambda frame: frame.packet)
+        for frame in found:
+            frame.frame = self.totals.frames
+            self.totals.count(frame)
+        return found
+
+
+class KeysInside:
+    """Key logs inside a capture.
+
+    Args:
+        reader: of the capture.
+        keys: where to add them.
+    """
+
+    def __init__(self, reader: CaptureReader, keys: KeyBook) -> None:
+        self.problem: str | None = None
+        """What is wrong with one of them."""
+        self._reader = reader
+        self._keys = keys
+        self._learnt = 0
+
+    def learn(self) -> None:
+        """Add those that have been met since the last call."""
+        secrets = self._reader.secrets
+        for text in secrets[self._learnt :]:
+            try:
+                self._keys.add_key_log(text, "key log in the capture")
+            except LocalError as error:
+                self.problem = str(error)
+        self._learnt = len(secrets)
+
+
+class CaptureDecoder:
+    """Decodes a capture file. A context manager; iterate over it once.
+
+    Args:
+        source: its path, or a file open for reading.
+        keys: what is known; it grows by what the capture tells. Key logs inside it are used in any case.
+        ports: as for :class:`Decoder`.
+
+    Raises:
+        LocalError: the file cannot be read, or is no capture.
+    """
+
+    def __init__(
+        self, source: Path | BinaryIO, keys: KeyBook | None = None, *, ports: Collection[int] | None = None
+    ) -> None:
+        self.reader: CaptureReader = open_capture(source)
+        self.decoder = Decoder(keys, ports=ports)
+        self._inside = KeysInside(self.reader, self.decoder.keys)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.reader.close()
+
+    @property
+    def frames(self) -> int:
+        """How many records there were so far."""
+        return self.decoder.totals.frames
+
+    @property
+    def undecoded(self) -> int:
+        """How many stretches of bytes could not be decoded so far."""
+        return self.decoder.totals.undecoded
+
+    @property
+    def problem(self) -> str | None:
+        """What could not be read or decoded so far, in one line; None if everything was."""
+        problems = [self.reader.problem, self._inside.problem, self.decoder.problem]
+        return "; ".join(problem for problem in problems if problem) or None
+
+    def __iter__(self) -> Iterator[DecodedFrame]:
+        """The frames, in the order in which packets completed them.
+
+        Raises:
+            LocalError: the file cannot be read any further.
+        """
+        for batch in self.reader:
+            self._inside.learn()
+            yield from self.decoder.feed(batch)
+        yield from self.decoder.finish()
+
+
+def decode_capture(
+    path: Path | BinaryIO, keys: KeyBook | None = None, *, ports: Collection[int] | None = None
+) -> Iterator[DecodedFrame]:
+    """The frames of a capture, in bounded memory.
+
+    Args:
+        path: of the file, or the file open for reading.
+        keys: what is known.
+        ports: look at connections only that have one of these at either end; None: at all.
+
+    Raises:
+        LocalError: the file cannot be read, or is no capture.
+    """
+    with CaptureDecoder(path, keys, ports=ports) as decoding:
+        yield from decoding

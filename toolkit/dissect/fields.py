@@ -1,0 +1,128 @@
+"""What messages say, as JSON values: by the layouts of their payloads, without a word about any single type.
+
+Blobs whose layout marks them as such, sealed and secret things show their length only; other bytes are hex, cut
+where they get long.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from enum import IntEnum, IntFlag
+from math import isfinite
+from typing import Annotated, Any, get_origin, get_type_hints
+
+from messenger.cephx.keys import CryptoKey
+from messenger.denc.codec import Buffer
+from messenger.denc.entity import EntityType
+from messenger.denc.layout import Blob
+from messenger.errors import PeerError
+from messenger.messages.layout import Enveloped
+from messenger.messages.message import Message
+from messenger.messages.registry import decode_payload
+from messenger.messages.types import MessageType
+
+_LONGEST_HEX_BYTES = 256
+_SEALED = frozenset(
+    {MessageType.FORWARD, MessageType.ROUTE, MessageType.KV_DATA, MessageType.MON_USED_PENDING_KEYS}
+)
+"""Types whose bytes may be keys, or whole messages with keys: these show their length only."""
+_BLOB = Blob.__metadata__[0]  # type: ignore[attr-defined] # of an annotated type
+_BOOKKEEPING = frozenset(item.name for item in fields(Enveloped))
+
+
+def message_fields(message: Message, features: int) -> dict[str, object]:
+    """The fields of a message's payload; of an unknown or malformed one the bytes, and why they are no more.
+
+    Args:
+        message: as received.
+        features: negotiated on its link.
+    """
+    try:
+        payload = decode_payload(message, features)
+    except PeerError as error:
+        return undecoded(message.front, error.detail)
+    except (ValueError, OverflowError, RecursionError) as error:
+        return undecoded(message.front, f"{type(error).__name__}: {error}")
+    if payload is None:
+        return undecoded(message.front, "the contents of this type are not read") if message.front else {}
+    value = _structure(payload, sealed=message.type in _SEALED)
+    return value if isinstance(value, dict) else {"value": value}
+
+
+def undecoded(front: Buffer, why: str) -> dict[str, object]:
+    """What is left to say of a front that does not decode."""
+    return {"front": bytes(front[:_LONGEST_HEX_BYTES]).hex(), "front_bytes": len(front), "undecoded": why}
+
+
+def json_value(value: Any, *, sealed: bool = False) -> object:  # noqa: ANN401 - any field of any payload
+    """A value as JSON.
+
+    Args:
+        value: of a field.
+        sealed: bytes show their length only.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, int):
+        return _number(value)
+    if isinstance(value, float):
+        return value if isfinite(value) else str(value)
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"{len(value)} bytes" if sealed else _hex(value)
+    if isinstance(value, CryptoKey):
+        return f"{len(value.secret)} bytes"
+    if isinstance(value, Mapping):
+        return _mapping(value, sealed=sealed)
+    if isinstance(value, set | frozenset):
+        return [json_value(item, sealed=sealed) for item in sorted(value)]  # the same in every process
+    if isinstance(value, list | tuple):
+        return [json_value(item, sealed=sealed) for item in value]
+    if is_dataclass(value) and type(value).__str__ is object.__str__:
+        return _structure(value, sealed=sealed)
+    return str(value)
+
+
+def _number(value: int) -> object:
+    if isinstance(value, EntityType):
+        return value.label
+    return value.name if isinstance(value, IntEnum) and not isinstance(value, IntFlag) else int(value)
+
+
+def _hex(value: Buffer) -> str:
+    text = bytes(value[:_LONGEST_HEX_BYTES]).hex()
+    return text if len(value) <= _LONGEST_HEX_BYTES else f"{text}... ({len(value)} bytes)"
+
+
+def _mapping(value: Mapping[Any, Any], *, sealed: bool) -> object:
+    entries = [(json_value(key), json_value(item, sealed=sealed)) for key, item in value.items()]
+    if any(isinstance(key, dict | list) for key, _ in entries):
+        return [{"key": key, "value": item} for key, item in entries]
+    return {str(key): item for key, item in entries}
+
+
+def _structure(value: Any, *, sealed: bool) -> object:  # noqa: ANN401 - a payload or a part of one
+    if not is_dataclass(value):
+        return str(value)
+    hints = _hints(type(value))
+    shown: dict[str, object] = {}
+    for item in fields(value):
+        part = getattr(value, item.name)
+        if item.name in _BOOKKEEPING and isinstance(value, Enveloped):
+            continue
+        shown[item.name] = json_value(part, sealed=sealed or _is_blob(hints.get(item.name)))
+    return shown
+
+
+_HINTS: dict[type, dict[str, Any]] = {}
+
+
+def _hints(structure: type) -> dict[str, Any]:
+    if structure not in _HINTS:
+        _HINTS[structure] = get_type_hints(structure, include_extras=True)
+    return _HINTS[structure]
+
+
+def _is_blob(hint: Any) -> bool:  # noqa: ANN401 - a type, plain or annotated
+    """Whether it is the kind that shows its length only wherever it is printed."""
+    return get_origin(hint) is Annotated and _BLOB in hint.__metadata__

@@ -1,0 +1,305 @@
+"""Filters over decoded frames: ``tag == "MESSAGE" and message.name == "osd_op" and message.seq > 5``.
+
+The language is Python's expressions, cut down to what says something of one frame: names of the record that
+``msgrlab decode --format json`` prints, literals, comparisons, ``and``/``or``/``not``, and a few methods of
+texts. An expression is read into closures; nothing of it is ever given to the interpreter, and no part of it
+can make a value that is much larger than those in the frame.
+
+What is missing (``message.seq`` of an ACK, ``fields.cookie`` of a frame without one) is None, and so is what
+has no such answer (``lower()`` of a number); None is neither less nor greater than anything.
+"""
+
+import ast
+import operator
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields as dataclass_fields
+from types import MappingProxyType
+
+from messenger.errors import LocalError
+from toolkit.dissect.direction import Direction
+from toolkit.dissect.frames import DecodedFrame, MessageInfo, Verdict
+
+Predicate = Callable[[DecodedFrame], bool]
+"""Whether a frame is wanted."""
+
+_Value = Callable[[DecodedFrame], object]
+
+_LONGEST = 4096
+"""Characters of an expression; what Python's parser does with more is its own affair."""
+_DEEPEST = 50
+
+NAMES: Mapping[str, _Value] = MappingProxyType(
+    {
+        "frame": operator.attrgetter("frame"),
+        "time": lambda frame: frame.time_ns / 1_000_000_000,
+        "stream": operator.attrgetter("stream.index"),
+        "src": operator.attrgetter("src"),
+        "dst": operator.attrgetter("dst"),
+        "protocol": operator.attrgetter("protocol"),
+        "mode": operator.attrgetter("mode"),
+        "tag": operator.attrgetter("tag"),
+        "offset": operator.attrgetter("offset"),
+        "length": operator.attrgetter("length"),
+        "crc": operator.attrgetter("crc.value"),
+        "auth": operator.attrgetter("auth.value"),
+        "error": operator.attrgetter("error"),
+        "message": operator.attrgetter("message"),
+        "fields": operator.attrgetter("fields"),
+        "packet": operator.attrgetter("packet"),
+        "direction": operator.attrgetter("direction.value"),
+        "compressed": operator.attrgetter("compressed"),
+    }
+)
+"""What an expression may ask of a frame: the keys of its JSON record, and the last three."""
+
+_MESSAGE_NAMES = tuple(field.name for field in dataclass_fields(MessageInfo))
+
+_WORDS: Mapping[str, Sequence[str]] = MappingProxyType(
+    {
+        "crc": tuple(Verdict),
+        "auth": tuple(Verdict),
+        "mode": ("crc", "secure"),
+        "direction": tuple(Direction),
+        "protocol": ("v1", "v2.0", "v2.1", ""),
+    }
+)
+"""Names that have one of a few values: a comparison with another can only be a slip."""
+
+_COMPARISONS: Mapping[type[ast.cmpop], Callable[[object, object], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Is: operator.eq,  # `error is None` as Python has it; of other values nobody means the identity
+    ast.IsNot: operator.ne,
+    ast.Lt: lambda left, right: _ordered(operator.lt, left, right),
+    ast.LtE: lambda left, right: _ordered(operator.le, left, right),
+    ast.Gt: lambda left, right: _ordered(operator.gt, left, right),
+    ast.GtE: lambda left, right: _ordered(operator.ge, left, right),
+    ast.In: lambda left, right: _contains(right, left),
+    ast.NotIn: lambda left, right: not _contains(right, left),
+}
+
+_ARITHMETIC: Mapping[type[ast.operator], Callable[..., float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.BitAnd: operator.and_,
+}
+"""Enough for differences and feature bits; numbers can hardly grow by it."""
+
+_METHODS: Mapping[str, tuple[int, Callable[..., object]]] = {
+    "startswith": (1, str.startswith),
+    "endswith": (1, str.endswith),
+    "lower": (0, str.lower),
+    "upper": (0, str.upper),
+}
+"""Methods of texts, each with its number of arguments."""
+
+_ACCEPTED = (
+    "accepted are names, literals, == != < <= > >= in, and/or/not, + - &, and the methods of texts "
+    + ", ".join(f"{name}()" for name in _METHODS)
+)
+
+
+def compile_filter(text: str) -> Predicate:
+    """The predicate that an expression stands for. It never raises, whatever the frame.
+
+    Args:
+        text: the expression.
+
+    Raises:
+        LocalError: it is none of this language; says the column and what is accepted there.
+    """
+    if len(text) > _LONGEST:
+        raise LocalError(f"filter: {len(text)} characters are more than {_LONGEST}")
+    text = " ".join(text.splitlines()).strip()
+    if not text:
+        raise LocalError(f"filter: it is empty; {_ACCEPTED}")
+    for column, character in enumerate(text, 1):
+        if not character.isprintable():
+            raise LocalError(f"filter, column {column}: a control character, {character!r}")
+    value = _Reader(text).read(_parse(text), 0)
+    return lambda frame: bool(value(frame))
+
+
+def _parse(text: str) -> ast.expr:
+    try:
+        with warnings.catch_warnings(action="ignore"):  # an odd escape in a text is no business of stderr
+            return ast.parse(text, mode="eval").body
+    except SyntaxError as error:
+        ended = error.lineno != 1 or not error.offset or error.offset > len(text)
+        where = f"column {len(text) + 1}: it ends too early" if ended else f"column {error.offset}: {error.msg}"
+        raise LocalError(f"filter, {where}; {_ACCEPTED}") from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise LocalError(f"filter: Python's parser refuses it ({error or type(error).__name__})") from None
+
+
+class _Reader:
+    """Turns a syntax tree into closures over a frame."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text.encode()
+
+    def _error(self, node: ast.AST, what: str) -> LocalError:
+        """The parser counts bytes; people count characters."""
+        column = len(self._text[: getattr(node, "col_offset", 0)].decode(errors="ignore")) + 1
+        return LocalError(f"filter, column {column}: {what}")
+
+    def read(self, node: ast.expr, depth: int) -> _Value:
+        """The value of an expression.
+
+        Raises:
+            LocalError: there is no such expression.
+        """
+        if depth > _DEEPEST:
+            raise self._error(node, f"more than {_DEEPEST} levels deep")
+        match node:
+            case ast.Constant(value=value) if value is None or isinstance(value, str | int | float):
+                return lambda _frame: value
+            case ast.Name():
+                return self._name(node)
+            case ast.Attribute():
+                return self._attribute(node, depth + 1)
+            case ast.Subscript():
+                return _item_of(self.read(node.value, depth + 1), self.read(node.slice, depth + 1))
+            case ast.BoolOp():
+                return _joined(isinstance(node.op, ast.And), [self.read(part, depth + 1) for part in node.values])
+            case ast.UnaryOp(op=ast.Not()):
+                part = self.read(node.operand, depth + 1)
+                return lambda frame: not part(frame)
+            case ast.UnaryOp(op=ast.USub()):
+                part = self.read(node.operand, depth + 1)
+                return lambda frame: _calculated(operator.sub, 0, part(frame))
+            case ast.BinOp() if type(node.op) in _ARITHMETIC:
+                how = _ARITHMETIC[type(node.op)]
+                left, right = self.read(node.left, depth + 1), self.read(node.right, depth + 1)
+                return lambda frame: _calculated(how, left(frame), right(frame))
+            case ast.Compare():
+                return self._comparison(node, depth + 1)
+            case ast.Call():
+                return self._call(node, depth + 1)
+            case ast.Tuple() | ast.List() | ast.Set() if depth:
+                parts = [self.read(part, depth + 1) for part in node.elts]
+                return lambda frame: tuple(part(frame) for part in parts)
+        if isinstance(node, ast.Tuple):
+            raise self._error(node, "values with commas between need brackets around them")
+        raise self._error(node, f"{_kind(node)} cannot be used; {_ACCEPTED}")
+
+    def _name(self, node: ast.Name) -> _Value:
+        try:
+            return NAMES[node.id]
+        except KeyError:
+            pass
+        hint = f" (a text takes quotes: {node.id!r})" if node.id not in _MESSAGE_NAMES else ""
+        hint = hint or f" (of a message, so message.{node.id})"
+        raise self._error(node, f"no name {node.id!r}{hint}; there are {', '.join(NAMES)}")
+
+    def _attribute(self, node: ast.Attribute, depth: int) -> _Value:
+        name = node.attr
+        match node.value:
+            case ast.Name(id="message"):
+                if name not in _MESSAGE_NAMES:
+                    raise self._error(node, f"a message has no {name!r}; it has {', '.join(_MESSAGE_NAMES)}")
+                of_message = operator.attrgetter(name)
+                return lambda frame: None if frame.message is None else of_message(frame.message)
+            case ast.Name(id="fields") | ast.Attribute() | ast.Subscript():
+                return _item_of(self.read(node.value, depth), lambda _frame: name)
+        raise self._error(node, f"only message and fields have parts, so .{name} leads nowhere")
+
+    def _comparison(self, node: ast.Compare, depth: int) -> _Value:
+        values = [self.read(part, depth) for part in (node.left, *node.comparators)]
+        hows = [_COMPARISONS[type(op)] for op in node.ops]
+        if isinstance(node.ops[0], ast.Eq | ast.NotEq):
+            self._check_word(node.left, node.comparators[0])
+        if len(hows) == 1:
+            (left, right), how = values, hows[0]
+            return lambda frame: how(left(frame), right(frame))
+
+        def chain(frame: DecodedFrame) -> bool:
+            found = [value(frame) for value in values]
+            return all(how(left, right) for how, left, right in zip(hows, found, found[1:], strict=False))
+
+        return chain
+
+    def _check_word(self, name: ast.expr, value: ast.expr) -> None:
+        match name, value:
+            case ast.Name(id=known), ast.Constant(value=word) if known in _WORDS and word not in _WORDS[known]:
+                words = ", ".join(repr(str(word)) for word in _WORDS[known])
+                raise self._error(value, f"{known} is never {word!r}; it is one of {words}")
+
+    def _call(self, node: ast.Call, depth: int) -> _Value:
+        if not isinstance(node.func, ast.Attribute) or node.func.attr not in _METHODS:
+            raise self._error(node, f"this cannot be called; {_ACCEPTED}")
+        name = node.func.attr
+        wanted, method = _METHODS[name]
+        if len(node.args) != wanted or node.keywords:
+            raise self._error(node, f"{name}() takes {wanted or 'no'} argument{'' if wanted == 1 else 's'}")
+        subject = self.read(node.func.value, depth)
+        arguments = [self.read(argument, depth) for argument in node.args]
+
+        def call(frame: DecodedFrame) -> object:
+            value, given = subject(frame), [argument(frame) for argument in arguments]
+            return method(value, *given) if isinstance(value, str) and all(map(_texts, given)) else None
+
+        return call
+
+
+def _joined(every: bool, parts: Sequence[_Value]) -> _Value:  # noqa: FBT001 - which of the two it is
+    if every:
+        return lambda frame: all(part(frame) for part in parts)
+    return lambda frame: any(part(frame) for part in parts)
+
+
+def _item_of(whole: _Value, key: _Value) -> _Value:
+    return lambda frame: _item(whole(frame), key(frame))
+
+
+def _item(whole: object, key: object) -> object:
+    """What a mapping or list has at a key; None if it has not, or is neither."""
+    if isinstance(whole, Mapping):
+        return whole.get(key) if isinstance(key, str | int) else None
+    if isinstance(whole, list | tuple) and isinstance(key, int) and -len(whole) <= key < len(whole):
+        return whole[key]
+    return None
+
+
+def _contains(whole: object, part: object) -> bool:
+    if isinstance(whole, str):
+        return isinstance(part, str) and part in whole
+    if isinstance(whole, Mapping):
+        return isinstance(part, str | int) and part in whole
+    return isinstance(whole, list | tuple) and part in whole
+
+
+def _ordered(how: Callable[..., bool], left: object, right: object) -> bool:
+    numbers = isinstance(left, int | float) and isinstance(right, int | float)
+    return (numbers or (isinstance(left, str) and isinstance(right, str))) and how(left, right)
+
+
+def _calculated(how: Callable[..., float], left: object, right: object) -> float | None:
+    if not isinstance(left, int | float) or not isinstance(right, int | float):
+        return None
+    try:
+        return how(left, right)
+    except (TypeError, OverflowError):  # & of a fraction, a fraction and a number of hundreds of digits
+        return None
+
+
+def _texts(value: object) -> bool:
+    return isinstance(value, str) or (isinstance(value, tuple) and all(isinstance(part, str) for part in value))
+
+
+def _kind(node: ast.expr) -> str:
+    """The construct in a word or two, for somebody who does not know Python's grammar."""
+    known: dict[type[ast.expr], str] = {
+        ast.BinOp: "this operator",
+        ast.Constant: "a literal of this kind",
+        ast.Dict: "a mapping",
+        ast.IfExp: "if/else",
+        ast.JoinedStr: "a formatted text",
+        ast.Lambda: "a function",
+        ast.NamedExpr: "an assignment",
+        ast.Slice: "a slice",
+        ast.Starred: "a star",
+        ast.UnaryOp: "this operator",
+    }
+    return known.get(type(node), "this")

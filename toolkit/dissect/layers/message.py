@@ -1,0 +1,157 @@
+"""Messages as layers: the MESSAGE frame of msgr v2 (protocol.md §4.8), and what both protocols' messages share."""
+
+from pprint import pformat
+from typing import Any
+
+from scapy.fields import RawVal
+from scapy.packet import Packet
+
+from messenger.denc.codec import Encoder
+from messenger.denc.features import ALL_FEATURES
+from messenger.errors import PeerError
+from messenger.messages.message import PRIORITY_DEFAULT, Message, Payload
+from messenger.messages.registry import decode_payload
+from messenger.messages.types import MessageType, message_name
+from messenger.v2.wire import MESSAGE_HEADER
+from toolkit.dissect.layers.fields import (
+    U8_KIND,
+    U16_KIND,
+    U32_KIND,
+    U64_KIND,
+    BytesField,
+    FlagsField,
+    Names,
+    NumberField,
+    VirtualField,
+)
+from toolkit.dissect.layers.layer import Layer
+
+MESSAGE_NAMES: Names = {int(number): message_name(number) for number in MessageType}
+_SHOWN_COLUMNS = 100
+_SHOWN_LINES = 40
+
+
+class TypedField(VirtualField):
+    """What ``front`` means: a payload of ``messenger.messages``, decoded when somebody asks.
+
+    Giving one sets ``front``, ``type``, ``version`` and ``compat_version``.
+    """
+
+    __slots__: list[str] = []
+
+    def __init__(self) -> None:
+        super().__init__("typed")
+
+    def any2i(self, pkt: Packet | None, x: Payload | None) -> None:
+        """Nothing is kept here: the payload goes to the fields that are on the wire."""
+        if pkt is None or x is None:
+            return
+        encoder = Encoder()
+        x.encode(encoder, ALL_FEATURES)
+        version_for = getattr(x, "version_for", None)
+        pkt.setfieldval("type", int(x.TYPE))
+        pkt.setfieldval("version", version_for(ALL_FEATURES) if version_for else x.VERSION)
+        pkt.setfieldval("compat_version", x.COMPAT_VERSION)
+        pkt.setfieldval("front", encoder.getvalue())
+
+    def i2h(self, pkt: Packet | None, x: object) -> Payload | None:
+        """The payload; None if the type has no class here, or the bytes are no such payload."""
+        try:
+            return _decoded(pkt)
+        except PeerError:
+            return None
+
+    def shown(self, pkt: Packet | None, x: Any) -> str:
+        """The payload's fields, or why there are none."""
+        try:
+            payload = _decoded(pkt)
+        except PeerError as error:
+            return f"malformed: {error.detail}"
+        if payload is None:
+            return "no fields known"
+        lines = pformat(payload, width=_SHOWN_COLUMNS, compact=True, sort_dicts=False).splitlines()
+        if len(lines) > _SHOWN_LINES:
+            lines[_SHOWN_LINES:] = [f"... and {len(lines) - _SHOWN_LINES} lines"]
+        return "\n".join(lines)
+
+
+def _decoded(pkt: Packet | None) -> Payload | None:
+    """The payload of a message layer; raises DecodeError."""
+    if pkt is None:
+        return None
+    values = [pkt.getfieldval(name) for name in ("type", "version", "compat_version", "front")]
+    if any(isinstance(value, RawVal) for value in values):
+        return None
+    type_, version, compat_version, front = values
+    return decode_payload(Message(type_, front, version=version, compat_version=compat_version), ALL_FEATURES)
+
+
+class Segmented(Layer):
+    """Base of the payloads of frames that have several segments."""
+
+    __slots__: list[str] = []
+
+    def segment_lengths(self, content_bytes: int) -> tuple[int, int, int, int]:
+        """How long the segments are, of that many bytes."""
+        front, middle, data = (len(bytes(self.getfieldval(name))) for name in ("front", "middle", "data"))
+        return max(content_bytes - front - middle - data, 0), front, middle, data
+
+
+def segment_field(name: str, number: int) -> BytesField:
+    """The field of a segment whose length the frame around it tells.
+
+    Without a frame around it everything is in front.
+    """
+
+    def size_of(pkt: Packet, rest: bytes) -> int:
+        lengths = getattr(pkt.underlayer, "segment_table", None)
+        if lengths is None:
+            return len(rest) if name == "front" else 0
+        return int(lengths()[number])
+
+    return BytesField(name, size_of)
+
+
+def _extra_bytes(pkt: Packet, _rest: bytes) -> int:
+    """How much longer a header is than the one that is known."""
+    table = getattr(pkt.underlayer, "segment_table", None)
+    return 0 if table is None else max(int(table()[0]) - MESSAGE_HEADER.size, 0)
+
+
+class MSGR2_Message(Segmented):
+    """A message: header, front, middle and data, each a segment of the frame around it.
+
+    ``typed`` is the payload that ``front`` holds, where its type is known.
+    """
+
+    __slots__: list[str] = []
+    name = "MSGR2 MESSAGE"
+    fields_desc = [
+        NumberField("seq", U64_KIND),
+        NumberField("tid", U64_KIND),
+        NumberField("type", U16_KIND, MessageType.PING, MESSAGE_NAMES),
+        NumberField("priority", U16_KIND, PRIORITY_DEFAULT),
+        NumberField("version", U16_KIND, 1),
+        NumberField("data_pre_padding_len", U32_KIND),
+        NumberField("data_off", U16_KIND),
+        NumberField("ack_seq", U64_KIND),
+        FlagsField("flags", U8_KIND, 3, {1: "COMPLETE", 2: "NOCRC", 4: "SIGNED"}),
+        NumberField("compat_version", U16_KIND, 1),
+        NumberField("reserved", U16_KIND),
+        BytesField("header_extra", _extra_bytes),
+        segment_field("front", 1),
+        segment_field("middle", 2),
+        segment_field("data", 3),
+        TypedField(),
+    ]
+
+    def line(self) -> str:
+        """What one looks for first."""
+        return f"MSGR2 MESSAGE {message_line(self)}"
+
+
+def message_line(layer: Layer) -> str:
+    """Type, seq, tid and lengths of a message of either protocol."""
+    sizes = [(name, len(bytes(layer.getfieldval(name)))) for name in ("front", "middle", "data")]
+    name = layer.get_field("type").i2repr(layer, layer.getfieldval("type"))
+    return " ".join([name, layer.shown("seq", "tid"), *(f"{part} {size}" for part, size in sizes if size)])

@@ -1,0 +1,195 @@
+"""The regions of a frame on the wire: which bytes are preamble, segment, padding, tag (protocol.md §4.5, §3.7).
+
+Whoever changes bytes on purpose says by region where, and can have the crcs recomputed that cover them.
+"""
+
+from collections.abc import Sequence
+from itertools import chain
+
+from messenger.crc import crc32c
+from messenger.errors import LocalError
+from messenger.v1.framing import HEADER
+from messenger.v1.wire import Piece
+from messenger.v2.framing import INLINE_SIZE
+from messenger.v2.onwire import GCM_TAG_SIZE
+from messenger.v2.preamble import PREAMBLE_SIZE, padded
+from messenger.v2.wire import BANNER_HEAD_SIZE, BANNER_PREFIX
+from toolkit.dissect.follow import Form, SeenFrame
+
+Regions = dict[str, tuple[range, ...]]
+"""Byte ranges of a frame by name; a segment that is sealed in two operations has two."""
+
+_SEGMENTS = 4
+_SEED = 0xFFFFFFFF
+_CRC_SIZE = 4
+_REV1_EPILOGUE_CRCS = 3
+_SECURE_EPILOGUE_SIZE = 16
+_SLOT_SIZE = 6
+
+
+class _Ruler:
+    """Lays regions one behind the other."""
+
+    def __init__(self) -> None:
+        self.regions: dict[str, list[range]] = {}
+        self.at = 0
+
+    def lay(self, name: str, size_bytes: int) -> None:
+        if size_bytes:
+            self.regions.setdefault(name, []).append(range(self.at, self.at + size_bytes))
+            self.at += size_bytes
+
+    def done(self) -> Regions:
+        return {name: tuple(ranges) for name, ranges in self.regions.items()}
+
+
+def regions_of(frame: SeenFrame) -> Regions:
+    """The regions of a frame, in order.
+
+    ``preamble``, ``segment 0`` to ``segment 3``, ``crc 0`` (of the first segment), ``padding``, ``epilogue`` and
+    ``tag`` (of GCM) on v2; ``prefix``, ``length`` and ``features`` of its banner; ``tag``, ``header``, ``front``,
+    ``middle``, ``data`` and ``footer`` of a message on v1. Anything else is ``body``.
+
+    Raises:
+        LocalError: a frame both sealed and compressed; its borders cannot be told.
+    """
+    ruler = _Ruler()
+    if frame.form is Form.PLAIN:
+        _lay_plain(ruler, frame)
+    elif frame.form in {Form.CRC, Form.REV0_CRC}:
+        _lay_crc(ruler, frame)
+    elif frame.form is Form.SECURE:
+        _lay_secure(ruler, frame.lengths)
+    else:
+        _lay_rev0_secure(ruler, frame.lengths)
+    if ruler.at != len(frame.raw):
+        raise LocalError(f"{frame.tag} of {len(frame.raw)} bytes: its borders add up to {ruler.at}")
+    return ruler.done()
+
+
+def _lay_plain(ruler: _Ruler, frame: SeenFrame) -> None:
+    if frame.tag == "BANNER" and frame.raw.startswith(BANNER_PREFIX):
+        ruler.lay("prefix", len(BANNER_PREFIX))
+        ruler.lay("length", BANNER_HEAD_SIZE - len(BANNER_PREFIX))
+        ruler.lay("features", len(frame.raw) - BANNER_HEAD_SIZE)
+    elif frame.tag == Piece.MSG:
+        ruler.lay("tag", 1)
+        ruler.lay("header", HEADER.size)
+        for part, size_bytes in zip(("front", "middle", "data"), _v1_lengths(frame.raw), strict=True):
+            ruler.lay(part, size_bytes)
+        ruler.lay("footer", len(frame.raw) - ruler.at)
+    else:
+        ruler.lay("body", len(frame.raw))
+
+
+def _v1_lengths(raw: bytes) -> tuple[int, int, int]:
+    front, middle, data = HEADER.unpack_from(raw, 1)[5:8]
+    return front, middle, data
+
+
+def crc_lengths(raw: bytes) -> tuple[int, ...]:
+    """The lengths of the segments that a plain preamble counts."""
+    slots = range(2, 2 + _SLOT_SIZE * raw[1], _SLOT_SIZE)
+    return tuple(int.from_bytes(raw[at : at + 4], "little") for at in slots)
+
+
+def _lay_crc(ruler: _Ruler, frame: SeenFrame) -> None:
+    lengths = crc_lengths(frame.raw)
+    ruler.lay("preamble", PREAMBLE_SIZE)
+    for number, size_bytes in enumerate(lengths):
+        ruler.lay(f"segment {number}", size_bytes)
+        if number == 0 and size_bytes and frame.form is Form.CRC:
+            ruler.lay("crc 0", _CRC_SIZE)
+    if len(lengths) > 1 or frame.form is Form.REV0_CRC:
+        crcs = _REV1_EPILOGUE_CRCS if frame.form is Form.CRC else _SEGMENTS
+        ruler.lay("epilogue", 1 + crcs * _CRC_SIZE)
+
+
+def _lay_secure(ruler: _Ruler, lengths: Sequence[int]) -> None:
+    ruler.lay("preamble", PREAMBLE_SIZE)
+    first = min(lengths[0], INLINE_SIZE)
+    ruler.lay("segment 0", first)
+    ruler.lay("padding", INLINE_SIZE - first)
+    ruler.lay("tag", GCM_TAG_SIZE)
+    if lengths[0] > INLINE_SIZE:
+        ruler.lay("segment 0", lengths[0] - INLINE_SIZE)
+        ruler.lay("padding", padded(lengths[0]) - lengths[0])
+        ruler.lay("tag", GCM_TAG_SIZE)
+    if any(lengths[1:]):
+        for number, size_bytes in enumerate(lengths[1:], 1):
+            ruler.lay(f"segment {number}", size_bytes)
+            ruler.lay("padding", padded(size_bytes) - size_bytes)
+        ruler.lay("epilogue", _SECURE_EPILOGUE_SIZE)
+        ruler.lay("tag", GCM_TAG_SIZE)
+
+
+def _lay_rev0_secure(ruler: _Ruler, lengths: Sequence[int]) -> None:
+    ruler.lay("preamble", PREAMBLE_SIZE)
+    for number, size_bytes in enumerate(lengths):
+        ruler.lay(f"segment {number}", size_bytes)
+        ruler.lay("padding", padded(size_bytes) - size_bytes)
+    ruler.lay("epilogue", _SECURE_EPILOGUE_SIZE)
+    ruler.lay("tag", GCM_TAG_SIZE)
+
+
+def position(frame: SeenFrame, region: str, byte: int) -> int:
+    """Where the ``byte``-th byte of a region is in the frame (negative: from the region's end).
+
+    Args:
+        frame: which.
+        region: its name; empty for the whole frame.
+        byte: as in indices.
+
+    Raises:
+        LocalError: no such region, or it is not that long.
+    """
+    regions = regions_of(frame) if region else {}
+    if region and region not in regions:
+        raise LocalError(f"{frame.tag} in {frame.form} has no {region}; it has {', '.join(regions)}")
+    places = list(chain(*regions[region])) if region else range(len(frame.raw))
+    try:
+        return places[byte]
+    except IndexError:
+        raise LocalError(f"{region or frame.tag} has {len(places)} bytes, there is no byte {byte}") from None
+
+
+def with_crcs(frame: SeenFrame, raw: bytearray) -> None:
+    """Recompute all crcs of a changed frame in place; borders are those of the frame before the change.
+
+    Raises:
+        LocalError: a sealed frame, whose tags nobody can recompute without the key.
+    """
+    if frame.form in {Form.SECURE, Form.REV0_SECURE}:
+        raise LocalError(f"{frame.tag} is sealed: it has no crcs to recompute")
+    if frame.form is Form.PLAIN:
+        if frame.tag == Piece.MSG:
+            _put_v1_crcs(frame, raw)
+        return
+    ranges = regions_of(frame)
+    segments = [_bytes_in(raw, ranges.get(f"segment {number}", ())) for number in range(_SEGMENTS)]
+    crcs = [crc32c(segment, _SEED) for segment in segments[: len(crc_lengths(frame.raw))]]
+    crcs += [0] * (_SEGMENTS - len(crcs))
+    _put(raw, PREAMBLE_SIZE - _CRC_SIZE, crc32c(bytes(raw[: PREAMBLE_SIZE - _CRC_SIZE]), 0))
+    if "crc 0" in ranges:
+        _put(raw, ranges["crc 0"][0].start, crcs[0])
+    if "epilogue" in ranges:
+        at = ranges["epilogue"][0].start + 1
+        for number, crc in enumerate(crcs if frame.form is Form.REV0_CRC else crcs[1:]):
+            _put(raw, at + number * _CRC_SIZE, crc)
+
+
+def _put_v1_crcs(frame: SeenFrame, raw: bytearray) -> None:
+    ranges = regions_of(frame)
+    head = ranges["header"][0]
+    _put(raw, head.stop - _CRC_SIZE, crc32c(bytes(raw[head.start : head.stop - _CRC_SIZE]), 0))
+    foot = ranges["footer"][0].start
+    for number, part in enumerate(("front", "middle", "data")):
+        _put(raw, foot + number * _CRC_SIZE, crc32c(_bytes_in(raw, ranges.get(part, ())), 0))
+
+
+def _bytes_in(raw: bytearray, ranges: Sequence[range]) -> bytes:
+    return b"".join(bytes(raw[part.start : part.stop]) for part in ranges)
+
+
+def _put(raw: bytearray, at: int, value: int) -> None:
+    raw[at : at + _CRC_SIZE] = value.to_bytes(_CRC_SIZE, "little")

@@ -1,0 +1,82 @@
+"""What TCP assembly hands to the decoders: the bytes of each connection in order, and where some are missing.
+
+Assembly (``toolkit.dissect.tcp``) yields events batch by batch; each decoder takes those of one stream. Bytes of
+a run may be a view of the assembler's memory: they are good until the next batch is asked for, and a decoder
+copies what it has to keep.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from toolkit.dissect.direction import Direction
+
+
+@dataclass(slots=True, eq=False)
+class Stream:
+    """One TCP connection of a capture. A port pair that is used again is another stream."""
+
+    index: int
+    """Counted from 0 in the order of their first packets."""
+    client: str
+    """Who opened it, as ``address:port`` (``[address]:port`` for IPv6)."""
+    server: str
+    opening_seen: bool
+    """The capture has its SYN; otherwise it began before, and which side is the client is a guess by the ports."""
+    batched: bool = False
+    """Set by the decoder once the order of one direction's bytes against the other's does not matter any more:
+    from the next batch on, each direction comes as a single run."""
+
+    def source(self, direction: Direction) -> str:
+        """Who sends in a direction."""
+        return self.client if direction is Direction.TO_SERVER else self.server
+
+
+@dataclass(slots=True)
+class Run:
+    """Consecutive bytes of one direction, from one packet or several."""
+
+    stream: Stream
+    direction: Direction
+    data: memoryview
+    ends: Sequence[int]
+    """Where in ``data`` the bytes of each packet end, ascending."""
+    times_ns: Sequence[int]
+    """Unix time of each of these packets."""
+    packets: Sequence[int]
+    """Their numbers in the capture, from 0."""
+
+
+@dataclass(slots=True)
+class Gap:
+    """Bytes of one direction that the capture does not have."""
+
+    stream: Stream
+    direction: Direction
+    size_bytes: int
+    """How many."""
+    time_ns: int
+    packet: int
+    """The packet that proved them missing."""
+
+
+class Ending(StrEnum):
+    """How a direction ended."""
+
+    FIN = "fin"
+    RESET = "reset"
+
+
+@dataclass(slots=True)
+class End:
+    """No more bytes come in a direction (RESET: in both)."""
+
+    stream: Stream
+    direction: Direction
+    how: Ending
+    time_ns: int
+    packet: int
+
+
+StreamEvent = Run | Gap | End
+"""What happens on a stream, in the order of the capture."""

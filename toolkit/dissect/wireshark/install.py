@@ -1,0 +1,59 @@
+"""Where the dissector goes: a file, or the folder from which Wireshark loads plugins at start."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+from messenger.errors import LocalError
+from toolkit.dissect.wireshark.dissector import MARK, dissector
+
+FILE_NAME = "msgr2.lua"
+_PROGRAMS = ("tshark", "wireshark")
+_FOLDER = "Personal Lua Plugins:"
+_USUAL_FOLDER = Path("~/.local/lib/wireshark/plugins")
+_TIMEOUT_S = 10.0
+
+
+def write_dissector(place: Path) -> Path:
+    """Write the dissector to a file, or into a folder that exists; where it is now.
+
+    Raises:
+        LocalError: a file of somebody else is there, or it cannot be written.
+    """
+    path = place / FILE_NAME if place.is_dir() else place
+    try:
+        if path.exists() and not path.read_text(encoding="utf-8", errors="replace").startswith(MARK):
+            raise LocalError(f"{path} exists and is not a dissector that msgrlab wrote; it stays as it is")
+        path.write_text(dissector(), encoding="utf-8")
+    except OSError as error:
+        raise LocalError(f"{path} cannot be written: {error.strerror}") from error
+    return path
+
+
+def install_dissector() -> Path:
+    """Write the dissector to where this user's Wireshark looks for it; its path.
+
+    Raises:
+        LocalError: as :func:`write_dissector`.
+    """
+    folder = plugin_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise LocalError(f"{folder} cannot be made: {error.strerror}") from error
+    return write_dissector(folder)
+
+
+def plugin_folder() -> Path:
+    """The folder of this user's Lua plugins, as Wireshark itself says; the usual one if it is not installed."""
+    for program in filter(None, map(shutil.which, _PROGRAMS)):
+        try:
+            told = subprocess.run(
+                [program, "-G", "folders"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=True
+            ).stdout
+        except (OSError, subprocess.SubprocessError):
+            continue
+        for line in told.splitlines():
+            if line.startswith(_FOLDER):
+                return Path(line.removeprefix(_FOLDER).strip())
+    return _USUAL_FOLDER.expanduser()

@@ -1,0 +1,303 @@
+"""Does a decoded capture agree with what the daemons themselves logged, message by message?
+
+The two are matched by who speaks to whom: links tell the addresses of both messengers in their handshakes, and
+so does every line of a log. Receivers log sequence numbers, versions and lengths; senders log names only, for what
+they print as the version is not yet that of the peer's features. A message that is sent again after a reconnect is
+logged once.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from toolkit.dissect.daemon_log import Address, LoggedMessage, addresses
+from toolkit.dissect.direction import Direction
+from toolkit.dissect.frames import DecodedFrame, MessageInfo
+
+_MESSAGES = frozenset({"MESSAGE", "MSG"})
+"""The tags of v2 and of v1."""
+
+
+@dataclass(slots=True)
+class Comparison:
+    """What came of it."""
+
+    sent: int = 0
+    """Messages of the capture that their senders logged."""
+    received: int = 0
+    """Those that their receivers logged, with the same sequence number and lengths."""
+    repeated: int = 0
+    """Messages that the capture has once more, sent again after a reconnect."""
+    unread: int = 0
+    """The last messages of links that their receivers did not log: they had closed, or were cut off, before."""
+    unsent: int = 0
+    """The last messages that were queued on connections and did not get on the wire any more."""
+    differences: list[str] = field(default_factory=list)
+    """What else only one side has, in words."""
+    unwitnessed: list[str] = field(default_factory=list)
+    """Whose messages no log tells of, in words."""
+    uncaptured: set[tuple[Address, Address]] = field(default_factory=set)
+    """Who logged messages to or from whom without a link in the capture."""
+
+
+@dataclass(slots=True)
+class _Link:
+    """What one TCP connection told of its ends."""
+
+    client: Address = frozenset()
+    server: Address = frozenset()
+    server_endpoint: str = ""
+    resumed: bool = False
+    messages: dict[Direction, list[MessageInfo]] = field(default_factory=lambda: {way: [] for way in Direction})
+
+
+@dataclass(slots=True)
+class _Flow:
+    """All that one messenger sent to another."""
+
+    sender: Address
+    receiver: Address
+    links: list[list[MessageInfo]] = field(default_factory=list)
+    """The messages of each link, without those that an earlier one had."""
+    last_seq: int = 0
+
+    @property
+    def messages(self) -> list[MessageInfo]:
+        """All of them, each once."""
+        return [message for link in self.links for message in link]
+
+    def add(self, messages: Sequence[MessageInfo], *, resumed: bool) -> int:
+        """Take the messages of one more link; returns how many an earlier one had."""
+        if not messages:
+            return 0
+        if not resumed:
+            self.last_seq = 0
+        new = [message for message in messages if message.seq > self.last_seq]
+        if new:
+            self.last_seq = new[-1].seq
+        self.links.append(new)
+        return len(messages) - len(new)
+
+
+def compare(frames: Iterable[DecodedFrame], logs: Iterable[Sequence[LoggedMessage]]) -> Comparison:
+    """Compare a capture with logs of those who speak in it.
+
+    Args:
+        frames: of the whole capture.
+        logs: the messages of each log, in its order.
+    """
+    result = Comparison()
+    flows = _flows(_links(frames), result)
+    by_pair = _by_pair(logs)
+    for flow in flows:
+        _compare_flow(flow, by_pair, result)
+    captured = {(flow.sender, flow.receiver) for flow in flows}
+    result.uncaptured = {
+        (own, peer)
+        for own, peer, _ in by_pair
+        if not any((a & own and b & peer) or (a & peer and b & own) for a, b in captured)
+    }
+    return result
+
+
+def _links(frames: Iterable[DecodedFrame]) -> list[_Link]:
+    links: dict[int, _Link] = defaultdict(_Link)
+    for frame in frames:
+        link = links[frame.stream.index]
+        link.server_endpoint = frame.stream.server
+        if frame.tag in _MESSAGES:
+            if frame.message is not None:
+                link.messages[frame.direction].append(frame.message)
+            continue
+        learn = _LEARN.get(frame.tag)
+        if learn is not None and frame.error is None:
+            learn(link, frame.fields, frame.direction)
+    return list(links.values())
+
+
+def _identify(link: _Link, fields: dict[str, object], direction: Direction) -> None:
+    """v1: both sides say who they are before anything else."""
+    if direction is Direction.TO_SERVER:
+        link.client = addresses(str(fields["client_addr"]))
+    else:
+        link.server = addresses(str(fields["server_addr"]))
+
+
+def _connect(link: _Link, fields: dict[str, object], _: Direction) -> None:
+    link.resumed = fields["connect_seq"] != 0  # unless refused; then another CONNECT or nothing follows
+
+
+def _client_ident(link: _Link, fields: dict[str, object], _: Direction) -> None:
+    link.client = addresses(str(fields["addrs"]))
+    link.server |= addresses(str(fields["target_addr"]))
+
+
+def _server_ident(link: _Link, fields: dict[str, object], _: Direction) -> None:
+    link.server |= addresses(str(fields["addrs"]))
+
+
+def _reconnect(link: _Link, fields: dict[str, object], _: Direction) -> None:
+    link.client = addresses(str(fields["addrs"]))
+
+
+def _reconnect_ok(link: _Link, _: dict[str, object], __: Direction) -> None:
+    link.resumed = True
+
+
+_LEARN: dict[str, Callable[[_Link, dict[str, object], Direction], None]] = {
+    "IDENTIFY": _identify,
+    "CONNECT": _connect,
+    "CLIENT_IDENT": _client_ident,
+    "SERVER_IDENT": _server_ident,
+    "SESSION_RECONNECT": _reconnect,
+    "SESSION_RECONNECT_OK": _reconnect_ok,
+}
+
+
+def _flows(links: Sequence[_Link], result: Comparison) -> list[_Flow]:
+    """Messages by who sent them to whom. What a link that resumes a session repeats is left out."""
+    flows: list[_Flow] = []
+    for link in links:
+        server = link.server or _listener(link.server_endpoint, links)
+        for way, ends in (
+            (Direction.TO_SERVER, (link.client, server)),
+            (Direction.TO_CLIENT, (server, link.client)),
+        ):
+            if link.messages[way] or all(ends):
+                result.repeated += _flow_between(flows, *ends).add(link.messages[way], resumed=link.resumed)
+    return flows
+
+
+def _listener(endpoint: str, links: Iterable[_Link]) -> Address:
+    """Who listens there, by what other links told: one that resumes a session does not say it."""
+    told = (address for link in links for address in link.client | link.server)
+    return frozenset(address for address in told if address.startswith(f"{endpoint}/"))
+
+
+def _flow_between(flows: list[_Flow], sender: Address, receiver: Address) -> _Flow:
+    for flow in flows:
+        if flow.sender & sender and flow.receiver & receiver:
+            return flow
+    flows.append(_Flow(sender, receiver))
+    return flows[-1]
+
+
+_Heard = dict[tuple[Address, Address, bool], list[LoggedMessage]]
+"""What was logged, by the logging messenger, its peer, and whether it was sent."""
+
+
+def _by_pair(logs: Iterable[Sequence[LoggedMessage]]) -> _Heard:
+    pairs: _Heard = defaultdict(list)
+    for messages in logs:
+        for message in messages:
+            if not message.own & message.peer:  # what one sends to itself is on no wire
+                pairs[message.own, message.peer, message.sent].append(message)
+    return pairs
+
+
+def _compare_flow(flow: _Flow, heard: _Heard, result: Comparison) -> None:
+    for sent, own, peer in ((True, flow.sender, flow.receiver), (False, flow.receiver, flow.sender)):
+        logged = [
+            message
+            for (logger, other, way), messages in heard.items()
+            if way is sent and logger & own and other & peer
+            for message in messages
+        ]
+        who = f"{_shown(flow.sender)} to {_shown(flow.receiver)}"
+        if not any(logger & own for logger, _, _ in heard):
+            if not flow.messages:
+                continue
+            result.unwitnessed.append(f"{len(flow.messages)} messages from {who}: {_shown(own)} left no log")
+            continue
+        both, captured_only, logged_only = _match(flow.messages, logged, sent=sent)
+        if sent:
+            result.sent += both
+            result.unsent += _take_unsent(logged, logged_only)
+        else:
+            result.received += both
+            result.unread += _take_unread(flow, captured_only)
+        result.differences += _in_words(who, captured_only, logged_only, sent=sent)
+
+
+_Key = tuple[object, ...]
+
+
+def _match(
+    captured: Sequence[MessageInfo], logged: Sequence[LoggedMessage], *, sent: bool
+) -> tuple[int, Counter[_Key], Counter[_Key]]:
+    """How many messages both have, what only the capture has, and what only the log."""
+    versions = _have_versions(logged)
+    seen = Counter(_captured_key(message, sent=sent, versions=versions) for message in captured)
+    told = Counter(_logged_key(message, versions=versions) for message in logged)
+    return (seen & told).total(), seen - told, told - seen
+
+
+def _take_unread(flow: _Flow, captured_only: Counter[_Key]) -> int:
+    """How many messages at the ends of links nobody logged as received. ``captured_only`` is left without them."""
+    count = 0
+    for link in flow.links:
+        for message in reversed(link):
+            keys = [_captured_key(message, sent=False, versions=versions) for versions in (True, False)]
+            key = next((key for key in keys if captured_only[key]), None)
+            if key is None:
+                break
+            captured_only[key] -= 1
+            count += 1
+    return count
+
+
+def _take_unsent(logged: Sequence[LoggedMessage], logged_only: Counter[_Key]) -> int:
+    """How many messages at the ends of connections nobody saw sent. ``logged_only`` is left without them."""
+    count = 0
+    over: set[str] = set()
+    for message in reversed(logged):
+        key = _logged_key(message, versions=False)
+        if message.con in over or not logged_only[key]:
+            over.add(message.con)
+            continue
+        logged_only[key] -= 1
+        count += 1
+    return count
+
+
+def _in_words(who: str, captured_only: Counter[_Key], logged_only: Counter[_Key], *, sent: bool) -> list[str]:
+    logger = "sender" if sent else "receiver"
+    return [
+        *(f"{who}: the {logger} did not log {_described(key, count)}" for key, count in (+captured_only).items()),
+        *(
+            f"{who}: the capture lacks {_described(key, count)}, which the {logger} logged"
+            for key, count in (+logged_only).items()
+        ),
+    ]
+
+
+def _have_versions(logged: Sequence[LoggedMessage]) -> bool:
+    """Whether the release prints versions."""
+    return all(message.version is not None for message in logged)
+
+
+def _captured_key(message: MessageInfo, *, sent: bool, versions: bool) -> _Key:
+    if sent:
+        return (message.name,)
+    version = message.version if versions else None
+    return message.name, version, message.seq, message.front, message.middle, message.data
+
+
+def _logged_key(message: LoggedMessage, *, versions: bool) -> _Key:
+    if message.sent:
+        return (message.name,)
+    return message.name, message.version if versions else None, message.seq, *(message.lengths or ())
+
+
+def _described(key: _Key, count: int) -> str:
+    name, *numbers = key
+    text = str(name)
+    if numbers:
+        version, seq, *lengths = numbers
+        text += "" if version is None else f" v{version}"
+        text += f" seq {seq} of {'+'.join(map(str, lengths))} bytes"
+    return text if count == 1 else f"{count} times {text}"
+
+
+def _shown(who: Address) -> str:
+    return min(who, default="an unknown messenger")
