@@ -1,0 +1,27 @@
+"""What decoders are to make of each capture: the lines of ``msgrlab decode --format json``."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from captures.trim import compress
+from toolkit.dissect.decode import decode_capture
+from toolkit.dissect.frames import DecodedFrame
+from toolkit.dissect.keys import KeyBook
+
+HERE = Path(__file__).parent
+CAPTURE = "capture.pcapng.gz"
+EXPECTED = "expected.jsonl.gz"
+KEYRING = "keyring"
+
+
+def expected_lines(frames: Iterable[DecodedFrame]) -> list[str]:
+    """The frames as JSON, a line each."""
+    return [json.dumps(frame.as_json()) for frame in frames]
+
+
+def write_expected(directory: Path) -> None:
+    """Decode a capture with its keyring, and keep that."""
+    frames = decode_capture(directory / CAPTURE, KeyBook.read([directory / KEYRING]))
+    text = "".join(f"{line}\n" for line in expected_lines(frames))
+    compress(text.encode(), directory / EXPECTED)

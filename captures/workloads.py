@@ -1,0 +1,199 @@
+"""What clients do while a capture is taken."""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+from captures.chamber import cut, listening_ports, run, silence
+from captures.taking import Taking
+from messenger.errors import LocalError
+from toolkit.cluster.daemons import Daemon
+from toolkit.cluster.osd import RealOsd
+from toolkit.cluster.real import RealCluster
+
+POOL = "objects"
+TIMEOUT_S = 60.0
+_POLL_S = 0.05
+
+_CLIENT = """\
+import json, os, rados, sys
+conf, pool = sys.argv[1:]
+text, noise = b"hello " * 3000, os.urandom(5000)
+with rados.Rados(conffile=conf, name="client.admin") as cluster:
+    for command in ("status", "osd dump"):
+        cluster.mon_command(json.dumps({"prefix": command, "format": "json"}), b"")
+    with cluster.open_ioctx(pool) as io:
+        io.write_full("greeting", text)
+        io.write("greeting", noise, 6000)
+        io.append("greeting", b"world")
+        io.set_xattr("greeting", "lang", b"en")
+        with rados.WriteOpCtx() as op:
+            io.set_omap(op, ("one", "two"), (b"1", b"2"))
+            io.operate_write_op(op, "greeting")
+        assert io.read("greeting", 20000) == text[:6000] + noise + text[11000:] + b"world"
+        assert io.stat("greeting")[0] == len(text) + 5
+        writes = [io.aio_write_full(f"small-{i}", b"%d " % i * 100) for i in range(12)]
+        for write in writes:
+            write.wait_for_complete()
+        if hasattr(io, "watch"):
+            with io.watch("greeting", lambda notify_id, notifier_id, watch_id, data: "heard"):
+                io.notify("greeting", "listen")
+        else:
+            io.notify("greeting", "listen")
+        try:
+            io.read("nobody")
+        except rados.ObjectNotFound:
+            pass
+        io.remove_object("greeting")
+"""
+_WRITER = """\
+import rados, sys
+conf, pool = sys.argv[1:]
+with rados.Rados(conffile=conf, name="client.admin") as cluster, cluster.open_ioctx(pool) as io:
+    for line in sys.stdin:
+        name, count = line.split()
+        writes = [io.aio_write_full(name, b"%04d " % i * 200) for i in range(int(count))]
+        for write in writes:
+            write.wait_for_complete()
+        print(flush=True)
+"""
+
+
+_OTHERS = {
+    "mgr.x": ("mon", "allow profile mgr", "osd", "allow *", "mds", "allow *"),
+    "mds.a": ("mon", "allow profile mds", "osd", "allow *", "mds", "allow *", "mgr", "allow profile mds"),
+}
+"""Daemons beside monitor and OSDs, and what they may do."""
+_COMMANDER = """\
+import json, rados, sys, time
+command = lambda prefix: json.dumps({"prefix": prefix, "format": "json"})
+with rados.Rados(conffile=sys.argv[1], name="client.admin") as cluster:
+    while not json.loads(cluster.mon_command(command("mgr dump"), b"")[1])["available"]:
+        time.sleep(0.5)
+    assert cluster.mgr_command(command("pg dump"), b"")[0] == 0
+    assert cluster.osd_command(0, command("version"), b"")[0] == 0
+"""
+
+
+def client(cluster: RealCluster, taking: Taking) -> None:
+    """One client, from its first connection to the monitor to its last: commands, objects, a notification."""
+    _make_pool(cluster)
+    with taking:
+        run("python3", "-c", _CLIENT, str(cluster.conf), POOL)
+
+
+def osds(cluster: RealCluster, taking: Taking) -> None:
+    """Two OSDs start and store replicas; then their connection is cut while messages are on their way."""
+    _make_pool(cluster)
+    where = json.loads(cluster.ceph("osd", "map", POOL, "object", "-f", "json"))
+    primary = cluster.osds[where["acting_primary"]]
+    for osd in cluster.osds:
+        osd.stop()
+    with taking:
+        for osd in cluster.osds:
+            osd.start()
+        for osd in cluster.osds:
+            osd.wait_until_up()
+        with _Writer(cluster) as writer:
+            writer.write("object", 2)
+            _cut_while_silent(cluster, primary, writer)
+            writer.write("object", 2)
+
+
+def manager_and_mds(cluster: RealCluster, taking: Taking) -> None:
+    """A manager and an MDS start beside an OSD; a file system is made, and commands go to each of them."""
+    _make_pool(cluster)
+    for pool in ("meta", "data"):
+        cluster.ceph("osd", "pool", "create", pool, "1", "1")
+    cluster.ceph("fs", "new", "files", "meta", "data")
+    directory = cluster.monitor.directory
+    for name, caps in _OTHERS.items():
+        key = cluster.ceph("auth", "get-or-create", name, *caps)
+        with cluster.keyring.open("a") as keyring:
+            keyring.write(key)
+        (directory / name).mkdir()
+    with taking, ExitStack() as undo:
+        for name in _OTHERS:
+            daemon = Daemon(name, cluster.conf, directory)
+            undo.callback(daemon.end)
+        run("python3", "-c", _COMMANDER, str(cluster.conf))
+        _wait_until(lambda: _serves_files(daemon))
+
+
+def _serves_files(mds: Daemon) -> bool:
+    try:
+        return bool(mds.admin("status")["state"] == "up:active")
+    except (OSError, LocalError):
+        return False  # it does not listen yet, or does not know yet
+
+
+class _Writer:
+    """A client that writes when told to."""
+
+    def __init__(self, cluster: RealCluster) -> None:
+        command = ["python3", "-c", _WRITER, str(cluster.conf), POOL]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._process.kill()
+        self._process.communicate(timeout=TIMEOUT_S)
+
+    def start(self, name: str, count: int) -> None:
+        """Begin to write an object some times."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{name} {count}\n")
+        self._process.stdin.flush()
+
+    def wait(self) -> None:
+        """Wait until all is stored."""
+        assert self._process.stdout is not None
+        if not self._process.stdout.readline():
+            raise RuntimeError("the writer ended")
+
+    def write(self, name: str, count: int) -> None:
+        """Write an object some times."""
+        self.start(name, count)
+        self.wait()
+
+
+def _make_pool(cluster: RealCluster) -> None:
+    """Make the pool, of one placement group, and wait until it takes a write."""
+    cluster.ceph("osd", "pool", "create", POOL, "1", "1")
+    cluster.ceph("osd", "pool", "application", "enable", POOL, "rados")
+    cluster.rados("-p", POOL, "put", "object", "-", stdin="first")
+
+
+def _cut_while_silent(cluster: RealCluster, primary: RealOsd, writer: _Writer) -> None:
+    """Cut the OSDs' connection when the primary has sent what never reached the replica."""
+    ports = [port for osd in cluster.osds for port in _cluster_ports(osd)]
+    with silence(ports):
+        writer.start("object", 5)
+        _wait_until(lambda: primary.admin("dump_ops_in_flight")["num_ops"] >= 5)
+        if not sum(map(cut, ports)):
+            raise RuntimeError("the OSDs have no connection to cut")
+    writer.wait()
+
+
+def _cluster_ports(osd: RealOsd) -> list[int]:
+    """Where an OSD accepts others for replication: it binds for clients first, then this, then for heartbeats."""
+    ports = listening_ports(osd.pid)
+    each = len(ports) // 4
+    return ports[each : 2 * each]
+
+
+def _wait_until(holds: Callable[[], bool]) -> None:
+    deadline_s = time.monotonic() + TIMEOUT_S
+    while not holds():
+        if time.monotonic() > deadline_s:
+            raise RuntimeError("the cluster did not get there")
+        time.sleep(_POLL_S)

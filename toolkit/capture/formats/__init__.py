@@ -1,0 +1,7 @@
+"""Capture files: pcap and pcapng, read in batches of packets and written."""
+
+from toolkit.capture.formats.packets import LinkType, PacketBatch
+from toolkit.capture.formats.reader import CaptureReader, open_capture
+from toolkit.capture.formats.writer import PcapngWriter
+
+__all__ = ["CaptureReader", "LinkType", "PacketBatch", "PcapngWriter", "open_capture"]

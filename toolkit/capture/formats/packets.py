@@ -1,0 +1,88 @@
+"""What a capture file is read into: batches of packets, as columns over one buffer.
+
+A batch of some MiB is walked once; everything behind it works on columns, so that no object is made for a packet
+that nobody looks at.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Integers = npt.NDArray[np.int64]
+Marks = npt.NDArray[np.bool_]
+Records = npt.NDArray[Any]
+"""Structures of one dtype."""
+
+
+class LinkType(IntEnum):
+    """What a packet begins with: the values of capture files that assembly understands."""
+
+    NULL = 0
+    ETHERNET = 1
+    RAW_BSD = 12
+    RAW_OPENBSD = 14
+    RAW = 101
+    LOOP = 108
+    LINUX_SLL = 113
+    IPV4 = 228
+    IPV6 = 229
+    LINUX_SLL2 = 276
+
+
+@dataclass(slots=True, eq=False)
+class PacketBatch:
+    """Consecutive packets of a capture. All is good until the next batch is asked for: memory is used again."""
+
+    data: memoryview
+    """A stretch of the file."""
+    first: int
+    """The number of the first packet in the capture, from 0."""
+    times_ns: Integers
+    """Unix time of each packet; that of the packet before where the file has none."""
+    offsets: Integers
+    """Where in ``data`` each packet begins."""
+    captured_bytes: Integers
+    """How much of each packet is there."""
+    original_bytes: Integers
+    """How long it was."""
+    link_types: Integers
+    """What it begins with (:class:`LinkType`, or a value that is none of them)."""
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    def packet(self, index: int) -> memoryview:
+        """The captured bytes of one packet, by its place in the batch."""
+        start = int(self.offsets[index])
+        return self.data[start : start + int(self.captured_bytes[index])]
+
+    def packets(self) -> Iterator[tuple[int, int, int, memoryview]]:
+        """Number in the capture, time, link type and captured bytes of each, one by one."""
+        columns = zip(
+            self.times_ns.tolist(),
+            self.link_types.tolist(),
+            self.offsets.tolist(),
+            self.captured_bytes.tolist(),
+            strict=True,
+        )
+        for number, (time_ns, link_type, start, size) in enumerate(columns, self.first):
+            yield number, time_ns, link_type, self.data[start : start + size]
+
+
+def records_at(data: memoryview, positions: Integers, layout: np.dtype[Any]) -> Records:
+    """The structures that begin at ``positions`` of ``data``, wherever they are, side by side.
+
+    Raises:
+        IndexError: one of them is not in ``data`` as a whole.
+    """
+    if not len(positions):
+        return np.empty(0, layout)
+    size = layout.itemsize
+    if len(data) < size:
+        raise IndexError(f"{len(data)} bytes hold no structure of {size}")
+    everywhere = np.ndarray((len(data) - size + 1,), np.dtype((np.void, size)), buffer=data, strides=(1,))
+    return everywhere[positions].view(layout)

@@ -1,0 +1,123 @@
+"""Opening a capture file of any kind."""
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Self
+
+from messenger.errors import LocalError
+from toolkit.capture.formats.packets import PacketBatch
+from toolkit.capture.formats.pcap import FILE_HEADER_SIZE, MAGICS, PcapFormat
+from toolkit.capture.formats.pcapng import SECTION_HEADER, PcapngFormat
+from toolkit.capture.formats.source import CaptureFile, Source
+from toolkit.capture.formats.window import WINDOW_BYTES, Window
+
+
+class CaptureReader:
+    """A capture, batch by batch. A context manager; iterate over it once."""
+
+    def __init__(self, source: Source, window_bytes: int = WINDOW_BYTES) -> None:
+        self._source = source
+        self._window = Window(source, window_bytes)
+        self._window.fill(FILE_HEADER_SIZE)
+        self._format = _format_of(source.name, self._window.data)
+        self.packets = 0
+        """How many there have been so far."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file, unless it was given as a file object."""
+        self._source.close()
+
+    @property
+    def notes(self) -> list[str]:
+        """The comments met so far: of the file, of its interfaces, of packets."""
+        return self._format.notes
+
+    @property
+    def secrets(self) -> list[str]:
+        """The key logs met so far; those of other protocols are left out."""
+        return self._format.secrets
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the file as far as it has been read; None if nothing is."""
+        return self._format.problem or self._window.problem
+
+    @property
+    def size_bytes(self) -> int | None:
+        """Of the file on disk; None for a pipe."""
+        return self._source.size_bytes
+
+    @property
+    def position_bytes(self) -> int:
+        """How much of the file on disk has been read."""
+        return self._source.position_bytes
+
+    def __iter__(self) -> Iterator[PacketBatch]:
+        """The batches.
+
+        Raises:
+            LocalError: the file cannot be read any further.
+        """
+        window, format_ = self._window, self._format
+        while not format_.ended:
+            batch, used = format_.take(window.data, self.packets)
+            if batch is not None:
+                self.packets += len(batch)
+                yield batch
+            window.drop(used)
+            if used:
+                window.grow()
+                window.fill()
+            elif not format_.ended:
+                if window.at_end:
+                    self._note_cut(len(window.data))
+                    return
+                window.fill(max(len(window.data) + 1, format_.needed_bytes))
+        if format_.problem:
+            format_.problem += f", at byte {window.passed_bytes} of the capture; what follows is not read"
+
+    def _note_cut(self, left_bytes: int) -> None:
+        if left_bytes and not self._format.problem:
+            self._format.problem = f"the capture ends within packet {self.packets}, {left_bytes} bytes into it"
+
+
+def open_capture(file: CaptureFile, window_bytes: int = WINDOW_BYTES) -> CaptureReader:
+    """Open a capture: pcap or pcapng, either of them also inside gzip.
+
+    Args:
+        file: a path, or a binary file object (a pipe will do).
+        window_bytes: how much of it is looked at in one go.
+
+    Raises:
+        LocalError: it cannot be read, or is no capture.
+    """
+    source = Source(file)
+    try:
+        return CaptureReader(source, window_bytes)
+    except BaseException:
+        source.close()
+        raise
+
+
+def _format_of(name: str, head: memoryview) -> PcapFormat | PcapngFormat:
+    magic = bytes(head[:4])
+    if magic in MAGICS and len(head) >= FILE_HEADER_SIZE:
+        try:
+            return PcapFormat(bytes(head[:FILE_HEADER_SIZE]))
+        except LocalError as error:
+            raise LocalError(f"{name}: {error}") from None
+    if magic == SECTION_HEADER.to_bytes(4) and len(head) >= FILE_HEADER_SIZE:
+        return PcapngFormat()
+    if not magic:
+        raise LocalError(f"{name}: is empty; a capture in pcap or pcapng format is expected")
+    if magic in MAGICS or magic == SECTION_HEADER.to_bytes(4):
+        raise LocalError(f"{name}: ends within its header, after {len(head)} bytes")
+    raise LocalError(f"{name}: is neither pcap nor pcapng, it begins with {magic.hex(' ')}")

@@ -1,0 +1,51 @@
+"""Frames as they pass: packets of a capture that is being taken, decoded at once."""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from toolkit.capture.formats import PacketBatch
+from toolkit.capture.packet_socket import Packet
+from toolkit.dissect.decode import Decoder
+from toolkit.dissect.frames import DecodedFrame
+from toolkit.dissect.keys import KeyBook
+
+
+class LiveDecoder:
+    """Gives the frames of each turn of a capture.
+
+    Args:
+        keys: what opens links; the key log is added as it comes.
+    """
+
+    def __init__(self, keys: KeyBook) -> None:
+        self.decoder = Decoder(keys)
+        self._keys = keys
+        self._packets = 0
+
+    def frames(self, packets: Sequence[Packet], secrets: str) -> Iterator[DecodedFrame]:
+        """The frames that these packets complete.
+
+        Args:
+            packets: what came in this turn.
+            secrets: new text of the key log.
+        """
+        if secrets:
+            self._keys.add_key_log(secrets)
+        if packets:
+            batch = _batch(packets, self._packets)
+            self._packets += len(packets)
+            yield from self.decoder.feed(batch)
+
+
+def _batch(packets: Sequence[Packet], first: int) -> PacketBatch:
+    sizes = np.array([len(packet.data) for packet in packets], np.int64)
+    return PacketBatch(
+        memoryview(b"".join([packet.data for packet in packets])),
+        first,
+        np.array([packet.time_ns for packet in packets], np.int64),
+        np.concatenate(([0], np.cumsum(sizes)[:-1])),
+        sizes,
+        np.array([packet.length for packet in packets], np.int64),
+        np.array([packet.link_type for packet in packets], np.int64),
+    )
