@@ -51,7 +51,8 @@ from tests.support.fronts import captured
 from tests.support.network import Pair, Wire
 from tests.support.node import numbered
 from tests.support.payloads import values_of
-from toolkit.dissect.follow import Direction, LinkFollower
+from toolkit.dissect.direction import Direction
+from toolkit.dissect.follow import LinkFollower
 
 DATA = Path(__file__).parent.parent / "messenger" / "messages" / "data"
 SECURITY = (("none", ConMode.CRC), ("cephx", ConMode.CRC), ("cephx", ConMode.SECURE))

@@ -16,6 +16,7 @@ from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSY_CLIEN
 from tests.fuzz.receiving import READ_AHEAD_BYTES
 from tests.fuzz.target import KIB, BrokenPromise, Cursor, Cut, same_for_every_cut, whole
 from tests.support.node import Node
+from toolkit.scenarios.lab_core import ScenarioFailed
 
 _POLICIES = (LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSY_CLIENT, STATELESS_SERVER)
 ACTIONS = tuple(Action)
@@ -71,7 +72,7 @@ class Cutting:
             step()
         except BrokenPromise:
             raise
-        except (AssertionError, AttributeError, PeerError):  # a step before it is missing, or not answered
+        except (AttributeError, ScenarioFailed, PeerError):  # a step before it is missing, or not answered
             self.gave_up = True
 
 

@@ -12,12 +12,18 @@ from messenger.link import Protocol
 from tests.fuzz.seeds import ADMIN, KEYS, SECURITY, Chunk, conversation, reconnection
 from tests.fuzz.target import Cursor, Cut, Target, require_same, same_for_every_cut
 from tests.support.node import SECRET_ID, SHARED_KEY
-from toolkit.dissect.follow import Direction, Keys, LinkFollower
+from toolkit.dissect.direction import Direction
+from toolkit.dissect.follow import LinkFollower
+from toolkit.dissect.keys import KeyBook
 from toolkit.faults.tap import LinkTap
 
-_KEYS = Keys({service: {SECRET_ID: SHARED_KEY} for service in EntityType}, {ADMIN: KEYS[1]})
 _DIRECTIONS = tuple(Direction)
 _MOST_CHUNKS = 24
+
+
+def keys_of_links() -> KeyBook:
+    """The keys of every link; each run begins with no more than that."""
+    return KeyBook({ADMIN: KEYS[1]}, {service: {SECRET_ID: SHARED_KEY} for service in EntityType})
 
 
 def chunks_of(cursor: Cursor) -> list[Chunk]:
@@ -32,11 +38,11 @@ def chunks_of(cursor: Cursor) -> list[Chunk]:
 def run(data: bytes) -> None:
     """Follow a link, however its chunks are cut, and pass it through a tap unharmed."""
     cursor = Cursor(data)
-    keys = _KEYS if cursor.number() & 1 else None
+    with_keys = cursor.number() & 1
     chunks = chunks_of(cursor)
 
     def follow(cut: Cut) -> list[object]:
-        follower = LinkFollower(keys)
+        follower = LinkFollower(keys_of_links() if with_keys else None)
         seen: list[object] = []
         for direction, raw in chunks:
             for piece in cut(raw):
@@ -48,7 +54,7 @@ def run(data: bytes) -> None:
 
     same_for_every_cut(follow)
     for direction in _DIRECTIONS:
-        _check_tap(LinkTap("a", "b", [], keys), direction, chunks)
+        _check_tap(LinkTap("a", "b", [], keys_of_links() if with_keys else None), direction, chunks)
 
 
 def _check_tap(tap: LinkTap, watched: Direction, chunks: list[Chunk]) -> None:

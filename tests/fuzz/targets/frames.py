@@ -14,7 +14,7 @@ from tests.fuzz.receiving import read
 from tests.fuzz.seeds import conversation, one_way
 from tests.fuzz.target import KIB, Cursor, Target, same_for_every_cut
 from tests.support.frames import BUILDERS, HEADER, message, plain, preamble, reader, writer
-from toolkit.dissect.follow import Direction
+from toolkit.dissect.direction import Direction
 
 _LIMITS = (160 * KIB, 512)
 _MOST_STEPS = 16

@@ -36,7 +36,7 @@ from tests.fuzz.talk import (
 from tests.fuzz.target import KIB, Cursor, Cut, Target
 from tests.support.node import B_ADDR, Node, new_node
 from tests.support.raw_peer import ROLES, RawPeer
-from toolkit.dissect.follow import Direction
+from toolkit.dissect.direction import Direction
 
 _FEATURES = (
     Msgr2Feature.REVISION_1,

@@ -19,7 +19,7 @@ from messenger.v1.wire import Tag
 from tests.fuzz.receiving import read
 from tests.fuzz.seeds import conversation, one_way
 from tests.fuzz.target import KIB, Cursor, Cut, Target, same_for_every_cut
-from toolkit.dissect.follow import Direction
+from toolkit.dissect.direction import Direction
 
 _LIMIT_BYTES = 160 * KIB
 _MOST_STEPS = 12

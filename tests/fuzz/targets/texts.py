@@ -1,4 +1,4 @@
-"""What people type or write into files: addresses, names, keys, keyrings, modes, breakpoints, grids.
+"""What people type or write into files: addresses, names, keys, keyrings, key logs, modes, breakpoints, grids.
 
 An input is the name of the parser, a colon, and the text. Another parser is a line in ``PARSERS``.
 """
@@ -15,6 +15,7 @@ from messenger.config import parse_modes
 from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.denc.entity import AuthName, EntityType
 from messenger.errors import LocalError
+from messenger.keylog import parse_key_log
 from tests.fuzz.seeds import KEYS
 from tests.fuzz.target import BrokenPromise, Target, require_same
 from toolkit.bench.options import parse_grid
@@ -43,6 +44,12 @@ _KEYRING = (
 )
 _ADDRS = ("v2:10.1.2.3:3300/0", "[fe80::1]:6800", "any:0.0.0.0:0/77", "-", "v1:[::ffff:1.2.3.4]:6789/4294967295")
 
+_KEY_LOGS = (
+    f"# links\n\nv2 {'0f' * 16} {KEYS[1].to_base64()} {'5a' * 64}\nv1 {'f0' * 16} {KEYS[2].to_base64()} -\n",
+    f"service osd -1 {KEYS[1].to_base64()}\nservice mgr 3 {KEYS[2].to_base64()}",
+    f"service osd {'9' * 4400} {KEYS[1].to_base64()}",
+)
+
 PARSERS: Mapping[str, TextParser] = {
     "addr": TextParser(EntityAddr.parse, _ADDRS, str, lambda text: EntityAddr.parse(text, AddressType.ANY)),
     "addrs": TextParser(
@@ -60,6 +67,11 @@ PARSERS: Mapping[str, TextParser] = {
     ),
     "key": TextParser(CryptoKey.from_base64, tuple(key.to_base64() for key in KEYS.values()), CryptoKey.to_base64),
     "keyring": TextParser(Keyring.parse, (_KEYRING, KEYS[1].to_base64() + "\n", ""), Keyring.format),
+    "keylog": TextParser(
+        lambda text: list(parse_key_log(text)),
+        _KEY_LOGS,
+        lambda entries: "".join(entry.line() for entry in entries),
+    ),
     "modes": TextParser(lambda text: parse_modes("ms_client_mode", text), ("crc secure", "secure,crc")),
     "methods": TextParser(parse_methods, ("cephx, none", "none;cephx")),
     "breakpoint": TextParser(Breakpoint.parse, ("a:HELLO", "b:MESSAGE:10:20", "a:BANNER::-1")),

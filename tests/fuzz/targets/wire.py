@@ -15,7 +15,7 @@ from messenger.v2.wire import (
 )
 from tests.fuzz.seeds import conversation, structure_seeds
 from tests.fuzz.target import BrokenPromise, Cursor, Cut, Target, require_same, same_for_every_cut
-from toolkit.dissect.follow import Direction
+from toolkit.dissect.direction import Direction
 
 
 def run_banner(data: bytes) -> None:
