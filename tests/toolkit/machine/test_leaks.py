@@ -1,0 +1,43 @@
+"""Leak checks see what clusters leave; undoing the journal leaves nothing."""
+
+import os
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.machine import new_lease  # noqa: F401 - a fixture
+from toolkit.machine.changes import Interface, Mount, Namespace
+from toolkit.machine.labels import PROCESS_VARIABLE
+from toolkit.machine.leaks import leftovers
+from toolkit.machine.leases import Lease
+
+
+@pytest.mark.needs("netns")
+def test_everything_of_a_cluster_is_seen_and_then_gone(new_lease: Callable[[], Lease]) -> None:  # noqa: F811
+    from pyroute2 import IPRoute, netns
+
+    lease = new_lease()
+    label, journal = lease.label, lease.journal
+    space, interface = label.namespace("a"), label.interface("x")
+    journal.note(Namespace(space))
+    netns.create(space)
+    journal.note(Interface(interface))
+    with IPRoute() as network:
+        network.link("add", ifname=interface, kind="bridge")
+    journal.note(Mount(str(lease.directory / "m")))
+    (lease.directory / "m").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "none", str(lease.directory / "m")], check=True)
+    with subprocess.Popen(["sleep", "60"], env={**os.environ, PROCESS_VARIABLE: str(label)}) as sleeper:
+        assert [line.split()[0] for line in leftovers(lease)] == [
+            *("process", "namespace", "interface", "mount", "directory")
+        ]
+        assert journal.undo() == []
+        assert sleeper.wait() < 0
+    assert leftovers(lease) == []
+    assert journal.undo() == []
+
+
+def test_of_changes_that_never_came_about_nothing_is_to_be_undone() -> None:
+    for change in (Namespace("ml-none-such"), Interface("ml-none-such"), Mount("/nowhere")):
+        change.undo()

@@ -1,0 +1,189 @@
+"""Changes of the machine, as a journal has them: plain values that know how to undo themselves.
+
+Undoing is idempotent: of a change that never came about, or is undone already, nothing remains to be done.
+"""
+
+import contextlib
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from messenger.errors import LocalError
+from toolkit.machine.labels import DOCKER_LABEL, PROCESS_VARIABLE
+from toolkit.machine.rtnetlink import rtnetlink
+
+_END_TIMEOUT_S = 5.0
+_POLL_S = 0.005
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+@dataclass(frozen=True, slots=True)
+class Change(ABC):
+    """One change."""
+
+    KINDS: ClassVar[dict[str, type["Change"]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        Change.KINDS[cls.__name__] = cls
+
+    @abstractmethod
+    def undo(self) -> None:
+        """Undo it, if it is there.
+
+        Raises:
+            LocalError: it is there still; the text says why.
+        """
+
+    def as_json(self) -> dict[str, Any]:
+        """The JSON object."""
+        return {"change": type(self).__name__, **asdict(self)}
+
+    @staticmethod
+    def from_json(values: dict[str, Any]) -> "Change":
+        """The change in a JSON object.
+
+        Raises:
+            LocalError: it is none.
+        """
+        kind = values.pop("change", None)
+        if kind not in Change.KINDS:
+            raise LocalError(f"journal: unknown change {kind!r}")
+        try:
+            return Change.KINDS[kind](**values)
+        except TypeError as error:
+            raise LocalError(f"journal: {kind}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Processes(Change):
+    """Every process that is started with a label in its environment, and what those start."""
+
+    label: str
+
+    def undo(self) -> None:
+        """End them at once."""
+        deadline_s = time.monotonic() + _END_TIMEOUT_S
+        spared = _own_line()
+        while found := [pid for pid in labelled_processes(self.label) if pid not in spared]:
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            if time.monotonic() > deadline_s:
+                raise LocalError(f"processes do not end: {', '.join(map(str, found))}")
+            time.sleep(_POLL_S)
+
+
+def labelled_processes(label: str) -> Iterator[int]:
+    """Processes with a cluster's label in their environment; only root sees those of others."""
+    wanted = f"{PROCESS_VARIABLE}={label}".encode()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with contextlib.suppress(OSError):
+                if wanted in (entry / "environ").read_bytes().split(b"\0"):
+                    yield int(entry.name)
+
+
+def _own_line() -> set[int]:
+    """This process, its parent, and so on."""
+    line, pid = set(), os.getpid()
+    while pid > 1 and pid not in line:
+        line.add(pid)
+        status = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        pid = int(status[1])
+    return line
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace(Change):
+    """A network namespace with a name; its interfaces, rules and routes go with it."""
+
+    name: str
+
+    def undo(self) -> None:
+        """Remove the name; the namespace ends with the last process in it."""
+        from pyroute2 import netns
+
+        try:
+            netns.remove(self.name)
+        except OSError as error:
+            if error.errno != errno.ENOENT:
+                raise LocalError(f"namespace {self.name}: {error.strerror}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Interface(Change):
+    """An interface of the machine itself; those inside a namespace go with that."""
+
+    name: str
+
+    def undo(self) -> None:
+        """Remove it."""
+        from pyroute2 import NetlinkError
+
+        with rtnetlink() as network:
+            for index in network.link_lookup(ifname=self.name):
+                try:
+                    network.link("del", index=index)
+                except NetlinkError as error:
+                    if error.code != errno.ENODEV:
+                        raise LocalError(f"interface {self.name}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Mount(Change):
+    """A mount, and all that is mounted below it."""
+
+    path: str
+
+    def undo(self) -> None:
+        """Unmount; what is in use goes when its last user does."""
+        for line in reversed(_MOUNTS.read_text().splitlines()):
+            where = line.split()[4].encode().decode("unicode_escape")
+            if where == self.path or where.startswith(self.path + "/"):
+                subprocess.run(["umount", "--lazy", where], check=False, capture_output=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Tree(Change):
+    """A directory of the cluster's own, with everything in it."""
+
+    path: str
+
+    def undo(self) -> None:
+        """Remove it, unless something is mounted in it."""
+        Mount(self.path).undo()
+        try:
+            shutil.rmtree(self.path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise LocalError(f"{self.path}: {error.strerror}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class DockerObjects(Change):
+    """Every container, service, network and volume with a cluster's label, in one place of Docker's."""
+
+    label: str
+    base_url: str = ""
+    """The engine's place, as in :mod:`toolkit.machine.docker_engine`; empty for the one that is meant just now."""
+
+    def undo(self) -> None:
+        """Remove them, services first and networks last."""
+        from toolkit.machine.docker_objects import remove_labelled
+
+        remove_labelled(f"{DOCKER_LABEL}={self.label}", self.base_url)
+
+
+def dump(change: Change) -> bytes:
+    """A line of a journal."""
+    return json.dumps(change.as_json(), separators=(",", ":")).encode() + b"\n"

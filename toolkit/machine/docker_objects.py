@@ -1,0 +1,116 @@
+"""Things of Docker's that carry a label."""
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from messenger.errors import LocalError
+from toolkit.machine.docker_engine import connected
+
+if TYPE_CHECKING:
+    import docker
+
+_AT_ONCE = 16
+_GO_TIMEOUT_S = 10.0
+_POLL_S = 0.02
+_PASSING = ("already in progress", "active endpoints", "in use by", "not found", "no such")
+"""What the engine says of things that others have to leave first, are removing, or have removed."""
+
+
+def labelled(label: str, base_url: str = "") -> list[str]:
+    """Every service, container, network and volume with a label (``KEY=VALUE``), a line each.
+
+    Args:
+        label: of what is looked for.
+        base_url: the place of the engine (:mod:`toolkit.machine.docker_engine`).
+
+    Raises:
+        LocalError: Docker does not answer.
+    """
+    mine = {"label": label}
+    with connected(base_url) as engine:
+        return [
+            *(f"service {service.name}" for service in _services(engine, mine)),
+            *(f"container {each['Names'][0][1:]}" for each in engine.api.containers(all=True, filters=mine)),
+            *(f"network {each['Name']}" for each in engine.api.networks(filters=mine)),
+            *(f"volume {volume.name}" for volume in engine.volumes.list(filters=mine)),
+        ]
+
+
+def remove_labelled(label: str, base_url: str = "") -> None:
+    """Remove every service, container, network and volume with a label (``KEY=VALUE``).
+
+    Args:
+        label: of what is to go.
+        base_url: the place of the engine (:mod:`toolkit.machine.docker_engine`).
+
+    Raises:
+        LocalError: Docker does not answer, or keeps something.
+    """
+    with connected(base_url) as engine:
+        remove_from(engine, label)
+
+
+def remove_from(engine: "docker.DockerClient", label: str) -> None:
+    """Remove everything with a label from an engine.
+
+    Raises:
+        LocalError: it is there still.
+        docker.errors.APIError: the engine refuses.
+    """
+    api, mine = engine.api, {"label": label}
+    for service in _services(engine, mine):
+        _remove(service.remove)
+    _remove_all(partial(api.containers, all=True, filters=mine), partial(api.remove_container, force=True, v=True))
+    _remove_all(partial(api.networks, filters=mine), api.remove_network)
+    for volume in engine.volumes.list(filters=mine):
+        _remove(partial(volume.remove, force=True))
+
+
+def _services(engine: "docker.DockerClient", mine: dict[str, str]) -> list[Any]:
+    """Only a manager of a swarm can be asked."""
+    manages = engine.info().get("Swarm", {}).get("ControlAvailable")
+    return list(engine.services.list(filters=mine)) if manages else []
+
+
+def _remove_all(look: Callable[[], list[dict[str, Any]]], remove: Callable[[str], object]) -> None:
+    """Remove things side by side, since each takes a while, and see that they are gone."""
+    deadline_s = time.monotonic() + _GO_TIMEOUT_S
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        while found := _ids(look):
+            if time.monotonic() > deadline_s:
+                raise LocalError(f"Docker still has {', '.join(found)} after {_GO_TIMEOUT_S:g} s")
+            list(pool.map(lambda each: _remove(partial(remove, each)), found))
+            time.sleep(_POLL_S)
+
+
+def _ids(look: Callable[[], list[dict[str, Any]]]) -> list[str]:
+    """Of what is there; an overlay that goes while the engine makes its list spoils all of it."""
+    import docker.errors
+
+    deadline_s = time.monotonic() + _GO_TIMEOUT_S
+    while True:
+        try:
+            return [each["Id"] for each in look()]
+        except docker.errors.APIError as error:
+            if not _passes(error) or time.monotonic() > deadline_s:
+                raise
+        time.sleep(_POLL_S)
+
+
+def _remove(remove: Callable[[], object]) -> None:
+    """Remove something, unless that has to wait, or somebody else has done it."""
+    import docker.errors
+
+    try:
+        remove()
+    except docker.errors.APIError as error:
+        if not _passes(error):
+            raise
+
+
+def _passes(error: "docker.errors.APIError") -> bool:
+    """Whether an engine refuses for a reason that goes away by itself."""
+    return any(words in str(error.explanation).lower() for words in _PASSING)

@@ -1,0 +1,60 @@
+"""How everything a cluster makes is marked as its own, so that it can be found again after a crash."""
+
+import re
+from dataclasses import dataclass
+
+from messenger.errors import LocalError
+
+PROCESS_VARIABLE = "MSGRLAB_CLUSTER"
+"""In the environment of every process of a cluster; its value is the cluster's label."""
+DOCKER_LABEL = "msgrlab.cluster"
+"""Key of the label on containers, networks, volumes and services; its value is the cluster's label."""
+INTERFACE_NAME_BYTES = 15
+
+_NAME = re.compile("[a-z][a-z0-9-]{0,29}")
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """What a cluster's things are marked with."""
+
+    name: str
+    """The cluster's; unique among those that are up."""
+    number: int
+    """Short, for names in the kernel; unique among those that are up."""
+    token: str
+    """Tells this cluster from earlier ones of the same name."""
+
+    def __str__(self) -> str:
+        return f"{self.name}.{self.token}"
+
+    def namespace(self, node: str) -> str:
+        """The name of a node's network namespace."""
+        return f"{self.prefix}-{node}"
+
+    def interface(self, *parts: object) -> str:
+        """The name of an interface; the parts must tell it from others of the cluster.
+
+        Raises:
+            LocalError: too long for the kernel.
+        """
+        name = self.prefix + "".join(str(part) for part in parts)
+        if len(name) > INTERFACE_NAME_BYTES:
+            raise LocalError(f"{name!r} is too long for an interface ({INTERFACE_NAME_BYTES} bytes)")
+        return name
+
+    @property
+    def prefix(self) -> str:
+        """What the names of all its namespaces and interfaces begin with."""
+        return f"ml{self.number}"
+
+
+def check_name(name: str) -> str:
+    """A cluster's name, if it is fit for one.
+
+    Raises:
+        LocalError: it is not.
+    """
+    if not _NAME.fullmatch(name):
+        raise LocalError(f"{name!r} is no name for a cluster: a lower-case letter, then up to 29 of a-z 0-9 -")
+    return name

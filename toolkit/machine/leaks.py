@@ -1,0 +1,74 @@
+"""What a cluster has left behind, as the machine itself tells it."""
+
+from pathlib import Path
+
+from messenger.errors import LocalError
+from toolkit.machine.changes import labelled_processes
+from toolkit.machine.labels import DOCKER_LABEL, Label
+from toolkit.machine.leases import Lease, leases
+
+_NAMESPACES = Path("/run/netns")
+_INTERFACES = Path("/sys/class/net")
+_PROCESSES = Path("/proc")
+_MOUNTS = Path("/proc/self/mountinfo")
+
+
+def leftovers(lease: Lease, *, docker_url: str | None = None, network: bool = True) -> list[str]:
+    """What is still there of a cluster, a line each; empty when nothing is.
+
+    Args:
+        lease: of the cluster, which is down.
+        docker_url: the Docker engine to ask as well; empty for the default one, None for none.
+        network: whether to look at namespaces and interfaces as well. Their names have the cluster's number, which
+            clusters of another state directory may have, too.
+    """
+    label = lease.label
+    found = [f"process {pid}: {_command(pid)}" for pid in sorted(labelled_processes(str(label)))]
+    if network:
+        found += _network_names(lease)
+    found += [f"mount {path}" for path in _mounts_below(lease.directory)]
+    if lease.directory.exists():
+        found.append(f"directory {lease.directory}")
+    if docker_url is not None:
+        found += _docker_objects(label, docker_url)
+    return found
+
+
+def _network_names(lease: Lease) -> list[str]:
+    label = lease.label
+    found = [f"namespace {name}" for name in _names(_NAMESPACES, label.prefix + "-")]
+    found += [f"interface {name}" for name in _interfaces(label)]
+    # They are another cluster's, if one has got the number since.
+    has_got_it = any(other.label.number == label.number for other in leases() if other.label != label)
+    return [] if has_got_it else found
+
+
+def _names(directory: Path, prefix: str) -> list[str]:
+    return sorted(path.name for path in directory.glob(f"{prefix}*")) if directory.is_dir() else []
+
+
+def _interfaces(label: Label) -> list[str]:
+    """Those of the label: behind its number comes no other digit."""
+    return [name for name in _names(_INTERFACES, label.prefix) if not name[len(label.prefix) :][:1].isdecimal()]
+
+
+def _mounts_below(directory: Path) -> list[str]:
+    mounted = (line.split()[4] for line in _MOUNTS.read_text().splitlines())
+    return [path for path in mounted if path.startswith(f"{directory}/")]
+
+
+def _command(pid: int) -> str:
+    try:
+        words = (_PROCESSES / str(pid) / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return "gone meanwhile"
+    return b" ".join(words).decode(errors="replace").strip() or "no command line"
+
+
+def _docker_objects(label: Label, base_url: str) -> list[str]:
+    from toolkit.machine.docker_objects import labelled
+
+    try:
+        return labelled(f"{DOCKER_LABEL}={label}", base_url)
+    except LocalError as error:
+        return [str(error)]
