@@ -1,0 +1,79 @@
+"""What the test of netem has done in a machine whose kernel has it; prints a line of JSON for each result."""
+
+import json
+import sys
+
+from pyroute2 import IPRoute
+
+from tests.support.hosts import Hosts
+from toolkit.errors import Unsupported
+from toolkit.network.links import open_links
+from toolkit.network.namespaces import within
+from toolkit.network.netem import kernel
+from toolkit.network.state import LinkState
+
+
+def say(**result: object) -> None:
+    print(json.dumps(result), flush=True)  # noqa: T201 - what this is for
+
+
+def single(texts: list[str], counts: dict[str, int]) -> None:
+    """One peer: netem is the queue of the interface."""
+    hosts = Hosts("ab", lambda name: f"single-{name}")
+    with open_links(hosts.cables) as links:
+        for text in texts:
+            state = LinkState.from_text(text)
+            links.set({("a", "b"): state})
+            result = {"set": text, "read": str(links.get("a", "b"))}
+            if count := counts.get(text):
+                before = links.passed()["a", "b"]
+                arrived = hosts.send("a", "b", count, every_s=0.002)
+                after = links.passed()["a", "b"]
+                say(
+                    **result,
+                    numbers=[number for number, _ in arrived],
+                    delays_ms=[delay_s * 1000 for _, delay_s in arrived],
+                    lost=after.lost - before.lost,
+                )
+            else:
+                say(**result)
+        say(way=links.way, describe=links.describe(), backwards=str(links.get("b", "a")))
+        try:
+            links.set({("a", "b"): LinkState(seed=5, delay_ms=1)})
+            say(seed=links.get("a", "b").seed)
+        except Unsupported as error:
+            say(seed=str(error))
+
+
+def several() -> None:
+    """More peers: a class for each."""
+    hosts = Hosts("abc", lambda name: f"several-{name}")
+    states = {("a", "b"): LinkState(delay_ms=30), ("a", "c"): LinkState.from_text("loss 100%")}
+    with open_links(hosts.cables, states=states) as links:
+        say(
+            delays_ms=[delay_s * 1000 for _, delay_s in hosts.send("a", "b", 10)],
+            to_c=len(hosts.send("a", "c", 10)),
+            from_b=len(hosts.send("b", "c", 10)),
+        )
+        links.set({("a", "b"): LinkState(), ("a", "c"): LinkState(delay_ms=5)})
+        say(to_b=len(hosts.send("a", "b", 10)), to_c=len(hosts.send("a", "c", 10)), read=str(links.get("a", "c")))
+        try:
+            links.set({("a", "c"): LinkState(duplicate_percent=100)})
+            say(duplicates=len(hosts.send("a", "c", 10)))
+        except Unsupported as error:
+            say(duplicates=str(error), read=str(links.get("a", "c")))
+        links.heal()
+        say(healed=[str(links.get("a", host)) for host in "bc"])
+    with within(hosts.cables[0].namespace), IPRoute() as route:
+        say(left=[queue.get_attr("TCA_KIND") for queue in route.get_qdiscs()])
+
+
+def main() -> None:
+    texts, counts = json.loads(sys.argv[1])
+    say(netem=kernel.has_netem())
+    single(texts, counts)
+    several()
+
+
+if __name__ == "__main__":
+    main()

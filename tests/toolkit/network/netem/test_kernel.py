@@ -1,0 +1,108 @@
+"""netem itself, in a machine whose kernel has it: what is set is read back, and happens."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+from tests.support import vm
+from toolkit.network.state import LinkState
+
+pytestmark = [pytest.mark.needs("vm"), pytest.mark.xdist_group("netem in a machine")]
+
+TREE = Path(__file__).parents[4]
+STATES = {
+    "delay 30ms": 20,
+    "delay 40ms ± 5ms normal correlation 25%": 100,
+    "loss 30%": 200,
+    "loss to-bad 10% to-good 40% in-bad 90% in-good 1%": 200,
+    "loss p13 5% p31 60% p32 20% p23 30% p14 1%": 0,
+    "duplicate 40% correlation 10%": 100,
+    "delay 300ms, reorder 100% gap 5": 50,
+    "corrupt 100% correlation 12.5%": 50,
+    "rate 400kbit": 20,
+    "slot 20ms..30ms packets 50": 20,
+    "rate 100gbit, limit 50": 0,
+    "delay 5000.5ms ± 1500ms pareto, loss 1% correlation 5%, slot 3ms bytes 4000": 0,
+    "delay 0.000001ms": 0,
+    "no impairments": 20,
+}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """By the text of the state, or the name of the first value."""
+    states = json.dumps([list(STATES), STATES])
+    command = f"cd {TREE} && exec {sys.executable} -B -m tests.toolkit.network.netem.guest {shlex.quote(states)}"
+    code, output = vm.run(command, tmp_path_factory.mktemp("vm"))
+    assert code == 0, output
+    found = [json.loads(line) for line in output.splitlines()]
+    return {one.get("set", next(iter(one))): one for one in found}
+
+
+def test_netem_is_found_and_used(results: dict[str, dict[str, Any]]) -> None:
+    assert results["netem"] == {"netem": True}
+    assert results["way"] == {"way": "netem", "describe": "netem, in the kernel", "backwards": "no impairments"}
+
+
+@pytest.mark.parametrize("text", STATES)
+def test_what_is_set_is_read_back(results: dict[str, dict[str, Any]], text: str) -> None:
+    assert LinkState.from_text(results[text]["read"]) == LinkState.from_text(text)
+
+
+def test_delays_happen(results: dict[str, dict[str, Any]]) -> None:
+    assert min(results["delay 30ms"]["delays_ms"]) >= 30
+    found = results["delay 40ms ± 5ms normal correlation 25%"]["delays_ms"]
+    assert 38 < median(found) < 60
+    assert min(found) < 38
+    assert median(results["no impairments"]["delays_ms"]) < 10
+
+
+def test_losses_happen(results: dict[str, dict[str, Any]]) -> None:
+    for text in ("loss 30%", "loss to-bad 10% to-good 40% in-bad 90% in-good 1%"):
+        found = results[text]
+        assert found["lost"] == 200 - len(found["numbers"])
+        assert 20 < found["lost"] < 100
+    assert results["no impairments"]["numbers"] == list(range(20))
+
+
+def test_duplicates_corruption_and_reordering_happen(results: dict[str, dict[str, Any]]) -> None:
+    numbers = results["duplicate 40% correlation 10%"]["numbers"]
+    assert set(numbers) == set(range(100))
+    assert 110 < len(numbers) < 180
+    assert len(results["corrupt 100% correlation 12.5%"]["numbers"]) < 20
+    numbers = results["delay 300ms, reorder 100% gap 5"]["numbers"]
+    assert sorted(numbers) == list(range(50))
+    assert numbers.index(4) < numbers.index(0)
+
+
+def test_rates_and_slots_happen(results: dict[str, dict[str, Any]]) -> None:
+    # A datagram of 200 bytes takes 242 on the wire, which takes 4.84 ms.
+    assert min(results["rate 400kbit"]["delays_ms"]) >= 4.84
+    assert max(results["slot 20ms..30ms packets 50"]["delays_ms"]) >= 20
+
+
+def test_seeds_are_refused_or_kept(results: dict[str, dict[str, Any]]) -> None:
+    assert results["seed"]["seed"] == 5 or "since Linux 6.5" in results["seed"]["seed"]
+
+
+def test_peers_have_links_of_their_own(results: dict[str, dict[str, Any]]) -> None:
+    assert min(results["delays_ms"]["delays_ms"]) >= 30
+    assert (results["delays_ms"]["to_c"], results["delays_ms"]["from_b"]) == (0, 10)
+    assert results["to_b"] == {"to_b": 10, "to_c": 10, "read": "delay 5ms"}
+    assert results["healed"] == {"healed": ["delay 30ms", "loss 100%"]}
+
+
+def test_what_the_kernel_refuses_changes_nothing(results: dict[str, dict[str, Any]]) -> None:
+    found = results["duplicates"]
+    if found["duplicates"] != 20:
+        assert "MSGRLAB_LINKS=wire" in found["duplicates"]
+        assert found["read"] == "delay 5ms"
+
+
+def test_closing_leaves_no_queue(results: dict[str, dict[str, Any]]) -> None:
+    assert set(results["left"]["left"]) == {"noqueue"}

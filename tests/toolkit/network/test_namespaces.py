@@ -1,0 +1,72 @@
+"""Network namespaces."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from messenger.errors import LocalError
+from tests.support.machine import new_lease as new_lease  # noqa: PLC0414 - a fixture
+from toolkit.machine.changes import Namespace
+from toolkit.machine.leases import Lease
+from toolkit.network import namespaces
+
+pytestmark = pytest.mark.needs("netns")
+
+
+def readlink(path: str) -> str:
+    return str(Path(path).readlink())
+
+
+@pytest.fixture
+def namespace(new_lease: Callable[[], Lease]) -> Path:
+    lease = new_lease()
+    name = lease.label.namespace("a")
+    lease.journal.note(Namespace(name))
+    return namespaces.create(name)
+
+
+def test_sockets_of_a_namespace_are_not_of_this_one(namespace: Path) -> None:
+    here = readlink("/proc/self/ns/net")
+    with namespaces.inside(namespace, lambda: socket.create_server(("127.0.0.1", 0))) as server:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(server.getsockname(), 1)
+        namespaces.inside(namespace, lambda: socket.create_connection(server.getsockname(), 1)).close()
+    assert readlink("/proc/self/ns/net") == here
+    assert namespaces.inside(namespace, lambda: readlink("/proc/thread-self/ns/net")) != here
+
+
+def test_what_goes_wrong_inside_is_raised_outside(namespace: Path) -> None:
+    with pytest.raises(ZeroDivisionError):
+        namespaces.inside(namespace, lambda: 1 // 0)
+
+
+def test_a_namespace_is_made_once(namespace: Path) -> None:
+    with pytest.raises(LocalError, match=f"namespace {namespace.name} is there already: msgrlab down --all"):
+        namespaces.create(namespace.name)
+
+
+def test_one_that_is_not_there_cannot_be_entered(tmp_path: Path) -> None:
+    with pytest.raises(LocalError, match="gone: No such file"):
+        namespaces.inside(tmp_path / "gone", lambda: None)
+    (tmp_path / "file").touch()
+    with pytest.raises(LocalError, match="file: Invalid argument"):
+        namespaces.inside(tmp_path / "file", lambda: None)
+
+
+def test_whether_they_can_be_had_is_found_out_without_a_trace() -> None:
+    before = sorted(Path("/sys/class/net").iterdir())
+    namespaces.check()
+    assert sorted(Path("/sys/class/net").iterdir()) == before
+
+
+def test_who_lacks_the_privileges_is_told_what_helps() -> None:
+    script = "from toolkit.network import namespaces; namespaces.check()"
+    without = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
+    done = subprocess.run([*without, sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    *_, words = done.stderr.strip().splitlines()
+    assert words.startswith("toolkit.errors.Unsupported: netns: no namespaces for this process")
+    assert "--cap-add SYS_ADMIN" in words

@@ -1,0 +1,1 @@
+"""The network between hosts, and what can be done to it."""

@@ -1,0 +1,28 @@
+"""Bundles of packets (segmentation offload): between namespaces of one machine TCP hands over 64 KiB at once."""
+
+import ctypes
+import fcntl
+import socket
+import struct
+from collections.abc import Set as AbstractSet
+
+from toolkit.machine.rtnetlink import rtnetlink
+
+_SIOCETHTOOL = 0x8946
+_ETHTOOL_STSO = 0x1F
+_REQUEST, _VALUE = struct.Struct("16sP16x"), struct.Struct("II")
+_MOST_SEGMENTS = 65_535
+
+
+def allow_bundles(addresses: AbstractSet[str], *, allowed: bool) -> None:
+    """Say whether the interfaces with these addresses send bundles, in the namespace of the calling thread.
+
+    Without segmentation offload bundles are taken apart behind the interface's queue, whatever connection they are
+    of; new connections make none.
+    """
+    with rtnetlink() as route, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        indices = {one["index"] for one in route.get_addr() if one.get("address") in addresses}
+        for link in [link for link in route.get_links() if link["index"] in indices]:
+            route.link("set", index=link["index"], gso_max_segs=_MOST_SEGMENTS if allowed else 1)
+            value = ctypes.create_string_buffer(_VALUE.pack(_ETHTOOL_STSO, allowed))
+            fcntl.ioctl(control, _SIOCETHTOOL, _REQUEST.pack(link.get("ifname").encode(), ctypes.addressof(value)))

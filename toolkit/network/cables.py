@@ -1,0 +1,62 @@
+"""The veth pairs of hosts that somebody else has plugged into a bridge of this machine, as Docker does."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from messenger.errors import LocalError
+from toolkit.machine.labels import Label
+from toolkit.machine.rtnetlink import rtnetlink
+from toolkit.network.links import Cable
+from toolkit.network.namespaces import inside
+from toolkit.network.places import Place, Places
+
+if TYPE_CHECKING:
+    from pyroute2 import IPRoute
+
+
+def find_cables(label: Label, places: Places) -> list[Cable]:
+    """The cables of all hosts, found by their addresses; what a wire needs beside them is named after the label.
+
+    Raises:
+        LocalError: a host has no interface with one of its addresses, or it is no veth pair.
+    """
+    with rtnetlink() as machine:
+        return [
+            cable
+            for number, place in enumerate(places.hosts.values())
+            for cable in _cables_of(label, place, number, places, machine)
+        ]
+
+
+def _cables_of(label: Label, place: Place, number: int, places: Places, machine: "IPRoute") -> Iterator[Cable]:
+    found = inside(places.namespace(place.name), _interfaces)
+    for count, (network, address) in enumerate(place.addresses.items()):
+        if address not in found:
+            raise LocalError(f"{place.name}: no interface has its address {address}")
+        name, mac, mtu, far_end = found[address]
+        port = next((link.get("ifname") for link in machine.get_links(far_end)), None) if far_end else None
+        if port is None:
+            raise LocalError(f"{place.name}: {name} is no cable to a bridge of this machine")
+        yield Cable(
+            host=place.name,
+            network=network,
+            namespace=places.namespace(place.name),
+            interface=name,
+            mac=mac,
+            mtu=mtu,
+            port=port,
+            switch=None,
+            tap=label.interface("t", number, "-", count),
+            bridge=label.interface("b", number, "-", count),
+        )
+
+
+def _interfaces() -> dict[str, tuple[str, str, int, int | None]]:
+    """By address: name, MAC address, MTU and the index of the other end, of the interfaces in a namespace."""
+    with rtnetlink() as route:
+        links = {link["index"]: link for link in route.get_links()}
+        by_address = {address.get("address"): links[address["index"]] for address in route.get_addr()}
+    return {
+        address: (link.get("ifname"), link.get("address"), link.get("mtu"), link.get("link"))
+        for address, link in by_address.items()
+    }

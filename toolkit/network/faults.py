@@ -1,0 +1,71 @@
+"""What can be done to the network between hosts, whatever it is made of."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+
+from toolkit.network.state import LinkState
+
+
+class NetworkFaults(ABC):
+    """Faults between hosts, by their names; each lasts until it is undone or healed.
+
+    Whatever a backend cannot do raises :class:`toolkit.errors.Unsupported`, which says what can.
+    """
+
+    lacks: Mapping[str, str] = MappingProxyType({})
+    """What is never possible here, and why: names of methods, and ``packets`` for faults of single packets."""
+    initial: Mapping[tuple[str, str], LinkState] = MappingProxyType({})
+    """Impairments that links came up with, by sender and receiver; set by the cluster, and in force already."""
+
+    @abstractmethod
+    def set_link(self, sender: str, receiver: str, state: LinkState) -> None:
+        """Have packets from one host to another treated so, from one moment on.
+
+        ``LinkState()`` is a link without impairments.
+        """
+
+    @abstractmethod
+    def link(self, sender: str, receiver: str) -> LinkState:
+        """How they are treated, read back from what treats them."""
+
+    @abstractmethod
+    def block(self, sender: str, receiver: str, *, port: int = 0) -> None:
+        """Lose every packet from one host to another: all, or those to and from one TCP port of the receiver."""
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Have packets lost or refused on several ways from the same moment on, if that can be had.
+
+        What is asked for inside takes effect at the end of it, and nothing of it after an error.
+        """
+        yield
+
+    @abstractmethod
+    def unblock(self, sender: str, receiver: str, *, port: int = 0) -> None:
+        """No longer do so."""
+
+    def is_blocked(self, sender: str, receiver: str) -> bool:  # noqa: ARG002 - no backend
+        """Whether every packet from one host to another is lost by :meth:`block`, as far as it can be told."""
+        return False
+
+    @abstractmethod
+    def refuse(self, sender: str, receiver: str, *, port: int = 0, refused: bool = True) -> None:
+        """Answer the sender's attempts to connect with a reset, for all ports of the receiver or for one."""
+
+    @abstractmethod
+    def black_hole(self, sender: str, receiver: str, mtu_bytes: int) -> None:
+        """Lose packets from one to the other that are longer, and tell nobody; 0 ends it."""
+
+    @abstractmethod
+    def reset(self, a: str, b: str) -> int:
+        """End the TCP connections between two hosts by a forged RST to both sides; returns how many."""
+
+    @abstractmethod
+    def finish(self, sender: str, receiver: str) -> int:
+        """Forge a FIN from one host to another into every TCP connection; returns how many."""
+
+    @abstractmethod
+    def heal(self) -> None:
+        """Undo all of it; links get back the impairments they came up with, if any."""

@@ -1,0 +1,178 @@
+"""Segments forged into TCP connections that stand: RST and FIN with the right sequence numbers.
+
+A receiver believes an RST only if its sequence number is exactly the one it waits for (RFC 5961 §3), so that
+number has to be known. No socket tells it, but the receiver itself does when it is asked: a SYN into a connection
+that stands is answered by an ACK that says what the receiver would send next and what it waits for (RFC 5961 §4),
+and changes nothing. While that goes on, rules lose everything else between the two hosts, so that what was learnt
+stays true; what they lose, TCP sends again. Sockets need not be ours, and their processes may be frozen.
+"""
+
+import select
+import socket
+import time
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+
+from messenger.errors import LocalError
+from toolkit.network.namespaces import inside
+from toolkit.network.places import Places
+from toolkit.network.rules import Rule, Rules
+from toolkit.network.segments import ACK, FIN, RST, SYN, Flow, Segment
+from toolkit.network.sockets import CLOSE_WAIT, ESTABLISHED, FIN_WAIT, connections
+
+_ETH_P_ALL, _ETH_P_IP, _ETH_P_IPV6 = 0x0003, 0x0800, 0x86DD
+_SNAP_BYTES = 256
+_OLD_ANSWER_S = 0.55
+"""The kernel answers a connection's SYNs every half a second at most (tcp_invalid_ratelimit)."""
+_ANSWER_S = 0.1
+_TAKES_EFFECT_S = 1.0
+_POLL_S = 0.002
+
+
+class Forger:
+    """Forges segments between hosts.
+
+    Args:
+        places: the hosts.
+        rules: of the network between them.
+        arrive: lets a packet arrive at a host, as if it came from the network.
+    """
+
+    def __init__(self, places: Places, rules: Rules, arrive: Callable[[str, bytes], None]) -> None:
+        self._places = places
+        self._rules = rules
+        self._arrive = arrive
+
+    def reset(self, a: str, b: str) -> int:
+        """See :meth:`toolkit.network.faults.NetworkFaults.reset`."""
+
+        def forge(ends: dict[str, set[Flow]]) -> dict[str, set[Flow]]:
+            for host, flows in ends.items():
+                for answer in self._ask(host, flows).values():
+                    self._send(host, Segment(answer.flow.other_end, RST, answer.ack))
+            return ends
+
+        return self._while_still(a, b, {a: _STANDING, b: _STANDING}, forge, _STANDING)
+
+    def finish(self, sender: str, receiver: str) -> int:
+        """See :meth:`toolkit.network.faults.NetworkFaults.finish`."""
+
+        def forge(ends: dict[str, set[Flow]]) -> dict[str, set[Flow]]:
+            at_sender = self._ask(sender, {flow.other_end for flow in ends[receiver]} & ends[sender])
+            for answer in self._ask(receiver, ends[receiver]).values():
+                # It confirms what has really arrived; a sender that knows nothing of the connection confirms all.
+                real = at_sender.get(answer.flow.other_end)
+                ack, window = (real.ack, real.window) if real else (answer.seq, answer.window)
+                forged = Segment(answer.flow.other_end, FIN | ACK, answer.ack, ack, window)
+                self._send(receiver, forged)
+            return {receiver: ends[receiver]}
+
+        return self._while_still(sender, receiver, {sender: _STANDING, receiver: _OPEN}, forge, _OPEN)
+
+    def _while_still(
+        self,
+        a: str,
+        b: str,
+        states: dict[str, frozenset[int]],
+        forge: Callable[[dict[str, set[Flow]]], dict[str, set[Flow]]],
+        left: frozenset[int],
+    ) -> int:
+        """Forge while nothing else passes between two hosts.
+
+        Args:
+            a: one of the hosts.
+            b: the other.
+            states: of connections that are considered, by host.
+            forge: given the ends of connections by host, says which of them it has forged into.
+            left: the states in which these are no longer once that has taken effect.
+
+        Returns:
+            In how many connections that was.
+
+        Raises:
+            LocalError: some have not believed what was forged.
+        """
+        still = Rule("still", a, b)
+        self._rules.change(add=[still])
+        try:
+            ends = {host: self._ends(host, b if host == a else a, known) for host, known in states.items()}
+            forged = forge(ends)
+            deadline_s = time.monotonic() + _TAKES_EFFECT_S
+            while remains := {
+                host: flows & self._ends(host, b if host == a else a, left) for host, flows in forged.items()
+            }:
+                if not any(remains.values()):
+                    break
+                if time.monotonic() > deadline_s:
+                    count = sum(map(len, remains.values()))
+                    raise LocalError(f"{a} and {b}: {count} ends of connections did not take what was forged")
+                time.sleep(_POLL_S)
+        finally:
+            self._rules.change(remove=[still])
+        return len({frozenset((flow, flow.other_end)) for flows in forged.values() for flow in flows})
+
+    def _ends(self, host: str, peer: str, states: frozenset[int]) -> set[Flow]:
+        """A host's connections with another."""
+        own = {direction.sender for direction in self._places.directions(host, peer)}
+        others = {direction.receiver for direction in self._places.directions(host, peer)}
+        found = inside(self._places.namespace(host), lambda: connections(states))
+        return {flow for flow in found if flow.address in own and flow.peer_address in others}
+
+    def _send(self, host: str, segment: Segment) -> None:
+        self._arrive(host, segment.packet())
+
+    def _ask(self, host: str, flows: Iterable[Flow]) -> dict[Flow, Segment]:
+        """What a host's ends of connections say of themselves."""
+        waiting, answers = set(flows), dict[Flow, Segment]()
+        with closing(inside(self._places.namespace(host), _listener)) as listener:
+            deadline_s = time.monotonic() + _OLD_ANSWER_S + _ANSWER_S
+            while waiting and time.monotonic() < deadline_s:
+                for flow in waiting:
+                    self._send(host, Segment(flow.other_end, SYN, 0))
+                asked_s = time.monotonic()
+                while waiting and (left_s := asked_s + _ANSWER_S - time.monotonic()) > 0:
+                    if select.select([listener], [], [], left_s)[0]:
+                        segment = Segment.read(listener.recv(_SNAP_BYTES))
+                        if segment and segment.flow in waiting and segment.flags & (ACK | SYN | RST | FIN) == ACK:
+                            answers[segment.flow] = segment
+                            waiting.discard(segment.flow)
+        return answers
+
+
+_OPEN = frozenset((ESTABLISHED, *FIN_WAIT))
+"""States in which a FIN of the peer has not come yet."""
+_STANDING = _OPEN | {CLOSE_WAIT}
+
+
+def _listener() -> socket.socket:
+    """Hears everything that leaves and reaches a namespace."""
+    return socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETH_P_ALL))
+
+
+def by_port(switch: Path, port: str, mac: str, packet: bytes) -> None:
+    """Let a packet leave a port of a switch, towards the host there."""
+    protocol = _ETH_P_IPV6 if packet[0] >> 4 == 6 else _ETH_P_IP
+
+    def send() -> None:
+        with socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0) as out:
+            out.sendto(packet, (port, protocol, 0, 0, bytes.fromhex(mac.replace(":", ""))))
+
+    inside(switch, send)
+
+
+def by_loopback(namespace: Path, packet: bytes) -> None:
+    """Let a packet reach a host over its own ``lo``: TCP does not ask where a segment came from."""
+    is_v6 = packet[0] >> 4 == 6
+    destination = (
+        socket.inet_ntop(socket.AF_INET6, packet[24:40])
+        if is_v6
+        else socket.inet_ntop(socket.AF_INET, packet[16:20])
+    )
+
+    def send() -> None:
+        family = socket.AF_INET6 if is_v6 else socket.AF_INET
+        with socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_RAW) as out:
+            out.sendto(packet, (destination, 0))
+
+    inside(namespace, send)

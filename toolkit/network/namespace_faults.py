@@ -1,0 +1,202 @@
+"""Faults of the network between namespaces of this machine, whoever made them: hosts of ours, or containers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from messenger.errors import LocalError
+from toolkit.machine.labels import PROCESS_VARIABLE
+from toolkit.machine.leases import Lease
+from toolkit.network.bundles import allow_bundles
+from toolkit.network.cables import find_cables
+from toolkit.network.faults import NetworkFaults
+from toolkit.network.forge import Forger, by_loopback, by_port
+from toolkit.network.links import Cable, Links, open_links
+from toolkit.network.namespaces import inside
+from toolkit.network.places import Place, Places
+from toolkit.network.rules import Rule, Rules
+from toolkit.network.segments import Segment
+from toolkit.network.state import LinkState
+
+_LAST_PORT = 65_535
+_LEAST_MTU = 68
+"""RFC 791: what every link must carry."""
+
+
+class NamespaceNetwork(NetworkFaults):
+    """What is done to packets on their way from one namespace to another.
+
+    Args:
+        lease: of the cluster.
+        hosts: by name; may grow.
+        switch: the namespace that all of it passes through, if it is one of ours (:mod:`toolkit.network.switch`).
+            Without one, interfaces are found by the addresses of the hosts.
+    """
+
+    def __init__(self, lease: Lease, hosts: Mapping[str, Place], switch: Path | None = None) -> None:
+        self._lease = lease
+        self._places = Places(hosts)
+        self._switch = switch
+        self._cables: list[Cable] = []
+        self._links: Links | None = None
+        self._rules = Rules(self._places, switch, self._cables)
+        self._forger = Forger(self._places, self._rules, self._arrive)
+        self._one_by_one: set[str] = set()
+        """Hosts that send no bundles of packets."""
+
+    def plug(self, cables: Sequence[Cable]) -> None:
+        """Hosts have been plugged into the switch; links that have impairments keep them."""
+        states = self._impaired()
+        self.close()
+        self._cables += cables
+        if states:
+            self._links = self._open(states)
+        self._rules.renew()
+
+    def close(self) -> None:
+        """Treat packets no longer."""
+        if self._links is not None:
+            self._links.close()
+            self._links = None
+
+    # ---- impairments
+
+    def set_link(self, sender: str, receiver: str, state: LinkState) -> None:
+        """See :meth:`NetworkFaults.set_link`."""
+        self._checked(sender, receiver, 0)
+        if self._links is None:
+            self._links = self._open({})
+        if self._links.way == "netem":
+            self._send_one_by_one(sender)
+        self._links.set({(sender, receiver): state})
+
+    def link(self, sender: str, receiver: str) -> LinkState:
+        """See :meth:`NetworkFaults.link`."""
+        self._checked(sender, receiver, 0)
+        return LinkState() if self._links is None else self._links.get(sender, receiver)
+
+    def _open(self, states: Mapping[tuple[str, str], LinkState]) -> Links:
+        if not self._cables:
+            self._cables += find_cables(self._lease.label, self._places)
+        return open_links(
+            self._cables,
+            states=states,
+            note=self._lease.journal.note,
+            environment={PROCESS_VARIABLE: str(self._lease.label)},
+            log=self._lease.directory / "wire.log",
+        )
+
+    def _impaired(self) -> dict[tuple[str, str], LinkState]:
+        """The links that are not clear."""
+        if self._links is None:
+            return {}
+        pairs = {
+            (one.host, other.host)
+            for one in self._cables
+            for other in self._cables
+            if one.host != other.host and one.network == other.network
+        }
+        states = {pair: self._links.get(*pair) for pair in pairs}
+        return {pair: state for pair, state in states.items() if not state.is_clear}
+
+    # ---- packets that are lost
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """See :meth:`NetworkFaults.at_once`; on our own switch it is one moment for all hosts."""
+        with self._rules.at_once():
+            yield
+
+    def block(self, sender: str, receiver: str, *, port: int = 0) -> None:
+        """See :meth:`NetworkFaults.block`."""
+        self._rules.change(add=[Rule("block", sender, receiver, self._checked(sender, receiver, port))])
+
+    def unblock(self, sender: str, receiver: str, *, port: int = 0) -> None:
+        """See :meth:`NetworkFaults.unblock`."""
+        self._rules.change(remove=[Rule("block", sender, receiver, self._checked(sender, receiver, port))])
+
+    def refuse(self, sender: str, receiver: str, *, port: int = 0, refused: bool = True) -> None:
+        """See :meth:`NetworkFaults.refuse`."""
+        rule = Rule("refuse", sender, receiver, self._checked(sender, receiver, port))
+        self._rules.change(**{"add" if refused else "remove": [rule]})
+
+    def black_hole(self, sender: str, receiver: str, mtu_bytes: int) -> None:
+        """See :meth:`NetworkFaults.black_hole`."""
+        self._checked(sender, receiver, 0)
+        if mtu_bytes and mtu_bytes < _LEAST_MTU:
+            raise LocalError(
+                f"black hole {sender} {receiver}: every link carries {_LEAST_MTU} bytes, or 0 ends it"
+            )
+        known = [
+            rule
+            for rule in self._rules
+            if (rule.what, rule.sender, rule.receiver) == ("black_hole", sender, receiver)
+        ]
+        if mtu_bytes:
+            self._send_one_by_one(sender)
+        wanted = [Rule("black_hole", sender, receiver, mtu_bytes=mtu_bytes)] if mtu_bytes else []
+        self._rules.change(add=wanted, remove=known)
+
+    def is_blocked(self, sender: str, receiver: str) -> bool:
+        """See :meth:`NetworkFaults.is_blocked`; as the kernel tells it."""
+        rule = Rule("block", sender, receiver)
+        # The kernel is asked only about what should be there: who looks at all links asks about many.
+        return rule in self._rules and rule in self._rules.standing()
+
+    def standing(self) -> list[str]:
+        """Faults that there are now, as the kernel tells it, a line each."""
+        return [str(rule) for rule in self._rules.standing()]
+
+    def _checked(self, sender: str, receiver: str, port: int) -> int:
+        if not self._places.directions(sender, receiver):
+            raise LocalError(f"{sender} and {receiver} are on no common network")
+        if not 0 <= port <= _LAST_PORT:
+            raise LocalError(f"port {port} is none")
+        return port
+
+    def _send_one_by_one(self, name: str) -> None:
+        """Have a host send packets as long as on a wire: their length, or the fate of each, matters now."""
+        if name not in self._one_by_one:
+            self._one_by_one.add(name)
+            own = frozenset(self._places[name].addresses.values())
+            inside(self._places.namespace(name), lambda: allow_bundles(own, allowed=False))
+
+    # ---- forged segments
+
+    def reset(self, a: str, b: str) -> int:
+        """See :meth:`NetworkFaults.reset`."""
+        self._checked(a, b, 0)
+        return self._forger.reset(a, b)
+
+    def finish(self, sender: str, receiver: str) -> int:
+        """See :meth:`NetworkFaults.finish`."""
+        self._checked(sender, receiver, 0)
+        return self._forger.finish(sender, receiver)
+
+    def _arrive(self, name: str, packet: bytes) -> None:
+        """Let a packet reach a host; on our own switch, by its interface, where captures see it."""
+        if self._switch is None:
+            by_loopback(self._places.namespace(name), packet)
+            return
+        segment = Segment.read(packet)
+        assert segment is not None
+        network = next(
+            network
+            for network, address in self._places[name].addresses.items()
+            if address == str(segment.flow.peer_address)
+        )
+        cable = next(cable for cable in self._cables if (cable.host, cable.network) == (name, network))
+        by_port(self._switch, cable.port, cable.mac, packet)
+
+    def heal(self) -> None:
+        """See :meth:`NetworkFaults.heal`."""
+        self._rules.clear()
+        if self._links is None and self.initial:
+            self._links = self._open(self.initial)
+        elif self._links is not None:
+            self._links.initial = dict(self.initial)
+            self._links.heal()
+        for name in self._one_by_one - {sender for sender, _ in self.initial}:
+            own = frozenset(self._places[name].addresses.values())
+            inside(self._places.namespace(name), lambda own=own: allow_bundles(own, allowed=True))  # type: ignore[misc]
+            self._one_by_one.discard(name)

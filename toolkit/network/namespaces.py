@@ -1,0 +1,169 @@
+"""Network namespaces of this machine: made, entered by a thread at a time, and looked at."""
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from messenger.errors import LocalError
+from toolkit.errors import Unsupported
+from toolkit.machine.rtnetlink import rtnetlink
+
+T = TypeVar("T")
+
+DIRECTORY = Path("/run/netns")
+"""Where named namespaces lie, as iproute2 has it too."""
+_CLONE_NEWNET = 0x40000000
+_SYSCTL = Path("/proc/sys/net")
+"""Of the namespace of whoever looks."""
+_OWN = Path("/proc/thread-self/ns/net")
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def create(name: str) -> Path:
+    """Make a namespace with a name; ``lo`` is up in it, and interfaces do without IPv6 until they get an address.
+
+    Raises:
+        LocalError: there is one of that name, or it cannot be made.
+    """
+    from pyroute2 import netns
+
+    def make() -> None:
+        unshare()
+        netns.attach(name, "thread-self")
+        with rtnetlink() as route:
+            route.link("set", index=1, state="up")
+        # Nothing is sent that nobody asked for: no router solicitations, no MLD reports.
+        set_sysctl("ipv6/conf/default/disable_ipv6", "1")
+
+    try:
+        _in_thread(make)
+    except FileExistsError:
+        raise LocalError(f"namespace {name} is there already: msgrlab down --all") from None
+    except OSError as error:
+        raise LocalError(f"namespace {name}: {error.strerror}") from None
+    return DIRECTORY / name
+
+
+def inside(namespace: Path, what: Callable[[], T]) -> T:
+    """Do something in a namespace, in a thread of its own; what is opened or started there stays there.
+
+    Raises:
+        LocalError: the namespace cannot be entered; and whatever ``what`` raises.
+    """
+
+    def enter_first() -> T:
+        enter(namespace)
+        return what()
+
+    return _in_thread(enter_first)
+
+
+def set_sysctl(name: str, value: str) -> None:
+    """Set a value below net/ of the namespace that the calling thread is in, if there is such a value."""
+    path = _SYSCTL / name
+    if path.exists():
+        path.write_text(value)
+
+
+def check() -> None:
+    """Whether namespaces, veth pairs and bridges can be had; what is made to find out goes with its thread.
+
+    Raises:
+        Unsupported: they cannot: what is missing, and the command that helps.
+    """
+    from pyroute2 import NetlinkError
+
+    def attempt() -> None:
+        unshare()
+        with rtnetlink() as route:
+            for kind in ("veth", "bridge"):
+                try:
+                    route.link("add", ifname=f"t{kind}", kind=kind)
+                except NetlinkError:
+                    raise Unsupported(
+                        f"netns: the kernel has no {kind} interfaces: modprobe {kind}, or --backend process"
+                    ) from None
+
+    try:
+        _in_thread(attempt)
+    except OSError as error:
+        if os.geteuid() != 0:
+            raise Unsupported(
+                "netns: namespaces take root: sudo msgrlab ..., or unshare --map-root-user --net --mount"
+                " sh -c 'mount -t tmpfs none /run && msgrlab ...', or --backend process"
+            ) from None
+        raise Unsupported(
+            f"netns: no namespaces for this process ({error.strerror}): in a container they take"
+            " --cap-add SYS_ADMIN --cap-add NET_ADMIN; or --backend process"
+        ) from None
+
+
+def unshare() -> None:
+    """Have the calling thread be in a new namespace that has no name; raises OSError."""
+    if _libc.unshare(_CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def join(namespace: Path) -> None:
+    """Have the calling thread be in a namespace, by its file; raises OSError."""
+    descriptor = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if _libc.setns(descriptor, _CLONE_NEWNET) != 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    finally:
+        os.close(descriptor)
+
+
+def enter(namespace: Path) -> None:
+    """Have the calling thread, and what it starts from now on, be in a namespace; not for the main thread.
+
+    Raises:
+        LocalError: the namespace cannot be entered.
+    """
+    try:
+        join(namespace)
+    except OSError as error:
+        raise LocalError(f"namespace {namespace}: {error.strerror}") from None
+
+
+@contextmanager
+def within(namespace: Path | None) -> Iterator[None]:
+    """Have this thread in a namespace for as long as this lasts; None: where it is.
+
+    Sockets and devices that are opened there stay there.
+
+    Raises:
+        LocalError: there is no such namespace, or it may not be entered.
+    """
+    if namespace is None:
+        yield
+        return
+    with _OWN.open("rb") as home:
+        enter(namespace)
+        try:
+            yield
+        finally:
+            enter(Path(f"/proc/self/fd/{home.fileno()}"))
+
+
+def _in_thread(what: Callable[[], T]) -> T:
+    """The result of what runs in a thread that nobody uses afterwards: it may change its namespace."""
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            results.append(what())
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="in a namespace")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return results[0]

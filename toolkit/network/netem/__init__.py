@@ -1,0 +1,1 @@
+"""The kernel's netem, driven by netlink."""

@@ -1,0 +1,168 @@
+"""Links by the kernel's netem: a queue per link, on the sender's interface."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, ClassVar
+
+from messenger.errors import LocalError
+from toolkit.errors import Unsupported
+from toolkit.machine.rtnetlink import rtnetlink
+from toolkit.network.links import Cable, Links, Pair, Passed, Way
+from toolkit.network.namespaces import within
+from toolkit.network.netem import kernel
+from toolkit.network.state import LinkState
+
+if TYPE_CHECKING:
+    from pyroute2 import IPRoute
+
+_FIRST = 0x10000
+"""Handle of an interface's first queue, 1: as tc writes it; its classes are 1:1 and so on."""
+_AS_FAST_AS_IT_GOES = "32gbit"
+"""HTB wants a rate for a class; what netem lets go shall not wait for that."""
+_BURST_BYTES = 1 << 20
+_QUANTUM_BYTES = 60_000
+
+
+class NetemLinks(Links):
+    """See :class:`Links`.
+
+    Where a sender has one peer on a network, netem is the queue of its interface. Where it has more, the interface
+    has a class for every link, told by the receiver's Ethernet address; packets to all go past them.
+    """
+
+    way: ClassVar[Way] = "netem"
+
+    def __init__(self, cables: Sequence[Cable], states: Mapping[Pair, LinkState]) -> None:
+        super().__init__(cables, states)
+        self._wanted: dict[Pair, LinkState] = {}
+        self._rooted: set[Cable] = set()
+
+    @staticmethod
+    def can(states: Mapping[Pair, LinkState]) -> bool:
+        """Whether the kernel can do all this."""
+        try:
+            NetemLinks.check(states)
+        except Unsupported:
+            return False
+        return True
+
+    @staticmethod
+    def check(states: Mapping[Pair, LinkState]) -> None:
+        """Whether the kernel can do all this.
+
+        Raises:
+            Unsupported: it cannot: what is missing, and what helps.
+        """
+        abilities = kernel.abilities()
+        if not abilities.netem:
+            raise Unsupported(f"{abilities.why_not}; MSGRLAB_LINKS=wire does without")
+        if not abilities.seed and any(state.seed is not None for state in states.values()):
+            raise Unsupported("netem takes a seed since Linux 6.5 only; MSGRLAB_LINKS=wire does on any")
+
+    def describe(self) -> str:
+        """See :meth:`Links.describe`."""
+        return "netem, in the kernel"
+
+    def _apply(self, states: Mapping[Pair, LinkState]) -> None:
+        self.check(states)
+        for pair, state in states.items():
+            try:
+                self._treat(pair, state)
+            except LocalError:
+                # A change that is refused has been made in part.
+                self._treat(pair, self._wanted.get(pair, LinkState()))
+                if state.duplicate_percent and any(self._number(*cables) for cables in self._shared(pair)):
+                    raise Unsupported(
+                        f"netem of this kernel duplicates packets of hosts with one peer only, and {pair[0]} has"
+                        " more; MSGRLAB_LINKS=wire does it"
+                    ) from None
+                raise
+            self._wanted[pair] = state
+
+    def _treat(self, pair: Pair, state: LinkState) -> None:
+        for cable, peer in self._shared(pair):
+            number = self._number(cable, peer)
+            with _route(cable) as (route, index):
+                if number and kernel.find(route, index, _handle(number)) is None:
+                    self._classify(route, index, cable, peer, state)
+                else:
+                    parent = _FIRST + number if number else kernel.ROOT
+                    kernel.apply(route, index, parent, _handle(number), state)
+                    self._rooted.add(cable)
+
+    def _number(self, cable: Cable, peer: Cable) -> int:
+        """Of the receiver among the sender's peers on a network; 0 if it is the only one."""
+        peers = [other.host for other in self.cables if other.network == cable.network and other is not cable]
+        return peers.index(peer.host) + 1 if len(peers) > 1 else 0
+
+    def _classify(self, route: "IPRoute", index: int, cable: Cable, peer: Cable, state: LinkState) -> None:
+        """Make a class for a link; packets find it once all of it is there."""
+        number = self._number(cable, peer)
+        class_id = _FIRST + number
+        if cable not in self._rooted:
+            route.tc("add", "htb", index, _FIRST, default=0)
+            self._rooted.add(cable)
+        route.tc(
+            "replace-class",
+            "htb",
+            index,
+            class_id,
+            parent=_FIRST,
+            rate=_AS_FAST_AS_IT_GOES,
+            burst=_BURST_BYTES,
+            quantum=_QUANTUM_BYTES,
+        )
+        kernel.apply(route, index, class_id, _handle(number), state)
+        kernel.direct(route, index, _FIRST, peer.mac, class_id)
+
+    def _read(self, pair: Pair) -> LinkState:
+        (cable, peer), *_ = self._shared(pair)
+        with _route(cable) as (route, index):
+            found = kernel.read(route, index, _handle(self._number(cable, peer)))
+        if found is None:
+            raise LocalError(f"the netem from {pair[0]} to {pair[1]} has gone")
+        # The kernel does not tell the one, and draws the other where it was given none.
+        wanted = self._wanted[pair]
+        unknown = {"distribution": wanted.distribution} | ({} if wanted.seed is not None else {"seed": None})
+        return found.model_copy(update=unknown)
+
+    def _passed(self) -> dict[Pair, Passed]:
+        seen = {}
+        for pair in self._touched:
+            counts = []
+            for cable, peer in self._shared(pair):
+                with _route(cable) as (route, index):
+                    counts.append(kernel.counts(route, index, _handle(self._number(cable, peer))))
+            seen[pair] = Passed(*map(sum, zip(*counts, strict=True)))
+        return seen
+
+    def close(self) -> None:
+        """Remove the queues, where they are still there."""
+        for cable in self._rooted:
+            try:
+                with _route(cable) as (route, index):
+                    route.tc("del", index=index, handle=_FIRST, parent=kernel.ROOT)
+            except LocalError:
+                continue  # gone with its interface
+        self._rooted.clear()
+        self._touched.clear()
+
+
+def _handle(number: int) -> int:
+    """Of a link's netem."""
+    return (number + 1) << 16
+
+
+@contextmanager
+def _route(cable: Cable) -> Iterator[tuple["IPRoute", int]]:
+    """A connection to the kernel in a host's namespace, and the index of its interface."""
+    from pyroute2 import NetlinkError
+
+    with within(cable.namespace), rtnetlink() as route:
+        found = route.link_lookup(ifname=cable.interface)
+        if not found:
+            raise LocalError(f"{cable.host} has no interface {cable.interface}")
+        try:
+            yield route, found[0]
+        except NetlinkError as error:
+            raise LocalError(f"link of {cable.host}: {error.args[-1]}") from None

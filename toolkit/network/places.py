@@ -1,0 +1,81 @@
+"""What faults of a network need to know of the hosts on it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from itertools import product
+from pathlib import Path
+from typing import Protocol
+
+from messenger.errors import LocalError
+from toolkit.errors import Unsupported
+
+Address = IPv4Address | IPv6Address
+
+
+class Place(Protocol):
+    """A host: :class:`toolkit.cluster.backends.base.Host` is one."""
+
+    @property
+    def name(self) -> str:
+        """Of its node."""
+
+    @property
+    def addresses(self) -> Mapping[str, str]:
+        """By network."""
+
+    @property
+    def namespace(self) -> Path | None:
+        """File of its network namespace, on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """From one address to another of the same network."""
+
+    sender: Address
+    receiver: Address
+
+
+class Places:
+    """The hosts of a network, by name.
+
+    Args:
+        hosts: may grow.
+    """
+
+    def __init__(self, hosts: Mapping[str, Place]) -> None:
+        self.hosts = hosts
+
+    def __getitem__(self, name: str) -> Place:
+        """The host of that name.
+
+        Raises:
+            LocalError: there is none.
+        """
+        if name not in self.hosts:
+            raise LocalError(f"no node {name!r}; there is {', '.join(self.hosts)}")
+        return self.hosts[name]
+
+    def namespace(self, name: str) -> Path:
+        """The namespace of a host.
+
+        Raises:
+            LocalError: there is no such host.
+            Unsupported: it is on another machine.
+        """
+        found = self[name].namespace
+        if found is None:
+            raise Unsupported(f"node {name} has no network namespace on this machine: its network is not ours")
+        return found
+
+    def directions(self, sender: str, receiver: str) -> list[Direction]:
+        """The ways from one host to another: an address of either, both of the same kind.
+
+        Raises:
+            LocalError: there is no such host, or both are the same.
+        """
+        if sender == receiver:
+            raise LocalError(f"{sender} and {receiver}: that is no way through a network")
+        own, others = ([ip_address(text) for text in self[name].addresses.values()] for name in (sender, receiver))
+        return [Direction(one, other) for one, other in product(own, others) if one.version == other.version]

@@ -1,0 +1,219 @@
+"""Packets that are lost or refused on their way, as rules of nftables.
+
+On a switch of ours the rules see packets as they come in from the hosts: whoever listens at the sender's interface
+sees what was lost behind it, whoever listens at the receiver's does not. Where there is no such switch, each
+receiver's namespace has the rules for what it receives. All of them lie in a table of their own, which is
+replaced as a whole, in one transaction; the table itself tells which faults there are.
+"""
+
+import json
+import subprocess
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from messenger.errors import LocalError
+from toolkit.errors import Unsupported
+from toolkit.network.links import Cable
+from toolkit.network.namespaces import inside
+from toolkit.network.places import Direction, Places
+
+_TABLE = "msgrlab"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Rule:
+    """What happens to packets from one host to another."""
+
+    what: Literal["still", "block", "black_hole", "refuse"]
+    """``still``: all of TCP waits, in both directions, while segments are forged."""
+    sender: str
+    receiver: str
+    port: int = 0
+    """Of the receiver; 0: all."""
+    mtu_bytes: int = 0
+    """The longest that gets through a black hole."""
+
+    def __str__(self) -> str:
+        """As the kernel keeps it, in the comment of its rule."""
+        words = [self.what, self.sender, self.receiver]
+        return " ".join(words + [f"{name}={value}" for name in _NUMBERS if (value := getattr(self, name))])
+
+    @classmethod
+    def parse(cls, text: str) -> "Rule":
+        """The rule of a comment."""
+        what, sender, receiver, *named = text.split()
+        numbers = {name: int(value) for name, _, value in (word.partition("=") for word in named)}
+        return cls(what, sender, receiver, **numbers)  # type: ignore[arg-type]
+
+
+_NUMBERS = [field.name for field in fields(Rule) if field.default == 0]
+_ORDER = ("still", "block", "black_hole", "refuse")
+"""What is lost is not answered."""
+
+
+class Rules:
+    """The rules of a network.
+
+    Args:
+        places: its hosts.
+        switch: the namespace through which all of it passes, if there is one.
+        cables: of the hosts; their ends at the switch are where packets come in. May grow, see :meth:`renew`.
+    """
+
+    def __init__(self, places: Places, switch: Path | None = None, cables: Sequence[Cable] = ()) -> None:
+        self._places = places
+        self._switch = switch
+        self._cables = cables
+        self._lock = threading.RLock()
+        self._rules: frozenset[Rule] = frozenset()
+        self._waiting: frozenset[Rule] | None = None
+        """What is to be there at the end of :meth:`at_once`."""
+
+    def change(self, add: Iterable[Rule] = (), remove: Iterable[Rule] = ()) -> None:
+        """Have some rules more, and some no longer, from one moment on. From any thread.
+
+        Raises:
+            LocalError: there is no such host, or the kernel takes no such rules.
+            Unsupported: without nft.
+        """
+        with self._lock:
+            known = self._rules if self._waiting is None else self._waiting
+            wanted = (known - frozenset(remove)) | frozenset(add)
+            if self._waiting is None:
+                self._become(wanted)
+            else:
+                self._waiting = wanted
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Have all changes inside take effect together, at its end; none of them after an error."""
+        with self._lock:
+            if self._waiting is not None:
+                yield
+                return
+            self._waiting = self._rules
+            try:
+                yield
+                wanted = self._waiting
+            finally:
+                self._waiting = None
+            self._become(wanted)
+
+    def _become(self, wanted: frozenset[Rule]) -> None:
+        if wanted != self._rules:
+            self._put(wanted, self._namespaces(wanted ^ self._rules))
+            self._rules = wanted
+
+    def renew(self) -> None:
+        """There are other cables: look after what comes in there as well."""
+        with self._lock:
+            if self._rules:
+                self._put(self._rules, self._namespaces(self._rules))
+
+    def clear(self) -> None:
+        """Have none."""
+        self.change(remove=self._rules)
+
+    def __iter__(self) -> Iterator[Rule]:
+        """The rules that there are, as far as this object knows."""
+        return iter(self._rules)
+
+    def standing(self) -> list[Rule]:
+        """The rules that there are, as the kernel says.
+
+        Raises:
+            Unsupported: without nft.
+        """
+        found: set[Rule] = set()
+        for namespace in [self._switch] if self._switch else map(self._places.namespace, self._places.hosts):
+            family = self._family
+            answer = inside(namespace, lambda family=family: _nft("-j", "list", "ruleset", family))  # type: ignore[misc]
+            found |= {Rule.parse(comment) for comment in _comments(json.loads(answer))}
+        return sorted(found)
+
+    # ---- where they are, and what they look like
+
+    def _put(self, rules: Iterable[Rule], namespaces: Iterable[Path]) -> None:
+        """Replace the tables in some namespaces."""
+        for namespace in namespaces:
+            lines = [line for rule in sorted(rules, key=_order) for line in self._lines(rule, namespace)]
+            inside(namespace, lambda lines=lines: _nft("-f", "-", text=self._table(lines)))  # type: ignore[misc]
+
+    @property
+    def _family(self) -> str:
+        return "netdev" if self._switch else "inet"
+
+    def _namespaces(self, changed: Iterable[Rule]) -> list[Path]:
+        """Where the tables lie that some rules are in."""
+        if self._switch is not None:
+            return [self._switch]
+        return [
+            self._places.namespace(name) for name in sorted({n for r in changed for n in (r.sender, r.receiver)})
+        ]
+
+    def _table(self, lines: list[str]) -> str:
+        """The text that replaces a table, or removes it if there is nothing to be in it."""
+        table = f"table {self._family} {_TABLE}"
+        text = f"{table}\ndelete {table}\n"
+        if lines:
+            ports = ", ".join(f'"{cable.port}"' for cable in self._cables)
+            hook = f"ingress devices = {{ {ports} }} priority 0" if self._switch else "input priority raw"
+            chain = "\n".join((f"type filter hook {hook};", *lines))
+            text += f"{table} {{\nchain arriving {{\n{chain}\n}}\n}}\n"
+        return text
+
+    def _lines(self, rule: Rule, namespace: Path) -> Iterator[str]:
+        """The lines of a rule that belong into a namespace."""
+        for direction in self._places.directions(rule.sender, rule.receiver):
+            back = Direction(direction.receiver, direction.sender)
+            if self._belongs(rule.receiver, namespace):
+                yield _line(rule, direction, "dport")
+            if (rule.what == "still" or (rule.what == "block" and rule.port)) and self._belongs(
+                rule.sender, namespace
+            ):
+                yield _line(rule, back, "sport")
+
+    def _belongs(self, receiver: str, namespace: Path) -> bool:
+        return namespace == self._switch or self._places.namespace(receiver) == namespace
+
+
+def _order(rule: Rule) -> tuple[int, Rule]:
+    return _ORDER.index(rule.what), rule
+
+
+def _line(rule: Rule, direction: Direction, port: str) -> str:
+    family = "ip" if direction.sender.version == 4 else "ip6"
+    # Forged segments may come by lo; between hosts nothing else does.
+    way = f'{family} saddr {direction.sender} {family} daddr {direction.receiver} iifname != "lo"'
+    at_port = f" tcp {port} {rule.port}" if rule.port else ""
+    if rule.what == "refuse":
+        # Only attempts to connect: what is connected stays so.
+        what = f"{at_port} tcp flags & (syn|ack) == syn reject with tcp reset"
+    elif rule.what == "black_hole":
+        what = f" meta length > {rule.mtu_bytes} drop"
+    elif rule.what == "still":
+        what = " meta l4proto tcp drop"
+    else:
+        what = f"{at_port} drop"
+    return f'{way}{what} comment "{rule}"'
+
+
+def _comments(ruleset: dict[str, Any]) -> Iterator[str]:
+    for entry in ruleset["nftables"]:
+        rule = entry.get("rule", {})
+        if rule.get("table") == _TABLE:
+            yield rule["comment"]
+
+
+def _nft(*words: str, text: str = "") -> str:
+    try:
+        done = subprocess.run(["nft", *words], input=text, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        raise Unsupported("partitions take nft: apt-get install nftables") from None
+    if done.returncode:
+        raise LocalError(f"nft: {' '.join(done.stderr.split())}")
+    return done.stdout

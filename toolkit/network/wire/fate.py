@@ -1,0 +1,208 @@
+"""What becomes of the packets of a link: a queue with the state's impairments, in netem's order of doing things.
+
+Nothing here reads a clock or a socket: time is given in nanoseconds. The same seed, packets and times give the
+same fate; when :meth:`Fate.due` is called decides nothing but how late a packet is.
+"""
+
+import heapq
+import random
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from toolkit.network.distributions import ENTRIES, SCALE, table
+from toolkit.network.state import LinkState
+from toolkit.network.wire import chance
+
+MILLISECOND_NS = 1_000_000
+_SECOND_NS = 1_000_000_000
+
+
+@dataclass(slots=True)
+class Counts:
+    """Packets of a link since it is there."""
+
+    packets: int = 0
+    """That were sent."""
+    bytes: int = 0
+    """In those, with their Ethernet headers."""
+    delivered: int = 0
+    lost: int = 0
+    """By the loss model."""
+    overflowed: int = 0
+    """Lost because the queue was full."""
+    duplicated: int = 0
+    reordered: int = 0
+    corrupted: int = 0
+    undelivered: int = 0
+    """Lost since the receiver's interface took nothing."""
+
+    def as_json(self) -> dict[str, int]:
+        """The JSON object."""
+        return asdict(self)
+
+
+class Fate:
+    """The packets under way on a link, and what is to become of new ones.
+
+    Args:
+        state: the impairments.
+        counts: to count in.
+    """
+
+    __slots__ = (
+        "_bits_per_s",
+        "_corrupted",
+        "_delay",
+        "_duplicated",
+        "_gap",
+        "_heap",
+        "_last_ns",
+        "_limit",
+        "_lost",
+        "_number",
+        "_random",
+        "_reordered",
+        "_since_reordered",
+        "_slot",
+        "_slot_bytes",
+        "_slot_ns",
+        "_slot_packets",
+        "counts",
+        "next_ns",
+        "state",
+    )
+
+    def __init__(self, state: LinkState, counts: Counts | None = None) -> None:
+        self.counts = counts or Counts()
+        self.next_ns: int | None = None
+        """When :meth:`due` has something next."""
+        self._heap: list[tuple[int, int, bytes]] = []
+        self._number = 0
+        self._last_ns = 0
+        self.become(state)
+
+    def become(self, state: LinkState) -> None:
+        """Treat packets otherwise from now on; those under way arrive as they would have."""
+        self.state = state
+        self._random = random.Random(state.seed)
+        draw = self._random.random
+        self._lost = chance.losses(draw, state.loss)
+        self._duplicated = chance.event(draw, state.duplicate_percent, state.duplicate_correlation_percent)
+        self._corrupted = chance.event(draw, state.corrupt_percent, state.corrupt_correlation_percent)
+        self._reordered = chance.event(draw, state.reorder_percent, state.reorder_correlation_percent)
+        self._gap = state.reorder_gap or 1
+        self._since_reordered = 0
+        self._delay = _delays(state, chance.correlated(draw, state.delay_correlation_percent))
+        # Whole bytes, as the kernel has it.
+        self._bits_per_s = state.rate_bits_per_s // 8 * 8
+        self._limit = state.limit_packets
+        self._slot = state.slot
+        self._slot_ns = -1  # over
+        self._slot_packets = self._slot_bytes = 0
+        self._look_ahead()
+
+    @property
+    def queued(self) -> int:
+        """How many packets are under way."""
+        return len(self._heap)
+
+    def offer(self, frame: bytes, now_ns: int) -> None:
+        """Take a packet from the sender."""
+        counts = self.counts
+        counts.packets += 1
+        counts.bytes += len(frame)
+        twice = self._duplicated()
+        if self._lost():
+            if not twice:
+                counts.lost += 1
+                return
+            twice = False  # one is lost, the other is not
+        if twice:
+            counts.duplicated += 1
+            if self._lost():
+                counts.lost += 1
+            else:
+                self._queue(frame, now_ns)
+        self._queue(frame, now_ns)
+        self._look_ahead()
+
+    def _queue(self, frame: bytes, now_ns: int) -> None:
+        if self._corrupted():
+            frame = self._flipped(frame)
+            self.counts.corrupted += 1
+        if len(self._heap) >= self._limit:
+            self.counts.overflowed += 1
+            return
+        self._number += 1
+        self._since_reordered += 1
+        if self._since_reordered >= self._gap and self._reordered():
+            self._since_reordered = 0
+            self.counts.reordered += 1
+            # Ahead of everything that leaves at the same time.
+            heapq.heappush(self._heap, (now_ns, -self._number, frame))
+            return
+        leaves_ns = now_ns + self._delay()
+        if self._bits_per_s:
+            # Its turn comes when the last one has left.
+            if self._heap:
+                leaves_ns = max(leaves_ns, self._last_ns)
+            leaves_ns = max(leaves_ns, now_ns) + len(frame) * 8 * _SECOND_NS // self._bits_per_s
+            self._last_ns = leaves_ns
+        heapq.heappush(self._heap, (max(leaves_ns, now_ns), self._number, frame))
+
+    def _flipped(self, frame: bytes) -> bytes:
+        """With one bit of it the other way round; checksums are there already, and no longer right."""
+        bit = int(self._random.random() * len(frame) * 8)
+        damaged = bytearray(frame)
+        damaged[bit >> 3] ^= 1 << (bit & 7)
+        return bytes(damaged)
+
+    def due(self, now_ns: int) -> list[bytes]:
+        """The packets that arrive by now, in order."""
+        arrived: list[bytes] = []
+        while self.next_ns is not None and self.next_ns <= now_ns:
+            frame = heapq.heappop(self._heap)[2]
+            arrived.append(frame)
+            if self._slot is not None:
+                self._spend(len(frame))
+            self._look_ahead()
+        self.counts.delivered += len(arrived)
+        return arrived
+
+    def _look_ahead(self) -> None:
+        """When the next packet leaves; the first one that finds its slot over begins to wait for another."""
+        if not self._heap:
+            self.next_ns = None
+            return
+        leaves_ns = self._heap[0][0]
+        if self._slot is not None:
+            if self._slot_ns < leaves_ns:
+                self._open_slot(leaves_ns)
+            leaves_ns = max(leaves_ns, self._slot_ns)
+        self.next_ns = leaves_ns
+
+    def _spend(self, size_bytes: int) -> None:
+        """Count a packet against its slot; if that is full, the next one follows."""
+        assert self._slot is not None
+        self._slot_packets -= 1
+        self._slot_bytes -= size_bytes
+        if (self._slot.packets and self._slot_packets <= 0) or (self._slot.bytes and self._slot_bytes <= 0):
+            self._open_slot(self._slot_ns)
+
+    def _open_slot(self, since_ns: int) -> None:
+        slot = self._slot
+        assert slot is not None
+        span_ms = slot.max_delay_ms - slot.min_delay_ms
+        self._slot_ns = since_ns + round((slot.min_delay_ms + span_ms * self._random.random()) * MILLISECOND_NS)
+        self._slot_packets, self._slot_bytes = slot.packets, slot.bytes
+
+
+def _delays(state: LinkState, number: chance.Draw) -> Callable[[], int]:
+    """How long a packet is under way, in nanoseconds; less than nothing is possible."""
+    mean_ns, jitter_ns = round(state.delay_ms * MILLISECOND_NS), state.jitter_ms * MILLISECOND_NS
+    if not jitter_ns:
+        return lambda: mean_ns
+    if state.distribution == "uniform":
+        return lambda: mean_ns + round((2 * number() - 1) * jitter_ns)
+    quantiles = table(state.distribution)
+    return lambda: mean_ns + round(quantiles[int(number() * ENTRIES)] * jitter_ns / SCALE)

@@ -1,0 +1,154 @@
+"""The wire's process, from outside."""
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import toolkit
+from messenger.errors import LocalError
+from toolkit.errors import Unsupported
+from toolkit.network.state import LinkState
+
+_ANSWER_TIMEOUT_S = 20.0
+_END_TIMEOUT_S = 5.0
+_TREE = Path(toolkit.__file__).parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """An interface of a host, on a network."""
+
+    host: str
+    network: str
+    namespace: Path | None
+    """File of the network namespace that it is in; None: that of whoever starts the wire."""
+    interface: str = "eth0"
+    mtu: int = 1500
+    behind: str = ""
+    """The host's Ethernet address, if that is not the interface's own; it is learnt otherwise."""
+
+
+class Wire:
+    """A switch in user space, in a process of its own; taps are its ports.
+
+    May be used by several threads.
+
+    Args:
+        environment: more for the process, such as its cluster's label.
+        log: file for what it says on its standard error.
+    """
+
+    def __init__(self, *, environment: Mapping[str, str] | None = None, log: Path | None = None) -> None:
+        path = os.pathsep.join(filter(None, (str(_TREE), os.environ.get("PYTHONPATH"))))
+        with contextlib.ExitStack() as files:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "toolkit.network.wire"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=files.enter_context(log.open("ab")) if log else None,
+                env={**os.environ, "PYTHONPATH": path, **(environment or {})},
+                start_new_session=True,  # an interrupt at the terminal is for whoever keeps the cluster
+            )
+        self._lock = threading.Lock()
+
+    @property
+    def pid(self) -> int:
+        """Of the process."""
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process is there."""
+        return self._process.poll() is None
+
+    def attach(self, *attachments: Attachment) -> list[str]:
+        """Make interfaces, up but without IP addresses; they go with the wire.
+
+        Returns:
+            Their Ethernet addresses.
+
+        Raises:
+            LocalError: no such namespace, or it has an interface of that name.
+            Unsupported: tap devices cannot be had.
+        """
+        return [
+            self._ask(
+                "attach",
+                host=one.host,
+                network=one.network,
+                namespace=str(one.namespace or ""),
+                interface=one.interface,
+                mtu=one.mtu,
+                behind=one.behind,
+            )
+            for one in attachments
+        ]
+
+    def detach(self, host: str) -> None:
+        """Remove a host's interfaces."""
+        self._ask("detach", host=host)
+
+    def set(self, states: Mapping[tuple[str, str], LinkState]) -> None:
+        """Treat packets so, all from the same moment on; by sender and receiver."""
+        self._ask("set", links=[(*pair, state.model_dump(mode="json")) for pair, state in states.items()])
+
+    def get(self, sender: str, receiver: str) -> LinkState:
+        """How packets are treated.
+
+        Raises:
+            LocalError: there is no such link.
+        """
+        return LinkState.model_validate(self._ask("get", sender=sender, receiver=receiver))
+
+    def statistics(self) -> list[dict[str, Any]]:
+        """What every link has seen: ``sender``, ``receiver``, ``network``, ``queued`` and the fields of Counts."""
+        found: list[dict[str, Any]] = self._ask("statistics")
+        return found
+
+    def close(self) -> None:
+        """End it; its interfaces go."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, do: str, **arguments: object) -> Any:  # noqa: ANN401 - JSON
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        with self._lock:
+            try:
+                stdin.write(json.dumps({"do": do, **arguments}).encode() + b"\n")
+                stdin.flush()
+            except (BrokenPipeError, ValueError):
+                raise LocalError("the wire has ended") from None
+            # One question, one answer: nothing is left in the reader's buffer.
+            if not select.select([stdout], [], [], _ANSWER_TIMEOUT_S)[0]:
+                raise LocalError(f"the wire does not answer ({_ANSWER_TIMEOUT_S:g} s)")
+            line = stdout.readline()
+        if not line:
+            raise LocalError("the wire has ended")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise (Unsupported if answer["unsupported"] else LocalError)(answer["error"])
+        return answer["ok"]

@@ -1,0 +1,246 @@
+"""A learning switch between tap devices, which treats packets as the state of their link says.
+
+A link is an ordered pair of ports of one network. One thread does it all: a packet is read, goes through the
+:class:`Fate` of its link if that has one, and is written when it is due; commands come between packets, so that a
+change of states, however many at once, happens from one packet to the next.
+"""
+
+import heapq
+import os
+import select
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from time import monotonic_ns
+
+from messenger.errors import LocalError
+from toolkit.network.state import LinkState
+from toolkit.network.wire.fate import Counts, Fate
+from toolkit.network.wire.tap import HEADER_BYTES
+
+_BATCH_PACKETS = 64
+"""From one port before the others and what is due get their turn."""
+_HEADER_BYTES = 14
+_MULTICAST = 1
+_MAX_LEARNED = 4096
+"""Addresses per network; more are flooded."""
+_SECOND_NS = 1_000_000_000
+_IDLE_S = 3600.0
+
+
+@dataclass(eq=False, slots=True)
+class Port:
+    """A host's place on a network."""
+
+    host: str
+    network: str
+    file: int
+    mtu: int
+    links: list["Link"] = field(default_factory=list)
+    """To every other port of the network."""
+    routes: dict[bytes, "Link"] = field(default_factory=dict)
+    """Those links by the addresses that they lead to."""
+    sources: set[bytes] = field(default_factory=set)
+    """Addresses that are behind this port."""
+
+
+@dataclass(eq=False, slots=True)
+class Link:
+    """What goes from one port to another."""
+
+    sender: Port
+    receiver: Port
+    fate: Fate | None = None
+    """None: packets are passed on as they come."""
+    counts: Counts = field(default_factory=Counts)
+
+
+class Switch:
+    """Ports and the links between them, all clear in the beginning."""
+
+    def __init__(self) -> None:
+        self._ports: dict[int, Port] = {}
+        self._states: dict[tuple[str, str], LinkState] = {}
+        self._schedule: list[tuple[int, int, Link]] = []
+        self._scheduled = 0
+        self._others: dict[int, Callable[[], None]] = {}
+
+    def watch(self, file: int, ready: Callable[[], None]) -> None:
+        """Have something else called, between packets, whenever a file has something to read."""
+        self._others[file] = ready
+
+    def ignore(self, file: int) -> None:
+        """No longer do so."""
+        del self._others[file]
+
+    def add(self, host: str, network: str, file: int, macs: Iterable[bytes], mtu: int) -> None:
+        """Add a port with addresses behind it; links to and from it have the states that were set for its host.
+
+        Raises:
+            LocalError: the host is on that network already.
+        """
+        if any((port.host, port.network) == (host, network) for port in self._ports.values()):
+            raise LocalError(f"wire: {host} is on {network} already")
+        port = Port(host, network, file, mtu)
+        for other in self._ports.values():
+            if other.network == network:
+                for link in (Link(port, other), Link(other, port)):
+                    link.sender.links.append(link)
+                    self._apply(link)
+                    for address in link.receiver.sources:
+                        link.sender.routes[address] = link
+        self._ports[file] = port
+        for mac in macs:
+            self._learn(port, mac)
+
+    def remove(self, host: str) -> None:
+        """Close a host's ports; its interfaces go, and packets to it that are under way are lost."""
+        for port in [port for port in self._ports.values() if port.host == host]:
+            del self._ports[port.file]
+            for other in self._ports.values():
+                other.links = [link for link in other.links if link.receiver is not port]
+                other.routes = {mac: link for mac, link in other.routes.items() if link.receiver is not port}
+            self._schedule = [
+                entry for entry in self._schedule if port not in {entry[2].sender, entry[2].receiver}
+            ]
+            heapq.heapify(self._schedule)
+            os.close(port.file)
+
+    def set(self, states: Iterable[tuple[str, str, LinkState]]) -> None:
+        """Treat packets so from now on, by the hosts that send and receive them, on all their networks."""
+        for sender, receiver, state in states:
+            self._states[sender, receiver] = state
+            for link in self._links():
+                if (link.sender.host, link.receiver.host) == (sender, receiver):
+                    self._apply(link)
+
+    def get(self, sender: str, receiver: str) -> LinkState:
+        """How packets are treated, as their links have it.
+
+        Raises:
+            LocalError: there is no such link.
+        """
+        for link in self._links():
+            if (link.sender.host, link.receiver.host) == (sender, receiver):
+                return link.fate.state if link.fate else self._states.get((sender, receiver), LinkState())
+        raise LocalError(f"wire: no link from {sender!r} to {receiver!r}")
+
+    def statistics(self) -> list[dict[str, object]]:
+        """What every link has seen, as JSON objects."""
+        return [
+            {
+                "sender": link.sender.host,
+                "receiver": link.receiver.host,
+                "network": link.sender.network,
+                "queued": link.fate.queued if link.fate else 0,
+                **link.counts.as_json(),
+            }
+            for link in self._links()
+        ]
+
+    def _links(self) -> Iterator[Link]:
+        for port in self._ports.values():
+            yield from port.links
+
+    def _apply(self, link: Link) -> None:
+        state = self._states.get((link.sender.host, link.receiver.host))
+        if link.fate is not None and (link.fate.queued or not (state or LinkState()).is_clear):
+            link.fate.become(state or LinkState())
+            self._plan(link)
+        elif state is None or state.is_clear:
+            link.fate = None
+        else:
+            link.fate = Fate(state, link.counts)
+
+    def turn(self) -> None:
+        """Wait until something can be done, and do it."""
+        wait_s = max(0.0, (self._schedule[0][0] - monotonic_ns()) / _SECOND_NS) if self._schedule else _IDLE_S
+        ready, _, _ = select.select([*self._ports, *self._others], [], [], min(wait_s, _IDLE_S))
+        for file in ready:
+            if other := self._others.get(file):
+                other()
+            elif port := self._ports.get(file):
+                self._take(port)
+        self._deliver()
+
+    def _take(self, port: Port) -> None:
+        """Read what a port's host has sent."""
+        file, size, sources, read = port.file, port.mtu + HEADER_BYTES, port.sources, os.read
+        for _ in range(_BATCH_PACKETS):
+            try:
+                frame = read(file, size)
+            except BlockingIOError:
+                return
+            except OSError:
+                return  # the interface has been removed, or is down
+            if len(frame) < _HEADER_BYTES:
+                return
+            if frame[6:12] not in sources:
+                self._learn(port, frame[6:12])
+            link = port.routes.get(frame[:6])
+            if link is not None:
+                self._send(link, frame)
+            elif frame[0] & _MULTICAST or frame[:6] not in sources:
+                for link in port.links:
+                    self._send(link, frame)
+
+    def _send(self, link: Link, frame: bytes) -> None:
+        fate = link.fate
+        if fate is None:
+            counts = link.counts
+            counts.packets += 1
+            counts.bytes += len(frame)
+            counts.delivered += 1
+            self._write(link, frame)
+            return
+        before = fate.next_ns
+        now_ns = monotonic_ns()
+        fate.offer(frame, now_ns)
+        if fate.next_ns is None:
+            return
+        if fate.next_ns <= now_ns:
+            for due in fate.due(now_ns):
+                self._write(link, due)
+            self._plan(link)
+        elif before is None or fate.next_ns < before:
+            self._plan(link)
+
+    def _write(self, link: Link, frame: bytes) -> None:
+        try:
+            os.write(link.receiver.file, frame)
+        except OSError:  # the interface is down, or has no memory for it
+            link.counts.delivered -= 1
+            link.counts.undelivered += 1
+
+    def _plan(self, link: Link) -> None:
+        """See to a link when something of it is due; an entry that comes too early does no harm."""
+        if link.fate is not None and link.fate.next_ns is not None:
+            self._scheduled += 1
+            heapq.heappush(self._schedule, (link.fate.next_ns, self._scheduled, link))
+
+    def _deliver(self) -> None:
+        now_ns = monotonic_ns()
+        while self._schedule and self._schedule[0][0] <= now_ns:
+            link = heapq.heappop(self._schedule)[2]
+            fate = link.fate
+            if fate is None or fate.next_ns is None:
+                continue
+            if fate.next_ns <= now_ns:
+                for frame in fate.due(now_ns):
+                    self._write(link, frame)
+                if not fate.queued and fate.state.is_clear:
+                    link.fate = None
+                self._plan(link)
+
+    def _learn(self, port: Port, mac: bytes) -> None:
+        """An address is behind this port, and behind no other of its network."""
+        network = [other for other in self._ports.values() if other.network == port.network]
+        if mac[0] & _MULTICAST or sum(len(other.sources) for other in network) >= _MAX_LEARNED:
+            return
+        for other in network:
+            other.sources.discard(mac)
+            other.routes.pop(mac, None)
+        port.sources.add(mac)
+        for other in network:
+            for link in other.links:
+                if link.receiver is port:
+                    other.routes[mac] = link

@@ -1,0 +1,65 @@
+"""Tap devices: Ethernet interfaces of a network namespace whose other end is a file here."""
+
+import errno
+import fcntl
+import os
+import socket
+import struct
+from pathlib import Path
+
+from messenger.errors import LocalError
+from toolkit.errors import Unsupported
+from toolkit.network.namespaces import within
+
+HEADER_BYTES = 18
+"""Of an Ethernet frame around its payload, with a VLAN tag."""
+_DEVICE = "/dev/net/tun"
+# linux/if_tun.h, linux/sockios.h, linux/if.h
+_TUNSETIFF = 0x400454CA
+_IFF_TAP, _IFF_NO_PI, _IFF_TUN_EXCL = 0x0002, 0x1000, 0x8000
+_SIOCSIFFLAGS, _SIOCSIFMTU, _SIOCSIFTXQLEN, _SIOCGIFHWADDR = 0x8914, 0x8922, 0x8943, 0x8927
+_IFF_UP = 0x1
+_REQUEST = struct.Struct("16sH22x")
+_NUMBER = struct.Struct("16si20x")
+_ADDRESS = struct.Struct("16sH6s16x")
+_QUEUE_PACKETS = 20_000
+"""That wait for the wire; a queue that is full loses packets, which only a link's state may."""
+
+
+def open_tap(namespace: Path | None, interface: str, mtu: int) -> tuple[int, bytes]:
+    """Make a tap device, up and without offloads: every frame is whole and has its checksums.
+
+    It goes when the file is closed, or with its namespace.
+
+    Args:
+        namespace: file of the namespace that it is to be in; None: where this thread is.
+        interface: its name there.
+        mtu: of its packets, in bytes.
+
+    Returns:
+        The open file, non-blocking, and the interface's address.
+
+    Raises:
+        LocalError: no such namespace, or an interface of that name is there.
+        Unsupported: tap devices cannot be had here.
+    """
+    name = interface.encode()
+    with within(namespace):
+        try:
+            tap = os.open(_DEVICE, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            raise Unsupported(f"{_DEVICE}: {error.strerror}: no packets through user space here") from None
+        try:
+            fcntl.ioctl(tap, _TUNSETIFF, _REQUEST.pack(name, _IFF_TAP | _IFF_NO_PI | _IFF_TUN_EXCL))
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as control:
+                fcntl.ioctl(control, _SIOCSIFMTU, _NUMBER.pack(name, mtu))
+                fcntl.ioctl(control, _SIOCSIFTXQLEN, _NUMBER.pack(name, _QUEUE_PACKETS))
+                fcntl.ioctl(control, _SIOCSIFFLAGS, _REQUEST.pack(name, _IFF_UP))
+                found = fcntl.ioctl(control, _SIOCGIFHWADDR, _ADDRESS.pack(name, 0, b""))
+        except OSError as error:
+            os.close(tap)
+            if error.errno == errno.EPERM:
+                raise Unsupported("tap devices take CAP_NET_ADMIN, which root has (sudo msgrlab ...)") from None
+            where = f" in {namespace}" if namespace else ""
+            raise LocalError(f"tap {interface}{where}: {error.strerror}") from None
+    return tap, _ADDRESS.unpack(found)[2]
