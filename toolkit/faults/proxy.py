@@ -1,40 +1,132 @@
 """A TCP proxy that knows frames: everything between two parties passes through a tap that can cut it.
 
-It runs in a thread of its own, so that scripts, tests and notebooks can use it from ordinary code.
+What it does to the way between them (hold, slow, delay, refuse, half-close, half-open) lasts until :meth:`heal`.
+A connection that is held is open all the same: the proxy's kernel has answered, only nothing passes.
+
+It runs in another thread, so that scripts, tests and notebooks can use it from ordinary code.
 """
 
 import asyncio
 import contextlib
 import socket
 import struct
-import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any
 
 from messenger.errors import LocalError
-from toolkit.dissect.follow import Direction, Keys
+from messenger.keylog import LinkSecrets
+from messenger.transport.key_log import key_log_writer
+from toolkit.dissect.direction import Direction
+from toolkit.dissect.follow import SeenFrame
+from toolkit.dissect.keys import KeyBook
+from toolkit.dissect.stream import Ending
+from toolkit.faults.dials import AtDial, dialled, release
+from toolkit.faults.mangle import Mangle
+from toolkit.faults.passage import SLOW_STEP_S, Aside, Gate, Passage, Step
+from toolkit.faults.sockets import Inside, dialling_socket, here, listening_socket, resolved
+from toolkit.faults.strike import Strike
 from toolkit.faults.tap import Breakpoint, LinkTap
+from toolkit.faults.timing import Hold
+from toolkit.loops import LoopThread
 
 _READ_BYTES = 256 * 1024
 _LINGER_RESET = struct.pack("ii", 1, 0)
 """SO_LINGER with time 0: closing sends RST, as a crashed peer or a firewall would."""
+_TURNS_TO_ADMIT = 4
+"""Turns of the loop between the acceptance of a connection and its being one of ours."""
+_QUEUED_CHUNKS = 8
+"""How much of a direction is on its way inside the proxy at most."""
+
+
+class Watcher:
+    """Whoever wants to know what passes a proxy; called in its thread. Links are numbered from 1."""
+
+    def link_opened(self, link: int, source: str) -> None:
+        """Somebody dialled from an address."""
+
+    def link_closed(self, link: int, why: str) -> None:
+        """The link is over, in a few words why."""
+
+    def frame(self, link: int, sender: str, frame: SeenFrame) -> None:
+        """A frame passes, as its sender wrote it."""
+
+    def blind(self, link: int, why: str) -> None:
+        """Frames of a link cannot be seen any more."""
+
+    def struck(self, link: int, strike: Strike) -> None:
+        """Something was done to a link, or to the dial that would have opened it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """What the network does to all that passes a proxy in one direction."""
+
+    held: bool
+    """Whether nothing passes."""
+    delay_s: float
+    jitter_s: float
+    """Up to so much more."""
+    bytes_per_s: float | None
+    """None: as fast as it goes."""
+
+
+class _Lane:
+    """One direction of all that passes a proxy: what the network does to it."""
+
+    def __init__(self) -> None:
+        self.passes = asyncio.Event()
+        self.heal()
+
+    def heal(self) -> None:
+        """A whole network again."""
+        self.passes.set()
+        self.delay_s = 0.0
+        self.jitter_s = 0.0
+        self.bytes_per_s: float | None = None
 
 
 @dataclass(slots=True, eq=False)
 class _Crossing:
     """One proxied connection."""
 
+    link: int
     tap: LinkTap
     writers: dict[Direction, asyncio.StreamWriter]
     """Towards the receiver of each direction."""
+    ended: set[Direction] = field(default_factory=set)
+    """Directions in which nothing passes any more, although their senders do not know."""
+    forgotten_by: Direction | None = None
+    """Whose receiver has lost this connection; its sender is told when it writes."""
+    gates: set[Gate] = field(default_factory=set)
+    """Shut ones that something waits for."""
+    asides: set[asyncio.Task[None]] = field(default_factory=set)
+    """What waits while others go on."""
+    writing: dict[Direction, asyncio.Lock] = field(
+        default_factory=lambda: {direction: asyncio.Lock() for direction in Direction}
+    )
+    """So that nothing gets into the middle of a frame."""
+    why: str = "closed"
+    """How it ended, in a few words."""
 
-    def reset(self) -> None:
-        """End both sides with RST."""
-        for writer in self.writers.values():
-            sock = writer.get_extra_info("socket")
-            with contextlib.suppress(OSError):
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_RESET)
-            writer.transport.abort()
+    def reset(self, why: str = "reset") -> None:
+        """End both sides with RST; nothing waits any more."""
+        self.why = why
+        for gate in list(self.gates):
+            gate.open()
+        for aside in self.asides:
+            aside.cancel()
+        for direction in self.writers:
+            self.reset_receiver(direction)
+
+    def reset_receiver(self, direction: Direction) -> None:
+        """End one side with RST."""
+        writer = self.writers[direction]
+        with contextlib.suppress(OSError):
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_RESET)
+        writer.transport.abort()
 
 
 class FaultProxy:
@@ -44,12 +136,19 @@ class FaultProxy:
         connector: name of the party that dials the proxy.
         acceptor: name of the party behind it.
         target: HOST, PORT of the party behind it.
-        breakpoints: where to cut; the list is shared and may grow while traffic flows.
+        breakpoints: where to cut, and what to change; the list is shared and may grow while traffic flows.
         keys: needed to see frames of secure links.
-        struck: called when a breakpoint has cut a link, in the proxy's thread.
+        struck: called when a breakpoint has cut a link or a frame was changed, in the proxy's thread.
+        loop: runs it, and perhaps others; one of its own unless given.
+        key_log: file to append the keys of links to (docs/keylog.md), as far as ``keys`` tell them.
+        host: the address where it listens; of IPv6 too.
+        port: and the port; a free one unless given.
+        inside: opens its sockets, for example in a network namespace; they stay there.
+        watcher: is told of links and frames.
+        follow: look at frames; otherwise breakpoints strike at none, and bytes pass as fast as they can.
 
     Raises:
-        LocalError: no port could be opened.
+        LocalError: no port could be opened, the target has no address, or the key log cannot be written.
     """
 
     def __init__(
@@ -57,32 +156,60 @@ class FaultProxy:
         connector: str,
         acceptor: str,
         target: tuple[str, int],
-        breakpoints: list[Breakpoint] | None = None,
-        keys: Keys | None = None,
-        struck: Callable[[Breakpoint], None] = lambda _breakpoint: None,
+        breakpoints: list[Strike] | None = None,
+        keys: KeyBook | None = None,
+        struck: Callable[[Strike], None] = lambda _strike: None,
+        loop: LoopThread | None = None,
+        key_log: Path | None = None,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        inside: Inside = here,
+        watcher: Watcher | None = None,
+        follow: bool = True,
     ) -> None:
+        self._log_line = None if key_log is None else key_log_writer(key_log)
         self._names = (connector, acceptor)
-        self._target = target
+        self._inside = inside
+        self._target = inside(lambda: resolved(*target))
         self._breakpoints = breakpoints if breakpoints is not None else []
         self._keys = keys
         self._struck = struck
+        self._watcher = watcher
+        self._follow = follow
+        self._dialled = 0
         self._crossings: set[_Crossing] = set()
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name=f"proxy {connector}-{acceptor}", daemon=True)
-        self._started = threading.Event()
-        self._failure: OSError | None = None
-        self.port = 0
-        self._thread.start()
-        self._started.wait()
-        if self._failure is not None:
-            self._thread.join()
-            raise LocalError(f"proxy {connector}-{acceptor} cannot listen: {self._failure.strerror}")
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._lanes = {direction: _Lane() for direction in Direction}
+        self._rng = Random(f"proxy {connector} {acceptor}")
+        self._server: asyncio.Server | None = None
+        self._closed = False
+        self._shares_loop = loop is not None
+        self._thread = loop or LoopThread(f"proxy {connector}-{acceptor}")
+        self._loop = self._thread.loop
+        # Bound, but not listening: while connections are refused nobody else is given the port.
+        self._reserved: socket.socket | None = None
+        self.host, self.port = host, port
+        try:
+            self._reserved = inside(lambda: listening_socket(host, port))
+            self.port = self._reserved.getsockname()[1]
+            self._thread.do(self._listen())
+        except OSError as error:
+            self.close()
+            where = f"{host} port {port or 'any'}"
+            raise LocalError(f"proxy {connector}-{acceptor} cannot listen at {where}: {error.strerror}") from None
 
     def __enter__(self) -> "FaultProxy":
         return self
 
     def __exit__(self, *_exception: object) -> None:
         self.close()
+
+    @property
+    def target(self) -> tuple[str, int]:
+        """Address and port of the party behind it."""
+        host, port, *_ = self._target[1]
+        return host, port
 
     def cut(self) -> int:
         """Cut everything that passes now; returns how many connections that were."""
@@ -93,60 +220,242 @@ class FaultProxy:
                 crossing.reset()
             return len(crossings)
 
-        return asyncio.run_coroutine_threadsafe(cut_all(), self._loop).result()
+        return self._thread.do(cut_all())
+
+    def hold(self, direction: Direction) -> None:
+        """Let nothing pass in a direction until healed; what is sent waits, here and in the sender's kernel."""
+
+        async def hold() -> None:
+            self._lanes[direction].passes.clear()
+
+        self._thread.do(hold())
+
+    def let_pass(self, direction: Direction) -> None:
+        """Let pass again what was held in a direction."""
+
+        async def let_pass() -> None:
+            self._lanes[direction].passes.set()
+
+        self._thread.do(let_pass())
+
+    def lane(self, direction: Direction) -> Lane:
+        """What the network does to a direction now."""
+
+        async def read() -> Lane:
+            lane = self._lanes[direction]
+            return Lane(not lane.passes.is_set(), lane.delay_s, lane.jitter_s, lane.bytes_per_s)
+
+        return self._thread.do(read())
+
+    def impair(self, direction: Direction, delay_s: float, jitter_s: float, bytes_per_s: float | None) -> None:
+        """Delay and slow a direction, from one moment on; see :meth:`delay` and :meth:`slow`."""
+
+        async def impair() -> None:
+            lane = self._lanes[direction]
+            lane.delay_s, lane.jitter_s, lane.bytes_per_s = delay_s, jitter_s, bytes_per_s
+
+        self._thread.do(impair())
+
+    def slow(self, direction: Direction, bytes_per_s: float) -> None:
+        """Let no more than this pass in a direction."""
+
+        async def slow() -> None:
+            self._lanes[direction].bytes_per_s = bytes_per_s
+
+        self._thread.do(slow())
+
+    def delay(self, direction: Direction, seconds: float, jitter_s: float = 0.0) -> None:
+        """Let everything in a direction take that much longer, and up to ``jitter_s`` more."""
+
+        async def delay() -> None:
+            self._lanes[direction].delay_s, self._lanes[direction].jitter_s = seconds, jitter_s
+
+        self._thread.do(delay())
+
+    def refuse(self, *, refused: bool = True) -> None:
+        """Refuse connections from now on, or take them again."""
+
+        async def refuse() -> None:
+            if refused:
+                await self._stop_listening()
+            elif self._server is None:
+                await self._listen()
+
+        self._thread.do(refuse())
+
+    def half_close(self, direction: Direction) -> int:
+        """End everything that passes now in one direction; the other goes on. Returns how many connections."""
+
+        async def half_close() -> int:
+            going = [crossing for crossing in self._crossings if direction not in crossing.ended]
+            for crossing in going:
+                crossing.ended.add(direction)
+                crossing.writers[direction].write_eof()
+            return len(going)
+
+        return self._thread.do(half_close())
+
+    def half_open(self, direction: Direction) -> None:
+        """The receivers of a direction lose what passes now; its senders are told when they write."""
+
+        async def half_open() -> None:
+            for crossing in list(self._crossings):
+                crossing.forgotten_by = direction
+                crossing.reset_receiver(direction)
+
+        self._thread.do(half_open())
+
+    def heal(self) -> None:
+        """Undo all that was held, slowed, delayed or refused."""
+
+        async def heal() -> None:
+            for lane in self._lanes.values():
+                lane.heal()
+
+        self._thread.do(heal())
+        self.refuse(refused=False)
+
+    @property
+    def parties(self) -> tuple[str, str]:
+        """Who dials, and who is dialled."""
+        return self._names
+
+    def follow(self, strikes: Iterable[Strike], struck: Callable[[Strike], None]) -> None:
+        """Strike at more places from now on, and tell somebody else of all strikes, in the proxy's thread."""
+        self._struck = struck
+        self._breakpoints += strikes
+
+    def forget(self, strikes: Iterable[Strike]) -> None:
+        """Strike there no more, and let go what is held there."""
+        for strike in strikes:
+            if isinstance(strike, AtDial | Mangle) and isinstance(strike.change, Hold):
+                strike.change.release()
+            self._breakpoints[:] = [other for other in self._breakpoints if other is not strike]
+
+    def release(self, name: str) -> int:
+        """Let go what is held by that name; returns how many frames and dials that were."""
+        return release(self._breakpoints, name)
 
     def close(self) -> None:
         """Stop listening and end everything that passes."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
+        if self._closed:
+            return
+        self._closed = True
+        self._thread.do(self._end())
+        if self._reserved is not None:
+            self._reserved.close()
+        if not self._shares_loop:
+            self._thread.close()
 
     # ---- in the proxy's thread
 
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            server = self._loop.run_until_complete(asyncio.start_server(self._accepted, "127.0.0.1", 0))
-        except OSError as error:
-            self._failure = error
-            self._loop.close()
-            self._started.set()
+    async def _listen(self) -> None:
+        sock = self._inside(lambda: listening_socket(self.host, self.port))
+        self._server = await asyncio.start_server(self._accepted, sock=sock)
+
+    async def _stop_listening(self) -> None:
+        server, self._server = self._server, None
+        if server is None:
             return
-        self.port = server.sockets[0].getsockname()[1]
-        self._started.set()
-        try:
-            self._loop.run_forever()
-        finally:
-            server.close()
-            for crossing in list(self._crossings):
-                crossing.reset()
-            tasks = asyncio.all_tasks(self._loop)
-            for task in tasks:
-                task.cancel()
-            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
-            self._loop.close()
+        for sock in server.sockets:
+            self._loop.remove_reader(sock)
+        # Who was accepted already gets through first: a closed server of asyncio's forgets sockets of its own.
+        for _ in range(_TURNS_TO_ADMIT):
+            await asyncio.sleep(0)
+        server.close()
+
+    async def _end(self) -> None:
+        await self._stop_listening()
+        for crossing in list(self._crossings):
+            crossing.reset()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
         with contextlib.ExitStack() as undo:
-            # Whatever ends this, a stopping loop included, neither side is left open.
+            self._tasks.add(task)
+            undo.callback(self._tasks.discard, task)
+            # Whatever ends this, neither side is left open.
             undo.callback(writer.transport.abort)
+            self._dialled += 1
+            link = self._dialled
             try:
-                onward_reader, onward_writer = await asyncio.open_connection(*self._target)
-            except OSError:
+                if not await self._admitted(link, writer):
+                    return
+                onward_reader, onward_writer = await self._dial()
+            except (OSError, asyncio.CancelledError):
                 return
             undo.callback(onward_writer.transport.abort)
-            tap = LinkTap(*self._names, self._breakpoints, self._keys)
-            crossing = _Crossing(tap, {Direction.TO_SERVER: onward_writer, Direction.TO_CLIENT: writer})
-            self._crossings.add(crossing)
-            undo.callback(self._crossings.discard, crossing)
-            await asyncio.gather(
-                self._pass(crossing, Direction.TO_SERVER, reader, onward_writer),
-                self._pass(crossing, Direction.TO_CLIENT, onward_reader, writer),
+            crossing = _Crossing(
+                link, self._tap(link), {Direction.TO_SERVER: onward_writer, Direction.TO_CLIENT: writer}
             )
-            for end in crossing.writers.values():
-                end.close()
-                with contextlib.suppress(OSError):
-                    await end.wait_closed()
+            self._crossings.add(crossing)
+            undo.callback(self._ended, link, crossing)
+            if self._watcher is not None:
+                self._watcher.link_opened(link, _printed(writer.get_extra_info("peername")))
+            try:
+                await asyncio.gather(
+                    self._pass(crossing, Direction.TO_SERVER, reader, onward_writer),
+                    self._pass(crossing, Direction.TO_CLIENT, onward_reader, writer),
+                )
+                for end in crossing.writers.values():
+                    end.close()
+                    with contextlib.suppress(OSError):
+                        await end.wait_closed()
+            except asyncio.CancelledError:
+                return  # the proxy ends
+
+    def _ended(self, link: int, crossing: _Crossing) -> None:
+        self._crossings.discard(crossing)
+        for aside in crossing.asides:
+            aside.cancel()
+        if self._watcher is not None:
+            self._watcher.link_closed(link, crossing.why)
+
+    async def _admitted(self, link: int, writer: asyncio.StreamWriter) -> bool:
+        """Whether a dial goes on to the party behind the proxy."""
+        fate = dialled(self._breakpoints, self._names[0])
+        for strike in fate.by:
+            self._tell_struck(link, strike)
+        for gate in fate.gates:
+            await self._opened(gate, set())
+        if fate.refused:
+            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_RESET)
+        return not fate.refused
+
+    def _tell_struck(self, link: int, strike: Strike) -> None:
+        self._struck(strike)
+        if self._watcher is not None:
+            self._watcher.struck(link, strike)
+
+    def _tap(self, link: int) -> LinkTap:
+        tap = LinkTap(*self._names, self._breakpoints, self._keys, self._log_keys)
+        tap.follows = self._follow
+        tap.on_struck = lambda strike: self._tell_struck(link, strike)
+        if self._watcher is not None:
+            watcher = self._watcher
+            tap.on_frame = lambda sender, frame: watcher.frame(link, sender, frame)
+            tap.on_blind = lambda why: watcher.blind(link, why)
+        return tap
+
+    async def _dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to the party behind it."""
+        family, address = self._target
+        sock = self._inside(lambda: dialling_socket(family))
+        try:
+            await self._loop.sock_connect(sock, address)
+            return await asyncio.open_connection(sock=sock)
+        except BaseException:
+            sock.close()
+            raise
+
+    def _log_keys(self, secrets: LinkSecrets) -> None:
+        if self._log_line is not None:
+            with contextlib.suppress(OSError):  # a full disk is not to break the link
+                self._log_line(secrets.line())
 
     async def _pass(
         self,
@@ -156,26 +465,130 @@ class FaultProxy:
         writer: asyncio.StreamWriter,
     ) -> None:
         """Move bytes one way until the end or a cut."""
+        queue: asyncio.Queue[tuple[float, Passage | None]] = asyncio.Queue(_QUEUED_CHUNKS)
+        forwarding = self._loop.create_task(self._forward(crossing, direction, queue, writer))
         try:
             while chunk := await reader.read(_READ_BYTES):
-                passage = crossing.tap.feed(direction, chunk)
-                writer.write(passage.forward)
-                await writer.drain()
+                if crossing.forgotten_by is direction:
+                    crossing.reset()
+                if direction not in crossing.ended:
+                    await queue.put((self._due_s(direction), crossing.tap.feed(direction, chunk)))
+            if crossing.forgotten_by is not direction.other:
+                await queue.put((self._due_s(direction), None))
+                await forwarding
+        except (OSError, RuntimeError):
+            self._broken(crossing, direction)
+        finally:
+            forwarding.cancel()
+
+    def _due_s(self, direction: Direction) -> float:
+        lane = self._lanes[direction]
+        return self._loop.time() + lane.delay_s + lane.jitter_s * self._rng.random()
+
+    async def _forward(
+        self,
+        crossing: _Crossing,
+        direction: Direction,
+        queue: asyncio.Queue[tuple[float, Passage | None]],
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        """Hand over what has come, as the network lets it pass."""
+        lane = self._lanes[direction]
+        try:
+            while True:
+                due_s, passage = await queue.get()
+                await asyncio.sleep(due_s - self._loop.time())
+                await lane.passes.wait()
+                if passage is None:
+                    break
+                if direction in crossing.ended:
+                    continue
+                for step in passage.steps or passage.pieces or (passage.forward,):
+                    await self._take(step, crossing, direction, lane)
+                if passage.back:
+                    crossing.writers[direction.other].write(passage.back)
                 if passage.cut is not None:
                     await self._strike(crossing, passage.cut)
                     return
-            writer.write(crossing.tap.pending(direction))
-            writer.write_eof()
+            if direction not in crossing.ended:
+                crossing.ended.add(direction)
+                writer.write(crossing.tap.pending(direction))
+                writer.write_eof()
         except (OSError, RuntimeError):
-            # One side is gone: so is the other.
+            self._broken(crossing, direction)
+
+    async def _take(self, step: Step, crossing: _Crossing, direction: Direction, lane: _Lane) -> None:
+        """Deliver something, or wait for something."""
+        if isinstance(step, Gate):
+            await self._opened(step, crossing.gates)
+        elif isinstance(step, Aside):
+            aside = self._loop.create_task(self._put_in(step, crossing, direction, lane))
+            crossing.asides.add(aside)
+            aside.add_done_callback(crossing.asides.discard)
+        elif step:
+            async with crossing.writing[direction]:
+                await self._write(crossing.writers[direction], step, lane)
+
+    async def _put_in(self, aside: Aside, crossing: _Crossing, direction: Direction, lane: _Lane) -> None:
+        """Deliver what others did not wait for, when its time has come and the link is still there."""
+        await self._opened(aside.gate, crossing.gates)
+        if direction not in crossing.ended:
+            with contextlib.suppress(OSError, RuntimeError):
+                await self._take(aside.raw, crossing, direction, lane)
+
+    async def _opened(self, gate: Gate, gates: set[Gate]) -> None:
+        """Wait until a gate is open; meanwhile it is among these."""
+        opened = asyncio.Event()
+
+        def tell() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(opened.set)
+
+        gates.add(gate)
+        gate.when_open(tell)
+        try:
+            await asyncio.wait_for(opened.wait(), gate.for_s)
+        except TimeoutError:
+            gate.open()
+        finally:
+            gates.discard(gate)
+
+    @staticmethod
+    async def _write(writer: asyncio.StreamWriter, raw: bytes, lane: _Lane) -> None:
+        start = 0
+        while start < len(raw):
+            bytes_per_s = lane.bytes_per_s  # it may be healed meanwhile
+            stop = len(raw) if bytes_per_s is None else start + max(1, int(bytes_per_s * SLOW_STEP_S))
+            writer.write(raw[start:stop])
+            await writer.drain()
+            if bytes_per_s is not None:
+                await asyncio.sleep(SLOW_STEP_S)
+            start = stop
+
+    @staticmethod
+    def _broken(crossing: _Crossing, direction: Direction) -> None:
+        """One side is gone: so is the other, unless it is not to know."""
+        if crossing.forgotten_by is None or crossing.forgotten_by is direction:
             crossing.reset()
 
     async def _strike(self, crossing: _Crossing, breakpoint_: Breakpoint) -> None:
         """Cut at a breakpoint, after what was to pass has left: bytes still in a send buffer die with an RST."""
         for writer in crossing.writers.values():
             await _flushed(writer)
-        crossing.reset()
-        self._struck(breakpoint_)
+        if breakpoint_.how is Ending.FIN:
+            crossing.why = "closed on purpose"
+            for direction, writer in crossing.writers.items():
+                if direction not in crossing.ended:
+                    crossing.ended.add(direction)
+                    writer.write_eof()
+        else:
+            crossing.reset("cut on purpose")
+        self._tell_struck(crossing.link, breakpoint_)
+
+
+def _printed(address: tuple[str, int]) -> str:
+    host, port, *_ = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def _flushed(writer: asyncio.StreamWriter) -> None:

@@ -5,35 +5,35 @@ the same on either.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import count
 
 from messenger.denc.codec import Buffer
 from messenger.errors import LocalError
+from messenger.keylog import LinkSecrets
 from messenger.link import Protocol
 from messenger.v1.wire import Piece
 from messenger.v2.wire import Tag
-from toolkit.dissect.follow import Direction, Keys, LinkFollower, SeenFrame
+from toolkit.dissect.direction import Direction
+from toolkit.dissect.follow import LinkFollower, SeenFrame
+from toolkit.dissect.keys import KeyBook
+from toolkit.dissect.stream import Ending
+from toolkit.faults.mangle import Altered, Mangle
+from toolkit.faults.passage import Delivery, Pace, Passage
+from toolkit.faults.strike import Strike
 
 
 @dataclass(slots=True)
-class Breakpoint:
+class Breakpoint(Strike):
     """Cut the link at a frame, once.
 
-    ``sender`` is the node whose frame it is, ``tag`` the frame's name (``BANNER`` for the banner), ``nth`` which
-    of them counted from 1 over all links since the breakpoint was set, ``byte`` how many bytes of that frame
-    still pass (negative: counted from its end, as in slices; None: all of it).
+    ``byte`` says how many bytes of that frame still pass (negative: counted from its end, as in slices; None: all
+    of it).
     """
 
-    sender: str
-    tag: str
-    nth: int = 1
     byte: int | None = 0
-    hit: SeenFrame | None = field(default=None, compare=False)
-    _seen: int = field(default=0, compare=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.nth < 1:
-            raise LocalError(f"breakpoint nth={self.nth}: counted from 1")
+    how: Ending = field(default=Ending.RESET, kw_only=True)
+    """What both parties get: RST, or FIN as from a peer that closes."""
 
     @classmethod
     def parse(cls, text: str, protocol: Protocol = Protocol.V2) -> "Breakpoint":
@@ -57,19 +57,9 @@ class Breakpoint:
         except ValueError:
             raise LocalError(f"{text!r}: NTH and BYTE must be whole numbers") from None
 
-    def matches(self, sender: str, frame: SeenFrame) -> bool:
-        """Whether this is the frame; counts the ones before it."""
-        if self.hit is not None or sender != self.sender or frame.tag != self.tag:
-            return False
-        self._seen += 1
-        if self._seen < self.nth:
-            return False
-        self.hit = frame
-        return True
-
-    def passing(self, frame: SeenFrame) -> bytes:
-        """The part of the frame that still gets through."""
-        return frame.raw if self.byte is None else frame.raw[: self.byte]
+    def passing(self, raw: bytes) -> bytes:
+        """The part of the frame's bytes that still gets through."""
+        return raw if self.byte is None else raw[: self.byte]
 
     def __str__(self) -> str:
         where = "after it" if self.byte is None else f"after {self.byte} bytes of it" if self.byte else "before it"
@@ -77,11 +67,60 @@ class Breakpoint:
 
 
 @dataclass(slots=True)
-class Passage:
-    """What becomes of fed bytes: these get through, and then perhaps the link is cut."""
+class Listener(Strike):
+    """Strikes at no frame: it is about all bytes of the sender, for as long as the run lasts."""
 
-    forward: bytes
-    cut: Breakpoint | None = None
+    tag: str = ""
+
+    def matches(self, sender: str, frame: SeenFrame) -> bool:  # noqa: ARG002 - frames do not matter
+        """Never."""
+        return False
+
+
+@dataclass(slots=True)
+class Trickle(Listener):
+    """Deliver what the sender writes in pieces of ``size_bytes``."""
+
+    size_bytes: int = field(default=1, kw_only=True)
+
+
+@dataclass(slots=True)
+class Tape(Listener):
+    """Keep what the sender writes."""
+
+    heard: bytearray = field(default_factory=bytearray, repr=False, kw_only=True)
+    """Every byte, over all links."""
+    frames: list[SeenFrame] = field(default_factory=list, repr=False, kw_only=True)
+    """Every frame that could be seen, over all links, as its sender wrote it."""
+
+
+_numbers = count(1)
+
+
+@dataclass(slots=True)
+class _Lane:
+    """What a tap does to one direction beyond the frame at hand."""
+
+    held: bytes = b""
+    """Waits for the next frame."""
+    joined: bool = False
+    """It goes before that frame, in one piece with it; otherwise behind it."""
+    mute: bool = False
+    """Nothing passes any more."""
+    pace: Pace | None = None
+    """At which everything passes from here on."""
+
+    def place(self, altered: Altered) -> tuple[bytes, bool]:
+        """What passes now, and whether it must be delivered in one piece."""
+        self.mute |= altered.mute
+        if altered.held or altered.joined:
+            self.held += altered.forward
+            self.joined = altered.joined
+            return b"", False
+        held, self.held = self.held, b""
+        if not held:
+            return altered.forward, False
+        return (held + altered.forward, True) if self.joined else (altered.forward + held, False)
 
 
 class LinkTap:
@@ -90,19 +129,36 @@ class LinkTap:
     Args:
         connector: name of the party that dialled.
         acceptor: name of the other.
-        breakpoints: shared by all taps of the pair; struck ones stay in it with their ``hit``.
+        breakpoints: what strikes, shared by all taps of the pair; spent strikes stay in it with their ``hit``.
         keys: needed to see frames of secure links.
+        on_secrets: called with the keys of the link, when they are known.
     """
 
     def __init__(
-        self, connector: str, acceptor: str, breakpoints: list[Breakpoint], keys: Keys | None = None
+        self,
+        connector: str,
+        acceptor: str,
+        breakpoints: list[Strike],
+        keys: KeyBook | None = None,
+        on_secrets: Callable[[LinkSecrets], None] | None = None,
     ) -> None:
         self._names = {Direction.TO_SERVER: connector, Direction.TO_CLIENT: acceptor}
-        self._breakpoints = breakpoints
+        self.breakpoints = breakpoints
         self._follower = LinkFollower(keys)
+        if on_secrets is not None:
+            self._follower.keys.on_secrets = on_secrets
         self._blind_since: dict[Direction, bool] = dict.fromkeys(Direction, False)
+        self._lanes = {direction: _Lane() for direction in Direction}
         self.on_frame: Callable[[str, SeenFrame], None] = lambda _sender, _frame: None
-        """Called for each frame that passes, with its sender's name."""
+        """Called for each frame of which something passes, with its sender's name."""
+        self.on_struck: Callable[[Mangle], None] = lambda _mangle: None
+        """Called when a frame was changed, or its timing."""
+        self.on_blind: Callable[[str], None] = lambda _why: None
+        """Called when frames cannot be seen any more, with the reason."""
+        self.number = next(_numbers)
+        """Of all taps of this process."""
+        self.follows = True
+        """Whether frames are looked at; otherwise all bytes pass. Not to be taken up again."""
 
     @property
     def blind(self) -> str:
@@ -111,22 +167,89 @@ class LinkTap:
 
     def pending(self, direction: Direction) -> bytes:
         """Bytes of an incomplete frame, held until it is whole."""
-        return b"" if self._blind_since[direction] else self._follower.pending(direction)
+        if self._blind_since[direction] or self._lanes[direction].mute:
+            return b""
+        return self._follower.pending(direction)
 
     def feed(self, direction: Direction, chunk: Buffer) -> Passage:
-        """Bytes arrived from one party: what is to be handed to the other."""
-        sender = self._names[direction]
-        passed = bytearray()
-        frames = [] if self._blind_since[direction] else self._follower.feed(direction, chunk)
-        for frame in frames:
-            struck = next((b for b in self._breakpoints if b.matches(sender, frame)), None)
-            if struck is not None:
-                return Passage(bytes(passed + struck.passing(frame)), struck)
+        """Bytes arrived from one party: what is to be handed to the other.
+
+        Raises:
+            LocalError: a mangling that cannot be done to the frame it was meant for.
+        """
+        if not self.follows:
+            return Passage(bytes(chunk))
+        sender, lane = self._names[direction], self._lanes[direction]
+        listeners = [s for s in self.breakpoints if isinstance(s, Listener) and s.sender == sender]
+        tapes = [listener for listener in listeners if isinstance(listener, Tape)]
+        for tape in tapes:
+            tape.heard += chunk
+        delivery, back, whole = Delivery(), bytearray(), False
+        for frame in () if self._blind_since[direction] else self._follower.feed(direction, chunk):
+            frame.link = self.number
+            for tape in tapes:
+                tape.frames.append(frame)
+            if lane.mute:
+                break
+            altered = self._altered(sender, frame)
+            back += altered.back
+            cut = next(
+                (b for b in self.breakpoints if isinstance(b, Breakpoint) and b.matches(sender, frame)), None
+            )
+            if cut is not None:
+                if passing := cut.passing(altered.forward):
+                    self.on_frame(sender, frame)
+                self._deliver(delivery, lane, altered, passing)
+                return Passage(delivery.forward, cut, bytes(back), None, delivery.steps)
             self.on_frame(sender, frame)
-            passed += frame.raw
+            placed, in_one_piece = lane.place(altered)
+            whole |= in_one_piece
+            self._deliver(delivery, lane, altered, placed)
+        delivery.add(self._unseen(direction, chunk), lane.pace)
+        forward = delivery.forward
+        pieces = _pieces(forward, listeners, whole=whole)
+        return Passage(forward, None, bytes(back), pieces, delivery.steps)
+
+    @staticmethod
+    def _deliver(delivery: Delivery, lane: _Lane, altered: Altered, placed: bytes) -> None:
+        """Put down what becomes of a frame."""
+        for gate in altered.gates:
+            delivery.wait(gate)
+        if altered.pace is not None and altered.lasting:
+            lane.pace = altered.pace
+        delivery.add(placed, altered.pace or lane.pace)
+        for raw, gate in altered.aside:
+            delivery.aside(raw, gate)
+
+    def _altered(self, sender: str, frame: SeenFrame) -> Altered:
+        """What the manglings whose turn it is make of a frame."""
+        altered, segments = Altered(frame.raw), frame.segments
+        for mangle in self.breakpoints:
+            if isinstance(mangle, Mangle) and mangle.matches(sender, frame):
+                made = mangle.alter(replace(frame, raw=altered.forward, segments=segments))
+                altered = made.after(altered)
+                segments = altered.segments or segments
+                self.on_struck(mangle)
+        return altered
+
+    def _unseen(self, direction: Direction, chunk: Buffer) -> bytes:
+        """Bytes in which no frames can be seen; they pass."""
+        lane = self._lanes[direction]
+        if lane.mute:
+            return b""
         if self._blind_since[direction]:
-            passed += chunk
-        elif self._follower.blind is not None:
-            self._blind_since[direction] = True
-            passed += self._follower.pending(direction)
-        return Passage(bytes(passed))
+            return bytes(chunk)
+        if self._follower.blind is None:
+            return b""
+        if not any(self._blind_since.values()):
+            self.on_blind(self.blind)
+        self._blind_since[direction] = True
+        held, lane.held = lane.held, b""
+        return held + self._follower.pending(direction)
+
+
+def _pieces(forward: bytes, listeners: list[Listener], *, whole: bool) -> list[bytes] | None:
+    trickle = next((listener for listener in listeners if isinstance(listener, Trickle)), None)
+    if trickle is not None:
+        return [forward[at : at + trickle.size_bytes] for at in range(0, len(forward), trickle.size_bytes)]
+    return [forward] if whole else None

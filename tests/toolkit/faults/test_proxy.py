@@ -1,16 +1,27 @@
 """The proxy on real sockets."""
 
 import contextlib
+import ctypes
+import fcntl
+import gc
+import os
 import socket
+import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
 
 import pytest
 
+from messenger.errors import LocalError
 from messenger.v2.framing import CrcWriter
 from messenger.v2.wire import Ack, encode_banner
 from toolkit.faults.proxy import FaultProxy
 from toolkit.faults.tap import Breakpoint
+from toolkit.loops import LoopThread
+
+T = TypeVar("T")
 
 BANNER = encode_banner(1, 0)
 ACKS = [CrcWriter().control(Ack.TAG, Ack(seq).encode()) for seq in range(1, 6)]
@@ -112,3 +123,117 @@ def test_closing_leaves_nothing_behind(server: socket.socket) -> None:
     assert threading.active_count() == threads
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", proxy.port), timeout=10)
+
+
+def test_listens_and_dials_on_ipv6() -> None:
+    with (
+        socket.create_server(("::1", 0), family=socket.AF_INET6) as server,
+        FaultProxy("a", "b", server.getsockname()[:2], host="::1") as proxy,
+        socket.create_connection(("::1", proxy.port), timeout=10) as client,
+    ):
+        server.settimeout(10)
+        with server.accept()[0] as accepted:
+            client.sendall(BANNER)
+            assert _read(accepted, len(BANNER)) == BANNER
+
+
+def test_listens_where_it_is_told(server: socket.socket) -> None:
+    with FaultProxy("a", "b", server.getsockname(), host="127.0.0.9") as proxy:
+        port = proxy.port
+        with socket.create_connection(("127.0.0.9", port), timeout=10):
+            server.accept()[0].close()
+    # at once again: what is left of its connections must not be in the way
+    with FaultProxy("a", "b", server.getsockname(), host="127.0.0.9", port=port) as proxy:
+        assert proxy.port == port
+        with pytest.raises(LocalError, match=f"cannot listen at 127.0.0.9 port {port}: Address already in use"):
+            FaultProxy("a", "b", server.getsockname(), host="127.0.0.9", port=port)
+
+
+def test_the_target_must_have_an_address() -> None:
+    with pytest.raises(LocalError, match=r"target no\.such\.host\.invalid port 1"):
+        FaultProxy("a", "b", ("no.such.host.invalid", 1))
+
+
+def test_sockets_are_opened_inside(server: socket.socket) -> None:
+    opened: list[object] = []
+
+    def inside(what: Callable[[], T], /) -> T:
+        opened.append(what())
+        return opened[-1]  # type: ignore[return-value] # what was just put there
+
+    with FaultProxy("a", "b", server.getsockname(), inside=inside) as proxy:
+        client, accepted = _pair(proxy, server)
+        with client, accepted:
+            sockets = [one for one in opened if isinstance(one, socket.socket)]
+            assert len(sockets) == 3  # keeps the port, listens, dials
+            proxy.refuse()
+            proxy.heal()
+            assert sum(isinstance(one, socket.socket) for one in opened) == 4
+
+
+@pytest.mark.needs("netns")
+def test_stands_in_a_network_namespace() -> None:
+    namespace = _elsewhere(_new_namespace)
+
+    def inside(what: Callable[[], T], /) -> T:
+        def entered() -> T:
+            _checked(_LIBC.setns(namespace, _CLONE_NEWNET))
+            return what()
+
+        return _elsewhere(entered)
+
+    try:
+        with (
+            inside(lambda: socket.create_server(("127.0.0.1", 0))) as server,
+            FaultProxy("a", "b", server.getsockname(), inside=inside) as proxy,
+        ):
+            server.settimeout(10)
+            with pytest.raises(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", proxy.port), timeout=10)
+            client = inside(lambda: socket.create_connection(("127.0.0.1", proxy.port), timeout=10))
+            with client, server.accept()[0] as accepted:
+                client.sendall(BANNER)
+                assert _read(accepted, len(BANNER)) == BANNER
+    finally:
+        os.close(namespace)
+
+
+_LIBC = ctypes.CDLL(None, use_errno=True)
+_CLONE_NEWNET = 0x40000000
+
+
+def _checked(result: int) -> None:
+    if result:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+
+def _new_namespace() -> int:
+    """A network namespace with a loopback interface that is up, as an open file."""
+    _checked(_LIBC.unshare(_CLONE_NEWNET))
+    with socket.socket() as sock:
+        fcntl.ioctl(sock, 0x8914, struct.pack("16sH14x", b"lo", 1))  # SIOCSIFFLAGS: IFF_UP
+    return os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+
+
+def _elsewhere(what: Callable[[], T]) -> T:
+    """Do it in a thread of its own, which may enter a namespace and never come back."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(what).result()
+
+
+@pytest.mark.parametrize("end", ["close", "refuse"])
+def test_who_dials_while_a_proxy_stops_listening_leaves_no_socket_open(end: str) -> None:
+    """A socket that is left would be found by the garbage collector, which is an error here."""
+    with socket.create_server(("127.0.0.1", 0), backlog=100) as target:
+        loop = LoopThread("proxies")
+        for _ in range(20):
+            proxy = FaultProxy("a", "b", target.getsockname(), loop=loop)
+            with contextlib.ExitStack() as dialled:
+                for _ in range(10):
+                    sock = dialled.enter_context(socket.socket())
+                    sock.setblocking(False)
+                    sock.connect_ex(("127.0.0.1", proxy.port))
+                getattr(proxy, end)()
+                proxy.close()
+        loop.close()
+    gc.collect()

@@ -6,7 +6,7 @@ from messenger.errors import LocalError
 from messenger.link import Protocol
 from messenger.v2.framing import CrcWriter
 from messenger.v2.wire import Ack, encode_banner
-from toolkit.dissect.follow import Direction
+from toolkit.dissect.direction import Direction
 from toolkit.faults.tap import Breakpoint, LinkTap
 
 BANNER = encode_banner(1, 0)

@@ -1,0 +1,147 @@
+"""The proxy for people: what it tells of what has passed."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from messenger.errors import LocalError
+from messenger.v2.framing import CrcWriter
+from messenger.v2.wire import Ack, encode_banner
+from toolkit.faults.live import Proxy, parse_place
+from toolkit.report.sequence import SequenceChart
+
+BANNER = encode_banner(1, 0)
+ACKS = [CrcWriter().control(Ack.TAG, Ack(seq).encode()) for seq in range(1, 6)]
+
+
+@pytest.fixture
+def server() -> Iterator[socket.socket]:
+    """A listening socket on loopback."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(10)
+        yield listening
+
+
+def _place(server: socket.socket) -> str:
+    host, port = server.getsockname()
+    return f"{host}:{port}"
+
+
+def _received(sock: socket.socket, size: int) -> bytes:
+    received = b""
+    while len(received) < size and (chunk := sock.recv(size - len(received))):
+        received += chunk
+    return received
+
+
+def test_frames_hits_links_and_a_picture_of_them(server: socket.socket) -> None:
+    rules = ["client ACK #2: set seq=77", "-> ACK #4: set nothing=1", "-> ACK if fields.seq == 5: log <b>five</b>"]
+    with Proxy(_place(server), rules, parties=("client", "osd")) as proxy:
+        with (
+            socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client,
+            server.accept()[0] as accepted,
+        ):
+            accepted.sendall(BANNER)
+            client.sendall(BANNER + b"".join(ACKS))
+            changed = CrcWriter().control(Ack.TAG, Ack(77).encode())
+            wanted = BANNER + ACKS[0] + changed + b"".join(ACKS[2:])
+            assert _received(accepted, len(wanted)) == wanted
+        proxy.expect(lambda proxy: proxy.links[0].closed_s is not None and len(proxy.hits) == 3)
+        assert [frame.tag for frame in proxy.frames if frame.direction == "to_server"] == ["BANNER"] + ["ACK"] * 5
+        done, failed, logged = proxy.hits
+        assert (done.sender, done.tag, done.rule, done.problem) == (
+            "client",
+            "ACK",
+            "client ACK #2: set seq=77",
+            "",
+        )
+        assert failed.problem == "ACK has no nothing; it has seq"
+        assert proxy.counters["-> ACK"] == 5
+        assert "client ACK #2: set seq=77" in proxy._repr_html_()
+        assert "log &lt;b&gt;five" in proxy._repr_html_()
+        assert "log <b>five</b>" in str(logged)
+        assert "ACK" in SequenceChart(proxy.history())._repr_html_()
+
+
+def test_rules_come_and_go_while_it_runs(server: socket.socket) -> None:
+    with (
+        Proxy(_place(server)) as proxy,
+        socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client,
+        server.accept()[0] as accepted,
+    ):
+        accepted.sendall(BANNER)
+        client.sendall(BANNER)
+        assert _received(accepted, len(BANNER)) == BANNER
+        proxy.add("-> ACK #1: hold first\n-> ACK: duplicate")
+        client.sendall(ACKS[0])
+        proxy.expect(lambda proxy: len(proxy.hits) == 2)
+        assert proxy.release("second") == 0
+        assert proxy.release("first") == 1
+        assert _received(accepted, 2 * len(ACKS[0])) == ACKS[0] * 2
+        proxy.add("-> ACK #1: hold first")
+        client.sendall(ACKS[1])
+        proxy.expect(lambda proxy: len(proxy.hits) == 4)
+        proxy.clear()
+        assert proxy.rules == []
+        client.sendall(ACKS[2])
+        assert _received(accepted, 3 * len(ACKS[0])) == ACKS[1] * 2 + ACKS[2]
+
+
+def test_what_waits_is_forgotten_with_its_link(server: socket.socket) -> None:
+    """Nobody waits for a release when both ends have gone."""
+    with Proxy(_place(server), "-> ACK #1: hold for-ever\n<- BANNER: delay 1h".replace("1h", "3600s")) as proxy:
+        client = socket.create_connection(("127.0.0.1", proxy.port), timeout=10)
+        accepted = server.accept()[0]
+        accepted.sendall(BANNER)
+        client.sendall(BANNER + ACKS[0])
+        proxy.expect(lambda proxy: len(proxy.hits) == 2)
+        proxy.cut()
+        proxy.expect(lambda proxy: proxy.links[0].closed_s is not None)
+        client.close()
+        accepted.close()
+
+
+def test_a_blind_proxy_refuses_dials_and_nothing_else(server: socket.socket) -> None:
+    with Proxy(_place(server), "dial #1: refuse\n*: drop", blind=True) as proxy:
+        place = "127.0.0.1", proxy.port
+        with pytest.raises(ConnectionResetError), socket.create_connection(place, timeout=10) as refused:
+            refused.recv(1)
+        with (
+            socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client,
+            server.accept()[0] as accepted,
+        ):
+            client.sendall(BANNER)
+            assert _received(accepted, len(BANNER)) == BANNER
+        assert [hit.tag for hit in proxy.hits] == ["dial"]
+
+
+def test_bytes_that_are_no_frames_pass_and_are_told(server: socket.socket) -> None:
+    with (
+        Proxy(_place(server)) as proxy,
+        socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client,
+        server.accept()[0] as accepted,
+    ):
+        client.sendall(b"GET / HTTP/1.1\r\n")
+        assert _received(accepted, 16) == b"GET / HTTP/1.1\r\n"
+        assert "looks like an HTTP client" in proxy.links[0].blind
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("10.0.0.1:3300", ("10.0.0.1", 3300)),
+        ("[::1]:6789", ("::1", 6789)),
+        ("v2:10.0.0.1:3300/0", ("10.0.0.1", 3300)),
+        ("v1:[fe80::1]:1/2", ("fe80::1", 1)),
+        ("3300", ("127.0.0.1", 3300)),
+    ],
+)
+def test_places(text: str, place: tuple[str, int]) -> None:
+    assert parse_place(text, "127.0.0.1") == place
+
+
+@pytest.mark.parametrize("text", ["", "host", "host:", ":1", "host:99999", "::1:3300", "host:-1", "host:٣"])
+def test_no_places(text: str) -> None:
+    with pytest.raises(LocalError, match=r"is no HOST:PORT"):
+        parse_place(text)

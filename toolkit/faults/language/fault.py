@@ -1,0 +1,185 @@
+"""What a fault is, and how one is made from text."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import pairwise
+from typing import TYPE_CHECKING, ClassVar
+
+from messenger.errors import LocalError
+from toolkit.errors import Unsupported
+from toolkit.faults.language import grammar
+
+if TYPE_CHECKING:
+    from toolkit.faults.language.scene import Scene
+
+
+class Area(StrEnum):
+    """What a fault is about."""
+
+    PROCESSES = "processes"
+    NETWORK = "network"
+    MESSENGER = "messenger"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault(ABC):
+    """One fault, as a plain value. Subclasses are frozen dataclasses whose fields say how it is written."""
+
+    WORD: ClassVar[str] = ""
+    AREA: ClassVar[Area]
+    LASTS: ClassVar[bool] = False
+    """Whether it goes on until it is undone."""
+    EXAMPLE: ClassVar[str]
+    KINDS: ClassVar[dict[str, type["Fault"]]] = {}
+    """Every fault by its word."""
+
+    def __init_subclass__(cls) -> None:
+        if cls.WORD:
+            Fault.KINDS[cls.WORD] = cls
+
+    @abstractmethod
+    def do(self, scene: "Scene") -> str:
+        """Do it.
+
+        Returns:
+            What came of it, where that is more than that it is done; else nothing.
+
+        Raises:
+            Unsupported: it cannot be had here; the text says what can.
+            LocalError: not now, or not to these nodes.
+        """
+
+    def undo(self, scene: "Scene") -> None:  # noqa: B027 - most of those that do not last have nothing to undo
+        """End it, if it lasts; raises as :meth:`do`."""
+
+    def undone_by(self, other: "Fault") -> bool:  # noqa: ARG002 - by fault
+        """Whether another fault ends this one, as ``thaw b`` ends ``freeze b``."""
+        return False
+
+    def missing(self, scene: "Scene") -> str:  # noqa: ARG002 - by fault
+        """Why it cannot be had in this cluster, whatever its state; empty if it can."""
+        return ""
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes it names."""
+        found = (getattr(self, one.name) for one, part in grammar.parts(type(self)) if part.kind is grammar.NODE)
+        return tuple(node for node in found if node)
+
+    @property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """The ways between nodes that it is about, from whom to whom."""
+        return tuple(pairwise(self.nodes))
+
+    def among(self, names: Mapping[str, str]) -> "Fault":
+        """The same fault of other nodes."""
+        nodes = {
+            one.name: names.get(getattr(self, one.name), getattr(self, one.name))
+            for one, part in grammar.parts(type(self))
+            if part.kind is grammar.NODE
+        }
+        return replace(self, **nodes)
+
+    def __str__(self) -> str:
+        return grammar.write(self.WORD, self)
+
+
+@dataclass(frozen=True, slots=True)
+class Undo(Fault):
+    """Undo one that lasts."""
+
+    WORD = "undo"
+    AREA = Area.PROCESSES
+    EXAMPLE = "undo partition a b"
+
+    fault: Fault
+
+    def do(self, scene: "Scene") -> str:
+        """See :class:`Fault`."""
+        scene.undo(self.fault)
+        return ""
+
+    def missing(self, scene: "Scene") -> str:
+        """See :class:`Fault`."""
+        return self.fault.missing(scene)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """See :class:`Fault`."""
+        return self.fault.nodes
+
+    def among(self, names: Mapping[str, str]) -> "Undo":
+        """See :class:`Fault`."""
+        return Undo(self.fault.among(names))
+
+    def __str__(self) -> str:
+        return f"{self.WORD} {self.fault}"
+
+
+def parse(text: str) -> Fault:
+    """The fault that a text says.
+
+    Raises:
+        LocalError: what is wrong with it, and what is known.
+    """
+    return _parse(grammar.split(text))
+
+
+def _parse(words: list[str]) -> Fault:
+    word, *others = words
+    if word == Undo.WORD:
+        if not others:
+            raise LocalError(f"undo: of what? It is written: undo FAULT, as in {Undo.EXAMPLE}")
+        fault = _parse(others)
+        if not fault.LASTS:
+            raise LocalError(f"undo: {fault} does not last, so there is nothing to undo")
+        return Undo(fault)
+    found = Fault.KINDS.get(word)
+    if found is None:
+        raise LocalError(f"no fault {word!r}{grammar.did_you_mean(word, Fault.KINDS)}")
+    fault = found(**grammar.read(word, found, others))
+    if len(set(fault.nodes)) < len(fault.nodes):
+        raise LocalError(f"{word}: {fault.nodes[0]} and {fault.nodes[-1]} must be two nodes")
+    return fault
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of the language, explained."""
+
+    word: str
+    usage: str
+    about: str
+    area: str
+    lasts: bool
+    example: str
+    missing: str = ""
+    """Why it cannot be had in a cluster; empty if it can, or without a cluster to ask."""
+
+
+def words(scene: "Scene | None" = None) -> list[Word]:
+    """Every word; with a cluster, also what of them can be had there."""
+    return [_explained(kind, scene) for kind in Fault.KINDS.values()]
+
+
+def _explained(kind: type[Fault], scene: "Scene | None") -> Word:
+    about = (kind.__doc__ or "").strip().splitlines()[0]
+    usage = "undo FAULT" if kind is Undo else grammar.usage(kind.WORD, kind)
+    missing = "" if scene is None else _missing_anywhere(kind, scene)
+    return Word(kind.WORD, usage, about, kind.AREA.value, kind.LASTS, kind.EXAMPLE, missing)
+
+
+def _missing_anywhere(kind: type[Fault], scene: "Scene") -> str:
+    """Why no node, or no pair of nodes, can have such a fault; judged by the word's example."""
+    reasons = []
+    for fault in scene.likes_of(parse(kind.EXAMPLE)):
+        try:
+            reason = fault.missing(scene)
+        except Unsupported as error:
+            reason = str(error)
+        if not reason:
+            return ""
+        reasons.append(reason)
+    return reasons[0] if reasons else "it needs two nodes"

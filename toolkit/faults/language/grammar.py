@@ -1,0 +1,251 @@
+"""How faults are written: a word, its arguments in order, and options; read from the fields of a dataclass.
+
+A field made by :func:`argument` is a word at its place, one made by :func:`option` is ``--name VALUE``, one made
+by :func:`flag` is ``--name``. Words with blanks are quoted as in a shell.
+"""
+
+import math
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from messenger.errors import LocalError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_NODE = re.compile("[a-z][a-z0-9]{0,7}")
+_PART = "part"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a word of a fault can be."""
+
+    shown: str
+    """In the usage, such as NODE."""
+    read: Callable[[str], Any]
+    """Its value; raises ValueError, whose text says what it must be."""
+    write: Callable[[Any], str] = str
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    kind: Kind | None
+    """None: a flag."""
+    is_option: bool
+    shown: str
+    takes_rest: bool = False
+
+
+def argument(kind: Kind, shown: str = "", *, default: Any = MISSING) -> Any:  # noqa: ANN401 - as dataclasses.field
+    """A word at its place; optional if it has a default."""
+    return field(default=default, metadata={_PART: _Part(kind, is_option=False, shown=shown or kind.shown)})
+
+
+def option(kind: Kind, default: Any) -> Any:  # noqa: ANN401 - as above
+    """An option with a value."""
+    return field(default=default, metadata={_PART: _Part(kind, is_option=True, shown=kind.shown)})
+
+
+def flag() -> Any:  # noqa: ANN401 - as above
+    """An option without one."""
+    return field(default=False, metadata={_PART: _Part(None, is_option=True, shown="")})
+
+
+def rest(kind: Kind) -> Any:  # noqa: ANN401 - as above
+    """All the words that are left, at least one; ``--name VALUE`` is another way to write ``name=VALUE``."""
+    return field(metadata={_PART: _Part(kind, is_option=False, shown=f"{kind.shown}…", takes_rest=True)})
+
+
+# ---- kinds
+
+
+def _read_node(text: str) -> str:
+    if not _NODE.fullmatch(text):
+        raise ValueError("must be the name of a node: a lower-case letter, then up to 7 of a-z 0-9")
+    return text
+
+
+def number(shown: str, least: float = -math.inf, *, above: float = -math.inf, most: float = math.inf) -> Kind:
+    """A number within bounds."""
+
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            raise ValueError("must be a number") from None
+        if not math.isfinite(value) or value < least or value <= above or value > most:
+            raise ValueError(f"must be a number{_bounds(least, above, most)}")
+        return value
+
+    return Kind(shown, read, plain)
+
+
+def count(shown: str, least: int = 0, most: int = 1 << 31) -> Kind:
+    """A whole number within bounds."""
+
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdecimal() or not least <= int(text) <= most:
+            raise ValueError(f"must be a whole number from {least} to {most}")
+        return int(text)
+
+    return Kind(shown, read)
+
+
+def _bounds(least: float, above: float, most: float) -> str:
+    words = [f"of at least {least:g}"] if least > -math.inf else []
+    words += [f"above {above:g}"] if above > -math.inf else []
+    words += [f"of at most {most:g}"] if most < math.inf else []
+    return "".join(f"{' ' if not at else ' and '}{word}" for at, word in enumerate(words))
+
+
+def plain(value: float) -> str:
+    """A number as one would write it; reading it gives the same number."""
+    return str(int(value)) if value == int(value) and abs(value) < 1 << 53 else repr(value)
+
+
+NODE = Kind("NODE", _read_node)
+TEXT = Kind("TEXT", str)
+
+
+# ---- reading and writing
+
+
+def parts(cls: "type[DataclassInstance]") -> Iterator[tuple[Field[Any], _Part]]:
+    """The fields that are written, in order."""
+    for one in fields(cls):
+        if _PART in one.metadata:
+            yield one, one.metadata[_PART]
+
+
+def usage(word: str, cls: "type[DataclassInstance]") -> str:
+    """How it is written."""
+    shown = [word]
+    for one, part in parts(cls):
+        if part.is_option:
+            shown.append(f"[{_dashed(one.name)} {part.shown}]" if part.kind else f"[{_dashed(one.name)}]")
+        else:
+            shown.append(part.shown if one.default is MISSING else f"[{part.shown}]")
+    return " ".join(shown)
+
+
+def read(word: str, cls: "type[DataclassInstance]", words: Sequence[str]) -> dict[str, Any]:
+    """The values of the fields.
+
+    Raises:
+        LocalError: what is wrong, and how it is written.
+    """
+    try:
+        return _read(cls, list(words))
+    except ValueError as error:
+        raise LocalError(f"{word}: {error}; it is written: {usage(word, cls)}") from None
+
+
+def _read(cls: "type[DataclassInstance]", words: list[str]) -> dict[str, Any]:
+    known = {_dashed(one.name): (one, part) for one, part in parts(cls) if part.is_option}
+    places = [(one, part) for one, part in parts(cls) if not part.is_option]
+    takes_rest = bool(places) and places[-1][1].takes_rest
+    values: dict[str, Any] = {}
+    arguments: list[str] = []
+    while words:
+        name, equals, value = words.pop(0).partition("=")
+        if name in known:
+            one, part = known[name]
+            if one.name in values:
+                raise ValueError(f"{name} is given twice")
+            values[one.name] = _read_option(name, part, value if equals else None, words)
+        elif not name.startswith("--"):
+            arguments.append(name + equals + value)
+        elif takes_rest and (equals or words):
+            arguments.append(f"{name[2:]}={value if equals else words.pop(0)}")
+        else:
+            raise ValueError(f"no option {name}{did_you_mean(name, known)}")
+    if takes_rest:
+        one, part = places.pop()
+        left = arguments[len(places) :]
+        if not left:
+            raise ValueError(f"{part.shown} is missing")
+        arguments = arguments[: len(places)]
+        values[one.name] = _value(part, " ".join(left))
+    if len(arguments) > len(places):
+        raise ValueError(f"{arguments[len(places)]!r} is too much")
+    for (one, part), text in zip(places, arguments, strict=False):
+        values[one.name] = _value(part, text)
+    for one, part in places[len(arguments) :]:
+        if one.default is MISSING:
+            raise ValueError(f"{part.shown} is missing")
+    return values
+
+
+def _read_option(name: str, part: _Part, value: str | None, words: list[str]) -> Any:  # noqa: ANN401 - by kind
+    if part.kind is None:
+        if value is not None:
+            raise ValueError(f"{name} takes no value")
+        return True
+    if value is None and not words:
+        raise ValueError(f"{name} without its {part.shown}")
+    return _value(part, words.pop(0) if value is None else value, name)
+
+
+def _value(part: _Part, text: str, name: str = "") -> Any:  # noqa: ANN401 - by kind
+    assert part.kind is not None
+    try:
+        return part.kind.read(text)
+    except ValueError as error:
+        raise ValueError(f"{name or part.shown} {text!r} {error}") from None
+
+
+def write(word: str, fault: "DataclassInstance") -> str:
+    """The fault as text; what has its default is left out, unless more follows."""
+    words, pending = [word], []
+    options: list[str] = []
+    for one, part in parts(type(fault)):
+        value = getattr(fault, one.name)
+        if part.kind is None:
+            options += [_dashed(one.name)] if value else []
+        elif part.is_option:
+            options += [_dashed(one.name), _quoted(part.kind.write(value))] if value != one.default else []
+        elif part.takes_rest:
+            words.append(part.kind.write(value))
+        else:
+            pending.append(_quoted(part.kind.write(value)))
+            if one.default is MISSING or value != one.default:
+                words += pending
+                pending = []
+    return " ".join(words + options)
+
+
+def _quoted(text: str) -> str:
+    return shlex.quote(text)
+
+
+def _dashed(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def split(text: str) -> list[str]:
+    """The words of a text.
+
+    Raises:
+        LocalError: a quote is not closed, or there is no word.
+    """
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise LocalError(f"fault {text!r}: {str(error).lower()}") from None
+    if not words:
+        raise LocalError("a fault begins with its word: msgrlab fault --list shows them")
+    return words
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The known words, the one first that may have been meant."""
+    names = sorted(known)
+    near = get_close_matches(word, names, 1)
+    if near:
+        return f"; did you mean {near[0]}?"
+    return f"; known: {', '.join(names)}" if names else ""

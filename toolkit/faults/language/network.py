@@ -1,0 +1,351 @@
+"""Faults of the network between nodes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from messenger.errors import LocalError
+from toolkit.errors import Unsupported
+from toolkit.faults.language.fault import Area, Fault
+from toolkit.faults.language.grammar import NODE, Kind, argument, count, flag, number, option, rest
+from toolkit.faults.language.scene import Scene
+from toolkit.network.state import LinkState
+from toolkit.network.words import words_of_text
+
+_PORT = count("PORT", 1, 65_535)
+_MTU = count("MTU", 68, 65_535)
+_UNITS = ("%", "ms")
+_CLEAR = "clear"
+_DEFAULT = "distribution=uniform"
+
+
+class _OfNetwork(Fault):
+    """About the ways between nodes."""
+
+    __slots__ = ()
+
+    AREA = Area.NETWORK
+    NEEDS: ClassVar[str]
+    """The method of :class:`NetworkFaults`."""
+
+    def missing(self, scene: Scene) -> str:
+        """See :class:`Fault`."""
+        return scene.lacks(self.NEEDS)
+
+    def undone_by(self, other: Fault) -> bool:
+        """By ``heal``."""
+        return isinstance(other, Heal) and other.heals(self)
+
+
+class _Blocks(_OfNetwork):
+    """Loses every packet on some ways."""
+
+    __slots__ = ()
+
+    LASTS = True
+    NEEDS = "block"
+
+    def ways(self, scene: Scene) -> list[tuple[str, str]]:
+        """From whom to whom nothing passes."""
+        raise NotImplementedError
+
+    def do(self, scene: Scene) -> str:
+        """See :class:`Fault`."""
+        done: list[tuple[str, str]] = []
+        try:
+            with scene.network.at_once():
+                for way in self.ways(scene):
+                    scene.block(*way)
+                    done.append(way)
+        except LocalError:
+            for way in done:
+                scene.unblock(*way)
+            raise
+        for a, b in done:
+            scene.path("partition", a, b)
+        return ""
+
+    def undo(self, scene: Scene) -> None:
+        """See :class:`Fault`."""
+        with scene.network.at_once():
+            for way in self.ways(scene):
+                scene.unblock(*way)
+        for a, b in self.ways(scene):
+            scene.path("heal", a, b)
+
+
+@dataclass(frozen=True, slots=True)
+class Partition(_Blocks):
+    """Lose every packet between two nodes, or only those from the first to the second; nobody is told."""
+
+    WORD = "partition"
+    EXAMPLE = "partition a b --one-way"
+
+    a: str = argument(NODE, "A")
+    b: str = argument(NODE, "B")
+    one_way: bool = flag()
+
+    def ways(self, scene: Scene) -> list[tuple[str, str]]:  # noqa: ARG002 - as of its class
+        """See :class:`_Blocks`."""
+        return [(self.a, self.b)] if self.one_way else [(self.a, self.b), (self.b, self.a)]
+
+
+@dataclass(frozen=True, slots=True)
+class Isolate(_Blocks):
+    """Lose every packet between a node and all others."""
+
+    WORD = "isolate"
+    EXAMPLE = "isolate a"
+
+    a: str = argument(NODE, "A")
+
+    def ways(self, scene: Scene) -> list[tuple[str, str]]:
+        """See :class:`_Blocks`."""
+        others = [name for name in scene.names if name != self.a]
+        return [way for other in others for way in ((self.a, other), (other, self.a))]
+
+    def undone_by(self, other: Fault) -> bool:
+        """By nothing less than healing everything."""
+        return isinstance(other, Heal) and not other.a
+
+
+@dataclass(frozen=True, slots=True)
+class Flap(_OfNetwork):
+    """Partition two nodes and heal them, again and again; they are connected for a part of each period."""
+
+    WORD = "flap"
+    EXAMPLE = "flap a b --period-s 1 --up 0.5"
+    LASTS = True
+    NEEDS = "block"
+
+    a: str = argument(NODE, "A")
+    b: str = argument(NODE, "B")
+    period_s: float = option(number("SECONDS", 0.01, most=3600.0), 1.0)
+    up: float = option(number("FRACTION", above=0.0, most=0.99), 0.5)
+
+    def do(self, scene: Scene) -> str:
+        """See :class:`Fault`."""
+        if reason := self.missing(scene):
+            raise Unsupported(f"flap: {reason}")
+        scene.tick(self, self._steps(scene))
+        return ""
+
+    def undo(self, scene: Scene) -> None:
+        """See :class:`Fault`."""
+        scene.still(self)
+
+    def _steps(self, scene: Scene) -> Iterator[float]:
+        """Down first; whoever stops it finds the network whole."""
+        both = Partition(self.a, self.b)
+        while True:
+            both.do(scene)
+            try:
+                yield self.period_s * (1 - self.up)
+            finally:
+                both.undo(scene)
+            yield self.period_s * self.up
+
+
+def _read_state(text: str) -> LinkState:
+    words = text.split()
+    if not words:
+        raise ValueError(f"says nothing; {_CLEAR} is a link without impairments")
+    try:
+        return LinkState.from_words(words if words != [_CLEAR] else ())
+    except LocalError as error:
+        raise ValueError(f"makes no sense: {str(error).removeprefix('link: ')}") from None
+
+
+def _write_state(state: LinkState) -> str:
+    words = (_without_unit(word) for word in words_of_text(str(state)) if word != _DEFAULT)
+    return " ".join(words) or _CLEAR
+
+
+def _without_unit(word: str) -> str:
+    return next((word.removesuffix(unit) for unit in _UNITS if word.endswith(unit)), word)
+
+
+_STATE = Kind("KEY=VALUE", _read_state, _write_state)
+
+
+@dataclass(frozen=True, slots=True)
+class Link(_OfNetwork):
+    """Treat packets from one node to another so: delay, loss, reordering and all that links can have."""
+
+    WORD = "link"
+    EXAMPLE = "link a b delay-ms=50 loss=1"
+    LASTS = True
+    NEEDS = "set_link"
+
+    a: str = argument(NODE, "A")
+    b: str = argument(NODE, "B")
+    state: LinkState = rest(_STATE)  # noqa: RUF009 - makes a field
+    both_ways: bool = flag()
+
+    def do(self, scene: Scene) -> str:
+        """See :class:`Fault`."""
+        for a, b in self._ways:
+            scene.set_link(self, a, b, self.state)
+            scene.path("link", a, b, str(self.state))
+        return ""
+
+    def undo(self, scene: Scene) -> None:
+        """See :class:`Fault`."""
+        for a, b in self._ways:
+            scene.unset_link(self, a, b)
+            scene.path("heal", a, b)
+
+    @property
+    def _ways(self) -> list[tuple[str, str]]:
+        return [(self.a, self.b), (self.b, self.a)] if self.both_ways else [(self.a, self.b)]
+
+
+@dataclass(frozen=True, slots=True)
+class Block(_OfNetwork):
+    """Lose every packet of the first node to or from a TCP port of the second."""
+
+    WORD = "block"
+    EXAMPLE = "block a b 6800"
+    LASTS = True
+    NEEDS = "block"
+
+    a: str = argument(NODE, "A")
+    b: str = argument(NODE, "B")
+    port: int = argument(_PORT)
+
+    def do(self, scene: Scene) -> str:
+        """See :class:`Fault`."""
+        scene.block(self.a, self.b, self.port)
+        scene.path("block", self.a, self.b, f"port {self.port}")
+        return ""
+
+    def undo(self, scene: Scene) -> None:
+        """See :class:`Fault`."""
+        scene.unblock(self.a, self.b, self.port)
+        scene.path("heal", self.a, self.b, f"port {self.port}")
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse(_OfNetwork):
+    """Answer connects of the first node to the second with a reset: all, or those to one TCP port."""
+
+    WORD = "refuse"
+    EXAMPLE = "refuse a b"
+    LASTS = True
+    NEEDS = "refuse"
+
+    a: str = argument(NODE, "A")
+    b: str = argument(NODE, "B")
+    port: int = argument(_PORT, default=0)
+
+    def do(self, scene: Scene) -> str:
+        """See :class:`Fault`."""
+        scene.network.refuse(self.a, self.b, port=self.port)
+        scene.path("refuse", self.a, self.b, self._detail)
+        return ""
+
+    def undo(self, scene: Scene) -> None:
+        """See :class:`Fault`."""
+        scene.network.refuse(self.a, self.b, port=self.port, refused=False)
+        scene.path("heal", self.a, self.b, self._detail)
+
+    @property
+    def _detail(self) -> str:
+        return f"port {self.port}" if self.port else ""
+
+
+@dataclass(frozen=True, slots=True)
+class BlackHole(_OfNetwork):
+    """Lose packets from one node to another that are longer than MTU bytes, and tell nobody."""
+
+    WORD = "black-hole"
+    EXAMPLE = "black-hole a b 600"
+    LASTS = True
+    NEEDS = "black_hole"
+
+    a: str = argument(NODE, "A")
+    b: str = argument(NODE, "B")
+    mtu_bytes: int = argument(_MTU)
+
+    def do(self, scene: Scene) -> str:
+        """See :class:`Fault`."""
+        scene.network.black_hole(self.a, self.b, self.mtu_bytes)
+        scene.path("black hole", self.a, self.b, f"above {self.mtu_bytes} bytes")
+        return ""
+
+    def undo(self, scene: Scene) -> None:
+        """See :class:`Fault`."""
+        scene.network.black_hole(self.a, self.b, 0)
+        scene.path("heal", self.a, self.b)
+
+
+@dataclass(frozen=True, slots=True)
+class Reset(_OfNetwork):
+    """End the TCP connections between two nodes by a forged RST to both sides."""
+
+    WORD = "reset"
+    EXAMPLE = "reset a b"
+    NEEDS = "reset"
+
+    a: str = argument(NODE, "A")
+    b: str = argument(NODE, "B")
+
+    def do(self, scene: Scene) -> str:
+        """See :class:`Fault`."""
+        ended = scene.network.reset(self.a, self.b)
+        scene.cut(self.a, self.b, f"reset of {_connections(ended)}")
+        return _connections(ended)
+
+
+@dataclass(frozen=True, slots=True)
+class Finish(_OfNetwork):
+    """Forge a FIN from one node to another into their TCP connections: the second thinks the first has ended."""
+
+    WORD = "finish"
+    EXAMPLE = "finish a b"
+    NEEDS = "finish"
+
+    a: str = argument(NODE, "A")
+    b: str = argument(NODE, "B")
+
+    def do(self, scene: Scene) -> str:
+        """See :class:`Fault`."""
+        ended = scene.network.finish(self.a, self.b)
+        scene.cut(self.a, self.b, f"FIN from {self.a} into {_connections(ended)}")
+        return _connections(ended)
+
+
+@dataclass(frozen=True, slots=True)
+class Heal(_OfNetwork):
+    """Undo every fault of the network, or those between two nodes; links are again as the spec has them."""
+
+    WORD = "heal"
+    EXAMPLE = "heal a b"
+    NEEDS = "heal"
+
+    a: str = argument(NODE, "A", default="")
+    b: str = argument(NODE, "B", default="")
+
+    def __post_init__(self) -> None:
+        if bool(self.a) is not bool(self.b):
+            raise LocalError("heal: between which two nodes? It is written: heal [A B]")
+
+    def heals(self, fault: Fault) -> bool:
+        """Whether this ends a fault of the network."""
+        ways = {frozenset(way) for way in fault.pairs}
+        return not self.a or frozenset((self.a, self.b)) in ways
+
+    def do(self, scene: Scene) -> str:
+        """See :class:`Fault`."""
+        if not self.a:
+            scene.whole_network()
+            scene.path("heal")
+            return ""
+        mine = [fault for fault in scene.in_force if fault.undone_by(self)]
+        for fault in mine:
+            fault.undo(scene)
+        return f"undone: {', '.join(map(str, mine)) or 'nothing'}"
+
+
+def _connections(count: int) -> str:
+    return "1 connection" if count == 1 else f"{count} connections"

@@ -1,0 +1,293 @@
+"""Faults of processes."""
+
+import itertools
+import resource
+from abc import abstractmethod
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from messenger.errors import LocalError
+from toolkit.errors import Unsupported
+from toolkit.faults.language.fault import Area, Fault
+from toolkit.faults.language.grammar import NODE, argument, count, flag, number, plain
+from toolkit.faults.language.scene import Scene
+
+_MIB = 1 << 20
+
+
+class _OfProcess(Fault):
+    """About one node's process."""
+
+    __slots__ = ()
+
+    AREA = Area.PROCESSES
+    node: str
+
+
+class _Ends(_OfProcess):
+    """The node does not run behind it."""
+
+    __slots__ = ()
+
+    LASTS = True
+
+    def undo(self, scene: Scene) -> None:
+        """Start it."""
+        if not scene.node(self.node).alive:
+            scene.restart(self.node)
+
+    def undone_by(self, other: Fault) -> bool:
+        """By whatever starts it."""
+        return isinstance(other, Start | Restart) and other.node == self.node
+
+
+@dataclass(frozen=True, slots=True)
+class Kill(_Ends):
+    """End a node's process without warning (SIGKILL)."""
+
+    WORD = "kill"
+    EXAMPLE = "kill b"
+
+    node: str = argument(NODE)
+
+    def do(self, scene: Scene) -> str:
+        """See :class:`Fault`."""
+        scene.end(self.node)
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Stop(_Ends):
+    """End a node in order: it shuts its messenger down."""
+
+    WORD = "stop"
+    EXAMPLE = "stop b"
+
+    node: str = argument(NODE)
+
+    def do(self, scene: Scene) -> str:
+        """See :class:`Fault`."""
+        if self.node in scene.frozen_nodes:
+            raise LocalError(f"{self.node} is frozen, so it cannot do anything in order: thaw {self.node}")
+        scene.end(self.node, in_order=True)
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Freeze(_OfProcess):
+    """Stop a node's process where it stands (SIGSTOP); its kernel goes on answering."""
+
+    WORD = "freeze"
+    EXAMPLE = "freeze b"
+    LASTS = True
+
+    node: str = argument(NODE)
+
+    def do(self, scene: Scene) -> str:
+        """See :class:`Fault`."""
+        if self.node in scene.frozen_nodes:
+            raise LocalError(f"{self.node} is frozen already")
+        scene.freeze(self.node)
+        return ""
+
+    def undo(self, scene: Scene) -> None:
+        """See :class:`Fault`."""
+        scene.thaw(self.node)
+
+    def undone_by(self, other: Fault) -> bool:
+        """Also by the end of the process."""
+        return isinstance(other, Thaw | Kill | Restart) and other.node == self.node
+
+
+@dataclass(frozen=True, slots=True)
+class Thaw(_OfProcess):
+    """Let a frozen node go on (SIGCONT)."""
+
+    WORD = "thaw"
+    EXAMPLE = "thaw b"
+
+    node: str = argument(NODE)
+
+    def do(self, scene: Scene) -> str:
+        """See :class:`Fault`."""
+        if self.node not in scene.frozen_nodes:
+            raise LocalError(f"{self.node} is not frozen")
+        scene.thaw(self.node)
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Start(_OfProcess):
+    """Start a node that does not run, as it was: same address, same nonce, with nothing remembered."""
+
+    WORD = "start"
+    EXAMPLE = "start b"
+
+    node: str = argument(NODE)
+
+    def do(self, scene: Scene) -> str:
+        """See :class:`Fault`."""
+        if scene.node(self.node).alive:
+            raise LocalError(f"{self.node} runs already")
+        scene.restart(self.node)
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Restart(_OfProcess):
+    """Kill a node and start it at once, as itself or with another nonce, with or without its state on disk."""
+
+    WORD = "restart"
+    EXAMPLE = "restart b --new-nonce"
+
+    node: str = argument(NODE)
+    new_nonce: bool = flag()
+    wiped: bool = flag()
+
+    def do(self, scene: Scene) -> str:
+        """See :class:`Fault`."""
+        scene.restart(self.node, new_nonce=self.new_nonce, wiped=self.wiped)
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mend(Fault):
+    """Make all whole again: undo everything that lasts, heal the network, start whoever does not run."""
+
+    WORD = "mend"
+    AREA = Area.PROCESSES
+    EXAMPLE = "mend"
+
+    def do(self, scene: Scene) -> str:
+        """See :class:`Fault`."""
+        if failed := scene.make_whole():
+            raise LocalError("; ".join(failed))
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Clock(_OfProcess):
+    """Set the wall clock of a node forward or back, in seconds."""
+
+    WORD = "clock"
+    EXAMPLE = "clock b +3600"
+    LASTS = True
+
+    node: str = argument(NODE)
+    seconds: float = argument(number("SECONDS", -(10**9), most=10**9))
+
+    def do(self, scene: Scene) -> str:
+        """See :class:`Fault`."""
+        self._jump(scene, self.seconds)
+        return ""
+
+    def undo(self, scene: Scene) -> None:
+        """Set it back, unless its process has ended by itself."""
+        if scene.node(self.node).alive:
+            self._jump(scene, -self.seconds)
+
+    def undone_by(self, other: Fault) -> bool:
+        """By the end of the process, whose clock it is."""
+        return _ends_process(other, self.node)
+
+    def missing(self, scene: Scene) -> str:
+        """Daemons have the machine's clock."""
+        if not scene.not_ours(self.node):
+            return ""
+        return f"{self.node} is a real daemon with the clock of its machine; only nodes of ours have their own"
+
+    def _jump(self, scene: Scene, seconds: float) -> None:
+        if reason := self.missing(scene):
+            raise Unsupported(f"clock: {reason}")
+        scene.command(self.node, "jump_clock", seconds=seconds)
+
+    def __str__(self) -> str:
+        sign = "+" if self.seconds >= 0 else ""
+        return f"{self.WORD} {self.node} {sign}{plain(self.seconds)}"
+
+
+class _Limits(_OfProcess):
+    """Sets a limit of the running process (prlimit), and later the one it had."""
+
+    __slots__ = ()
+
+    LASTS = True
+    LIMIT: ClassVar[int]
+
+    @abstractmethod
+    def most(self, pid: int) -> int:
+        """The limit for the process as it is now."""
+
+    def do(self, scene: Scene) -> str:
+        """See :class:`Fault`."""
+        pid = self._pid(scene)
+        try:
+            soft, hard = resource.prlimit(pid, self.LIMIT)
+            most = self.most(pid)
+            resource.prlimit(pid, self.LIMIT, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
+        except OSError as error:
+            raise LocalError(f"{self}: process {pid}: {error.strerror}") from None
+        scene.remember(self, soft)
+        return ""
+
+    def undo(self, scene: Scene) -> None:
+        """Give the process its limit back, unless it has ended by itself."""
+        soft = scene.recall(self)
+        if not scene.node(self.node).alive:
+            return
+        pid = self._pid(scene)
+        try:
+            _, hard = resource.prlimit(pid, self.LIMIT)
+            resource.prlimit(pid, self.LIMIT, (soft, hard))
+        except OSError as error:
+            raise LocalError(f"undo {self}: process {pid}: {error.strerror}") from None
+
+    def undone_by(self, other: Fault) -> bool:
+        """By the end of the process."""
+        return _ends_process(other, self.node)
+
+    def _pid(self, scene: Scene) -> int:
+        pid = scene.running(self.node).pid
+        if not pid:
+            raise Unsupported(f"{self.WORD}: the process of {self.node} is on another machine")
+        return pid
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptors(_Limits):
+    """Leave a node so many descriptors that it can still open: beyond, accept and connect fail with EMFILE."""
+
+    WORD = "descriptors"
+    EXAMPLE = "descriptors b 0"
+    LIMIT = resource.RLIMIT_NOFILE
+
+    node: str = argument(NODE)
+    left: int = argument(count("LEFT", most=100_000))
+
+    def most(self, pid: int) -> int:
+        """See :class:`_Limits`; the limit is a number that no new descriptor may have."""
+        used = {int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()}
+        free = (number for number in itertools.count() if number not in used)
+        return next(itertools.islice(free, self.left, None))
+
+
+@dataclass(frozen=True, slots=True)
+class Memory(_Limits):
+    """Leave a node so many MiB of address space beyond what it has: beyond, allocations fail."""
+
+    WORD = "memory"
+    EXAMPLE = "memory b 16"
+    LIMIT = resource.RLIMIT_AS
+
+    node: str = argument(NODE)
+    more_mib: int = argument(count("MIB", most=1 << 20))
+
+    def most(self, pid: int) -> int:
+        """See :class:`_Limits`."""
+        pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[0])
+        return pages * resource.getpagesize() + self.more_mib * _MIB
+
+
+def _ends_process(fault: Fault, name: str) -> bool:
+    return isinstance(fault, Kill | Stop | Restart) and fault.node == name

@@ -1,0 +1,446 @@
+"""A cluster as faults see it: does them, knows which last, undoes them, and writes all of it down."""
+
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from itertools import islice, permutations
+from typing import TYPE_CHECKING, Any, Protocol
+
+from messenger.errors import LocalError
+from toolkit.checks.history import NETWORK, SCENARIO, History
+from toolkit.errors import Unsupported
+from toolkit.faults.language.fault import Fault
+from toolkit.faults.language.grammar import did_you_mean
+from toolkit.network.faults import NetworkFaults
+from toolkit.network.state import LinkState
+
+if TYPE_CHECKING:
+    from toolkit.cluster.spec.model import ClusterSpec, Traffic
+    from toolkit.faults.proxy import FaultProxy
+
+MESSENGER = "messenger"
+"""Kind of the nodes that are ours."""
+_TICKER_END_S = 5.0
+
+
+class NodeHere(Protocol):
+    """What faults need of a node; see :class:`toolkit.cluster.nodes.RunningNode`."""
+
+    name: str
+    kind: str
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process runs."""
+
+    @property
+    def pid(self) -> int:
+        """Its process as this machine sees it; 0 on another machine."""
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+
+    def ready(self) -> bool:
+        """Whether it can be spoken to."""
+
+    def kill(self) -> None:
+        """End it without warning."""
+
+    def stop(self) -> None:
+        """End it in order."""
+
+    def freeze(self, frozen: bool) -> None:  # noqa: FBT001 - as RunningNode has it
+        """Stop its process, or let it go on."""
+
+    def restart(self, *, new_nonce: bool = False, wiped: bool = False) -> None:
+        """Start it again, ended before if it runs, and wait until it is ready."""
+
+    def command(self, verb: str, **args: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
+        """Have it do something."""
+
+
+class ClusterHere(Protocol):
+    """What faults need of a cluster; see :class:`toolkit.cluster.running.Cluster`."""
+
+    @property
+    def history(self) -> History:
+        """What has happened so far."""
+
+    @property
+    def nodes(self) -> Mapping[str, Any]:
+        """Its nodes by name, as :class:`NodeHere` says."""
+
+    @property
+    def network(self) -> NetworkFaults:
+        """What can be done to its network."""
+
+    @property
+    def proxies(self) -> "Mapping[tuple[str, str], FaultProxy]":
+        """Who stands between which nodes."""
+
+
+class _Ticker:
+    """Does something again and again, in a thread of its own, until it is told to end."""
+
+    def __init__(self, name: str, steps: Iterator[float]) -> None:
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, args=(steps,), name=name, daemon=True)
+        self._thread.start()
+
+    def _run(self, steps: Iterator[float]) -> None:
+        for pause_s in steps:
+            if self._ended.wait(pause_s):
+                return
+
+    def end(self) -> None:
+        """End it; nothing more is done when this returns."""
+        self._ended.set()
+        self._thread.join(_TICKER_END_S)
+
+
+class Scene:
+    """The faults of one cluster; from any thread.
+
+    Args:
+        cluster: which.
+        now: seconds since its history began; those since this object was made unless given.
+    """
+
+    def __init__(self, cluster: ClusterHere, now: Callable[[], float] | None = None) -> None:
+        began_s = time.monotonic()
+        self._cluster = cluster
+        self._now = now or (lambda: time.monotonic() - began_s)
+        self._lock = threading.RLock()
+        self._in_force: dict[Fault, None] = {}
+        self._blocked: Counter[tuple[str, str, int]] = Counter()
+        self._base_links: dict[tuple[str, str], LinkState] = {}
+        self._links: dict[tuple[str, str], dict[Fault, LinkState]] = defaultdict(dict)
+        self._frozen: set[str] = set()
+        self._untold: dict[str, set[str]] = defaultdict(set)
+        """Nodes that have another address since, by the frozen node that could not be told."""
+        self._remembered: dict[Fault, Any] = {}
+        self._tickers: dict[Fault, _Ticker] = {}
+
+    # ---- doing
+
+    def do(self, fault: Fault) -> str:
+        """Do a fault; returns what came of it, as :meth:`Fault.do`.
+
+        Raises:
+            Unsupported: it cannot be had here.
+            LocalError: not now, or there are no such nodes.
+        """
+        with self._lock:
+            for name in fault.nodes:
+                self.node(name)
+            if fault.LASTS and fault in self._in_force:
+                raise LocalError(f"{fault}: it is so already")
+            self._step(fault)
+            outcome = fault.do(self)
+            for other in [one for one in self._in_force if one.undone_by(fault)]:
+                del self._in_force[other]
+            if fault.LASTS:
+                self._in_force[fault] = None
+            return outcome
+
+    def undo(self, fault: Fault) -> None:
+        """Undo a fault that lasts.
+
+        Raises:
+            LocalError: it is not in force, or does not let itself be undone; then it is in force still.
+        """
+        with self._lock:
+            if fault not in self._in_force:
+                known = did_you_mean(str(fault), [str(one) for one in self._in_force]) or "; nothing is"
+                raise LocalError(f"undo: {fault} is not in force{known}")
+            fault.undo(self)
+            self._in_force.pop(fault, None)
+
+    def undo_all(self) -> list[str]:
+        """Undo everything that lasts, the last one first; returns what could not be undone, a line each."""
+        failed = []
+        with self._lock:
+            for fault in list(self._in_force)[::-1]:
+                try:
+                    self.undo(fault)
+                except LocalError as error:
+                    failed.append(f"{fault}: {error}")
+                    self._in_force.pop(fault, None)
+        return failed
+
+    def make_whole(self) -> list[str]:
+        """Undo everything that lasts, heal the network, and have every node run that does not.
+
+        Returns:
+            What did not work, a line each.
+        """
+        with self._lock:
+            failed = self.undo_all()
+            attempts: list[tuple[str, Callable[[], None]]] = [("heal", self._heal)]
+            attempts += [(f"thaw {name}", partial(self.thaw, name)) for name in sorted(self._frozen)]
+            attempts += [
+                (f"start {name}", partial(self.restart, name)) for name in self.names if not self._runs(name)
+            ]
+            for what, attempt in attempts:
+                try:
+                    attempt()
+                except LocalError as error:
+                    failed.append(f"{what}: {error}")
+        return failed
+
+    def _heal(self) -> None:
+        self.whole_network()
+        self.path("heal")
+
+    def _runs(self, name: str) -> bool:
+        return bool(self.node(name).alive)
+
+    @property
+    def in_force(self) -> tuple[Fault, ...]:
+        """The faults that last now, in the order they came."""
+        return tuple(self._in_force)
+
+    def drop(self, fault: Fault) -> None:
+        """A fault is not in force any more: something else has undone it."""
+        self._in_force.pop(fault, None)
+
+    def close(self) -> None:
+        """End what goes on in threads."""
+        for fault in list(self._tickers):
+            self.still(fault)
+
+    # ---- traffic that the spec has nodes make
+
+    def resume_traffic(self, *names: str) -> None:
+        """Have nodes make the traffic that goes on for good; a restarted one knows nothing of it."""
+        for traffic in self._traffic(names):
+            if not traffic.count:
+                about = {"size_bytes": traffic.size_bytes, "keepalive": traffic.keepalive}
+                self.command(traffic.sender, "traffic", peer=traffic.receiver, every_ms=traffic.every_ms, **about)
+
+    def pause_traffic(self, *names: str) -> None:
+        """Have nodes make none."""
+        for traffic in self._traffic(names):
+            about = {"keepalive": traffic.keepalive}
+            self.command(traffic.sender, "traffic", peer=traffic.receiver, every_ms=0, **about)
+
+    def _traffic(self, names: Iterable[str]) -> "list[Traffic]":
+        spec: ClusterSpec | None = getattr(self._cluster, "spec", None)
+        return [] if spec is None else [one for one in spec.traffic if one.sender in names]
+
+    # ---- for faults
+
+    @property
+    def history(self) -> History:
+        """Of the cluster."""
+        return self._cluster.history
+
+    def now_s(self) -> float:
+        """Seconds since that began."""
+        return self._now()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of all nodes."""
+        return list(self._cluster.nodes)
+
+    @property
+    def network(self) -> NetworkFaults:
+        """See :class:`Cluster`."""
+        return self._cluster.network
+
+    def node(self, name: str) -> NodeHere:
+        """A node.
+
+        Raises:
+            LocalError: there is none of that name.
+        """
+        found: NodeHere | None = self._cluster.nodes.get(name)
+        if found is None:
+            raise LocalError(f"no node {name!r}{did_you_mean(name, self.names)}")
+        return found
+
+    def command(self, name: str, verb: str, **args: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
+        """Have a node of ours do something.
+
+        Raises:
+            Unsupported: it is none of ours.
+            LocalError: it cannot listen now, or refuses.
+        """
+        node = self.node(name)
+        if node.kind != MESSENGER:
+            raise Unsupported(self.not_ours(name))
+        if not node.alive:
+            raise LocalError(f"{name} does not run: start {name}")
+        if name in self._frozen:
+            raise LocalError(f"{name} is frozen: thaw {name}")
+        return node.command(verb, **args)
+
+    def not_ours(self, name: str) -> str:
+        """Why a node takes no commands; empty if it does."""
+        kind = self.node(name).kind
+        return "" if kind == MESSENGER else f"{name} is a real {kind}: only nodes of ours take such commands"
+
+    def lacks(self, what: str) -> str:
+        """Why the network cannot do something (a method of :class:`NetworkFaults`); empty if it can."""
+        return self.network.lacks.get(what, "")
+
+    def proxy(self, a: str, b: str) -> "FaultProxy":
+        """Who stands between two nodes.
+
+        Raises:
+            Unsupported: nobody.
+        """
+        found = self._cluster.proxies.get((a, b)) or self._cluster.proxies.get((b, a))
+        if found is None:
+            raise Unsupported(self.no_proxy(a, b))
+        return found
+
+    def no_proxy(self, a: str, b: str) -> str:
+        """Why there is nobody between two nodes; empty if there is."""
+        pairs = self._cluster.proxies
+        if (a, b) in pairs or (b, a) in pairs:
+            return ""
+        known = ", ".join(f"{one} and {other}" for one, other in pairs)
+        others = f" (there is one between {known})" if known else ""
+        return f"no proxy between {a} and {b}{others}: the spec takes proxies: [{{from: {a}, to: {b}}}]"
+
+    def freeze(self, name: str) -> None:
+        """Stop a node's process where it stands."""
+        self.running(name).freeze(frozen=True)
+        self._frozen.add(name)
+
+    def thaw(self, name: str) -> None:
+        """Let it go on; it is told what it has missed."""
+        self.node(name).freeze(frozen=False)
+        self._frozen.discard(name)
+        for peer in self._untold.pop(name, ()):
+            self.command(name, "moved", peer=peer, addr=self.node(peer).address)
+
+    def end(self, name: str, *, in_order: bool = False) -> None:
+        """End a node's process."""
+        node = self.running(name)
+        (node.stop if in_order else node.kill)()
+        self._ended(name)
+
+    def restart(self, name: str, *, new_nonce: bool = False, wiped: bool = False) -> None:
+        """Begin a new life of a node, ended before if it runs."""
+        node = self.node(name)
+        self._ended(name)
+        node.restart(new_nonce=new_nonce, wiped=wiped)
+        if new_nonce:
+            for other in self._frozen:
+                if not self.not_ours(other):
+                    self._untold[other].add(name)
+        self.resume_traffic(name)
+
+    def _ended(self, name: str) -> None:
+        self._frozen.discard(name)
+        self._untold.pop(name, None)
+
+    def running(self, name: str) -> NodeHere:
+        """A node that runs.
+
+        Raises:
+            LocalError: it does not.
+        """
+        node = self.node(name)
+        if not node.alive:
+            raise LocalError(f"{name} does not run: start {name}")
+        return node
+
+    def remember(self, fault: Fault, what: Any) -> None:  # noqa: ANN401 - by fault
+        """Keep what is needed to undo a fault."""
+        self._remembered[fault] = what
+
+    def recall(self, fault: Fault) -> Any:  # noqa: ANN401 - by fault
+        """What was kept."""
+        return self._remembered.pop(fault)
+
+    @property
+    def frozen_nodes(self) -> frozenset[str]:
+        """The nodes that are frozen now."""
+        return frozenset(self._frozen)
+
+    def block(self, sender: str, receiver: str, port: int = 0) -> None:
+        """Block a way, on top of whoever blocks it already."""
+        if not self._blocked[sender, receiver, port]:
+            self.network.block(sender, receiver, port=port)
+        self._blocked[sender, receiver, port] += 1
+
+    def unblock(self, sender: str, receiver: str, port: int = 0) -> None:
+        """No longer do so; it is open once nobody blocks it."""
+        left = self._blocked[sender, receiver, port] - 1
+        if left <= 0:
+            self.network.unblock(sender, receiver, port=port)
+        self._blocked[sender, receiver, port] = max(left, 0)
+
+    def set_link(self, fault: Fault, sender: str, receiver: str, state: LinkState) -> None:
+        """Treat packets on a way so, whatever others say of it."""
+        way = (sender, receiver)
+        base = self._base_links.get(way) or self.network.link(*way)
+        self.network.set_link(*way, state)
+        self._base_links[way] = base
+        self._links[way][fault] = state
+
+    def unset_link(self, fault: Fault, sender: str, receiver: str) -> None:
+        """No longer do so: as the fault before it says, or as it was before all of them."""
+        way = (sender, receiver)
+        self._links[way].pop(fault, None)
+        others = list(self._links[way].values())
+        self.network.set_link(*way, others[-1] if others else self._base_links[way])
+        if not others:
+            del self._base_links[way]
+
+    def whole_network(self) -> None:
+        """Nothing is done to the network any more."""
+        for fault in list(self._tickers):
+            self.still(fault)
+        self.network.heal()
+        self._blocked.clear()
+        self._links.clear()
+        self._base_links.clear()
+
+    def tick(self, fault: Fault, steps: Iterator[float]) -> None:
+        """Have a fault go on by itself: each step does something and says how many seconds to wait then."""
+        self._tickers[fault] = _Ticker(str(fault), steps)
+
+    def still(self, fault: Fault) -> None:
+        """Have it do nothing more."""
+        ticker = self._tickers.pop(fault, None)
+        if ticker is not None:
+            ticker.end()
+
+    # ---- records
+
+    def _step(self, fault: Fault) -> None:
+        word, _, args = str(fault).partition(" ")
+        self.write(SCENARIO, "step", verb=word, args=args)
+
+    def not_done(self, fault: Fault, why: str) -> None:
+        """Write down that a fault of a timeline was not done."""
+        self.write(SCENARIO, "step", verb="not done", args=f"{fault}: {why}")
+
+    def path(self, fault: str, a: str = "", b: str = "", detail: str = "") -> None:
+        """Write down what has become of the way from one node to another; of all ways unless they are named."""
+        self.write(NETWORK, "path", a=a, b=b, fault=fault, detail=detail)
+
+    def cut(self, a: str, b: str, detail: str) -> None:
+        """Write down that the connections of two nodes were broken."""
+        self.write(NETWORK, "cut", a=a, b=b, at={}, detail=detail)
+
+    def write(self, node: str, kind: str, /, **fields: Any) -> None:  # noqa: ANN401 - as JSON
+        """Write a record, now."""
+        self._cluster.history.append(self._now(), node, kind, **fields)
+
+    # ---- what can be had
+
+    def likes_of(self, fault: Fault) -> Iterator[Fault]:
+        """The same with every choice of nodes, as far as they are few."""
+        named = list(dict.fromkeys(fault.nodes))
+        for chosen in islice(permutations(self.names, len(named)), 200):
+            renamed = dict(zip(named, chosen, strict=True))
+            yield fault.among(renamed)

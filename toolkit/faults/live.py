@@ -1,0 +1,369 @@
+"""A proxy for people: between any two parties, real daemons included, with rules, in one ``with`` block.
+
+with Proxy("127.0.0.1:3300", ["<- SERVER_IDENT #1: hold x"], keyring="keyring") as proxy:
+...dial proxy.address...
+proxy.release("x")
+proxy.hits
+"""
+
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from pathlib import Path
+from typing import Any, Self
+
+from messenger.errors import LocalError
+from toolkit.checks.history import NETWORK, History
+from toolkit.dissect.analysis import Analysis
+from toolkit.dissect.analysis.history import HistoryMaker
+from toolkit.dissect.direction import Direction
+from toolkit.dissect.follow import SeenFrame
+from toolkit.dissect.frames import DecodedFrame
+from toolkit.dissect.keys import KeyBook
+from toolkit.dissect.stream import Stream
+from toolkit.faults.dials import AtDial, release
+from toolkit.faults.mangle import Mangle
+from toolkit.faults.pretending import Seats, pretending
+from toolkit.faults.proxy import FaultProxy, Watcher
+from toolkit.faults.script import Rule, Rules, as_rules
+from toolkit.faults.script.frames import as_decoded
+from toolkit.faults.sockets import Inside, here
+from toolkit.faults.strike import Strike
+
+_NANO = 1_000_000_000
+_SHOWN = 200
+_KEPT = 100_000
+"""So many of the last frames are kept."""
+PARTIES = ("client", "server")
+
+PathLike = str | Path
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A rule has struck."""
+
+    time_s: float
+    """Since the proxy began."""
+    link: int
+    sender: str
+    tag: str
+    rule: str
+    problem: str = ""
+    """Why the frame passed as it was; empty if it did not."""
+
+    def __str__(self) -> str:
+        problem = f" (not done: {self.problem})" if self.problem else ""
+        return f"link {self.link}, {self.tag} of {self.sender}: {self.rule}{problem}"
+
+
+@dataclass(slots=True)
+class ProxiedLink:
+    """A link that passes, or has passed."""
+
+    number: int
+    source: str
+    """Who dialled."""
+    opened_s: float
+    closed_s: float | None = None
+    why: str = ""
+    """It is over, in a few words why."""
+    blind: str = ""
+    """Why its frames cannot be seen any more; empty while they can."""
+
+
+class Events:
+    """Whoever wants to know at once; called in the proxy's thread."""
+
+    def opened(self, link: ProxiedLink) -> None:
+        """A link was opened."""
+
+    def closed(self, link: ProxiedLink) -> None:
+        """It is over."""
+
+    def blind(self, link: ProxiedLink) -> None:
+        """Its frames cannot be seen any more."""
+
+    def frame(self, frame: DecodedFrame) -> None:
+        """A frame passes."""
+
+    def hit(self, hit: Hit) -> None:
+        """A rule has struck."""
+
+
+def parse_place(text: str, default_host: str = "") -> tuple[str, int]:
+    """HOST and PORT of ``HOST:PORT``, ``[ADDRESS]:PORT`` for IPv6; as Ceph prints addresses, too.
+
+    Args:
+        text: the place.
+        default_host: what ``PORT`` alone stands for; empty: nothing.
+
+    Raises:
+        LocalError: it is none.
+    """
+    bare = text.strip().removeprefix("v1:").removeprefix("v2:").removeprefix("any:").partition("/")[0]
+    host, colon, port = bare.rpartition(":")
+    if not colon:
+        host = default_host
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        host = ""
+    if not host or not (port.isascii() and port.isdecimal()) or not 0 <= int(port) <= 0xFFFF:
+        raise LocalError(f"{text!r} is no HOST:PORT, as in 10.0.0.1:3300, [::1]:3300 or localhost:0")
+    return host, int(port)
+
+
+class Proxy(Watcher):
+    """Stands between whoever dials :attr:`address` and a target.
+
+    Args:
+        target: HOST:PORT behind it.
+        rules: what it does (docs/proxy.md), texts or :class:`Rule`; ``->`` is the party that dials.
+        keyring: files with keys, one or several; needed to see frames of secure links, and to change signed ones.
+        key_logs: files with keys of links.
+        listen: HOST:PORT where it listens; port 0 is any free one.
+        key_log: file to append the keys of links to.
+        pretend: parties are told the proxy's addresses instead of each other's, where nothing seals them.
+        parties: names for who dials and who is dialled.
+        inside: opens its sockets, for example in a network namespace.
+        events: is told at once of what passes.
+        blind: do not look at frames: only rules about dials do anything.
+        keys: share what is known of keys with another proxy (its :attr:`keys`): the tickets that one sees a
+            monitor give out open the links of the other. ``keyring`` and ``key_logs`` are not read then.
+
+    Raises:
+        LocalError: a text that is no rule or place, a keyring that is none, a port that is in use.
+    """
+
+    def __init__(
+        self,
+        target: str,
+        rules: Rules = (),
+        keyring: PathLike | Sequence[PathLike] = (),
+        *,
+        key_logs: Sequence[PathLike] = (),
+        listen: str = "127.0.0.1:0",
+        key_log: PathLike | None = None,
+        pretend: bool = False,
+        parties: tuple[str, str] = PARTIES,
+        inside: Inside = here,
+        events: Events | None = None,
+        blind: bool = False,
+        keys: KeyBook | None = None,
+    ) -> None:
+        keyrings = [keyring] if isinstance(keyring, str | Path) else keyring
+        self._parties = parties
+        self._events = events or Events()
+        self._began_s = time.monotonic()
+        self._began_ns = time.time_ns()
+        self._lock = threading.Lock()
+        self._rules: dict[int, str] = {}
+        self._strikes: list[Strike] = []
+        self._streams: dict[int, Stream] = {}
+        self.links: list[ProxiedLink] = []
+        """All that were opened, in order."""
+        self.hits: list[Hit] = []
+        """What rules have done, in order."""
+        self.counters: Counter[str] = Counter()
+        """How many frames of each kind have passed, as ``-> HELLO``, and ``bytes`` in them."""
+        self._passed = 0
+        self._frames: deque[DecodedFrame] = deque(maxlen=_KEPT)
+        self.add(rules)
+        host, port = parse_place(listen, "127.0.0.1")
+        self.keys = keys or KeyBook.read([Path(one) for one in keyrings], [Path(one) for one in key_logs])
+        """What is known of keys, and learnt from what passes."""
+        self._proxy = FaultProxy(
+            *parties,
+            parse_place(target),
+            self._strikes,
+            self.keys,
+            key_log=None if key_log is None else Path(key_log),
+            host=host,
+            port=port,
+            inside=inside,
+            watcher=self,
+            follow=not blind,
+        )
+        self.target = target
+        if pretend:
+            seats = Seats((host, self._proxy.port), self._proxy.target)
+            self._strikes += pretending(seats)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop listening and end everything that passes."""
+        self._proxy.close()
+
+    # ---- what it does
+
+    @property
+    def address(self) -> str:
+        """Where to dial it."""
+        host = self._proxy.host
+        return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
+
+    @property
+    def port(self) -> int:
+        """The port of that."""
+        return self._proxy.port
+
+    @property
+    def rules(self) -> list[str]:
+        """The rules there are, as texts."""
+        return list(self._rules.values())
+
+    def add(self, rules: Rules) -> list[Rule]:
+        """Follow more rules, from now on; they count from now on.
+
+        Raises:
+            LocalError: a text that is none.
+        """
+        added = as_rules(rules)
+        strikes = [rule.strike(*self._parties) for rule in added]
+        for rule, strike in zip(added, strikes, strict=True):
+            self._rules[id(strike)] = str(rule)
+        self._strikes += strikes
+        return added
+
+    def release(self, name: str) -> int:
+        """Let go what is held by a name; returns how many frames and dials that were."""
+        return release(self._strikes, name)
+
+    def clear(self) -> None:
+        """Follow none of the rules any more, and let go what is held."""
+        for strike in [strike for strike in self._strikes if id(strike) in self._rules]:
+            self._strikes.remove(strike)
+            if isinstance(strike, Mangle | AtDial) and hasattr(strike.change, "release"):
+                strike.change.release()
+        self._rules.clear()
+
+    def cut(self) -> int:
+        """Cut everything that passes now; returns how many links that were."""
+        return self._proxy.cut()
+
+    @property
+    def lanes(self) -> FaultProxy:
+        """The proxy itself: holding, slowing, delaying and half-closing whole directions."""
+        return self._proxy
+
+    # ---- what it has seen
+
+    @property
+    def frames(self) -> list[DecodedFrame]:
+        """The frames that have passed, the last of them if there are very many; without their bytes."""
+        with self._lock:
+            return list(self._frames)
+
+    def expect(self, condition: Callable[["Proxy"], bool], within_s: float = 10.0) -> None:
+        """Wait until something is true of it, such as ``lambda proxy: proxy.hits``.
+
+        Raises:
+            LocalError: it was not in time.
+        """
+        deadline_s = time.monotonic() + within_s
+        while not condition(self):
+            if time.monotonic() > deadline_s:
+                raise LocalError(f"it did not happen within {within_s:g} s")
+            time.sleep(0.005)
+
+    def history(self) -> History:
+        """What has passed and what was done to it, as a history: for charts, and for ``msgrlab chart``."""
+        analysis = Analysis()
+        maker = HistoryMaker(analysis)
+        for frame in self.frames:
+            analysis.take(frame)
+            maker.take(frame)
+        history = maker.history()
+        began_s = ((analysis.began_ns or self._began_ns) - self._began_ns) / _NANO
+        for hit in self.hits:
+            detail = f"{hit.tag} of {hit.sender} on link {hit.link}: {hit.rule}"
+            names = dict(zip(("a", "b"), self._parties, strict=True))
+            history.append(max(0.0, hit.time_s - began_s), NETWORK, "path", fault="rule", detail=detail, **names)
+        return history
+
+    def __repr__(self) -> str:
+        return f"<Proxy {self.address} to {self.target}: {len(self.links)} links, {len(self.hits)} hits>"
+
+    def _repr_html_(self) -> str:
+        head = f"<p><b>proxy {escape(self.address)} → {escape(self.target)}</b>: {len(self.links)} links, "
+        head += f"{self._passed} frames, {self.counters['bytes']:,} bytes</p>"
+        rows = [(f"{hit.time_s:.3f} s", hit.link, hit.sender, hit.tag, hit.rule, hit.problem) for hit in self.hits]
+        hits = _table(("time", "link", "sender", "frame", "rule", "not done, because"), rows[-_SHOWN:])
+        tags = _table(("frames", "number"), sorted(self.counters.items()))
+        rules = "".join(f"<li><code>{escape(rule)}</code></li>" for rule in self.rules)
+        return f"{head}<ul>{rules}</ul>{hits}{tags}"
+
+    # ---- as a watcher, in the proxy's thread
+
+    def link_opened(self, link: int, source: str) -> None:
+        """See :meth:`Watcher.link_opened`."""
+        self._streams[link] = Stream(link, source, self.target, opening_seen=True)
+        opened = ProxiedLink(link, source, self._since_s())
+        self.links.append(opened)
+        self._events.opened(opened)
+
+    def link_closed(self, link: int, why: str) -> None:
+        """See :meth:`Watcher.link_closed`."""
+        over = self._link(link)
+        over.closed_s, over.why = self._since_s(), why
+        self._events.closed(over)
+
+    def blind(self, link: int, why: str) -> None:
+        """See :meth:`Watcher.blind`."""
+        lost = self._link(link)
+        lost.blind = why
+        self._events.blind(lost)
+
+    def frame(self, link: int, sender: str, frame: SeenFrame) -> None:  # noqa: ARG002 - the direction says it
+        """See :meth:`Watcher.frame`."""
+        record = as_decoded(frame, *self._parties)
+        record.stream = self._streams[link]
+        record.time_ns = time.time_ns()
+        record.frame, self._passed = self._passed, self._passed + 1
+        self.counters[f"{_arrow(frame.direction)} {frame.tag}"] += 1
+        self.counters["bytes"] += len(frame.raw)
+        self._events.frame(record)
+        said: dict[str, object] = {} if record.message else frame.fields
+        with self._lock:
+            self._frames.append(replace(record, segments=(), wire=b"", read_fields=lambda: said))
+
+    def struck(self, link: int, strike: Strike) -> None:
+        """See :meth:`Watcher.struck`."""
+        rule = self._rules.get(id(strike))
+        problem = strike.problem if isinstance(strike, Mangle) else ""
+        if rule is None and not problem:
+            return
+        frame = strike.hit
+        sender, tag = self._parties[0], "dial"
+        if frame is not None and not isinstance(strike, AtDial):
+            sender = self._parties[frame.direction is Direction.TO_CLIENT]
+            tag = str(frame.fields.get("name", frame.tag)) if frame.tag in {"MESSAGE", "MSG"} else frame.tag
+        self.hits.append(hit := Hit(self._since_s(), link, sender, tag, rule or str(strike), problem))
+        self._events.hit(hit)
+
+    def _since_s(self) -> float:
+        return time.monotonic() - self._began_s
+
+    def _link(self, number: int) -> ProxiedLink:
+        return next(link for link in reversed(self.links) if link.number == number)
+
+
+def _arrow(direction: Direction) -> str:
+    return "->" if direction is Direction.TO_SERVER else "<-"
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    if not rows:
+        return ""
+    head = "".join(f"<th>{escape(heading)}</th>" for heading in headings)
+    body = "".join("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><tr>{head}</tr>{body}</table>"

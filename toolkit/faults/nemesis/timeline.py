@@ -1,0 +1,144 @@
+"""A timeline: faults and the moments at which they come, as plain data that can be written, read and cut down.
+
+What lasts is undone by a step of its own, ``undo partition a b``. Any part of a timeline is a timeline: what makes
+no sense when its moment comes (a dead node dies) is noted and does nothing else.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from messenger.errors import LocalError
+from toolkit.faults.language import Fault, Undo, parse
+from toolkit.faults.language.grammar import plain
+
+if TYPE_CHECKING:
+    from toolkit.cluster.spec.model import Moment
+
+_LONGEST_S = 7 * 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One fault at its moment."""
+
+    at_s: float
+    """Since the timeline began."""
+    fault: Fault
+
+    def __str__(self) -> str:
+        return f"{self.at_s:8.3f}  {self.fault}"
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """Steps in order of time."""
+
+    steps: tuple[Step, ...] = ()
+
+    @classmethod
+    def of(cls, steps: Iterable[Step]) -> Self:
+        """The timeline of steps in any order; those of one moment stay in the order given."""
+        return cls(tuple(sorted(steps, key=lambda step: step.at_s)))
+
+    @classmethod
+    def of_moments(cls, moments: "Iterable[Moment]") -> Self:
+        """The timeline of a cluster's spec.
+
+        Raises:
+            LocalError: a fault is none; says which.
+        """
+        return cls.of(
+            Step(moment.at_s, _fault(moment.fault, f"timeline, {moment.at_s:g} s")) for moment in moments
+        )
+
+    @classmethod
+    def load(cls, path: Path | str) -> Self:
+        """Read the YAML that :meth:`yaml` writes, or the ``timeline`` of a cluster's spec.
+
+        Raises:
+            LocalError: it cannot be read, or is no timeline; says where.
+        """
+        from ruamel.yaml import YAML  # noqa: PLC0415 - for whoever reads one
+        from ruamel.yaml.error import YAMLError  # noqa: PLC0415
+
+        try:
+            values = YAML(typ="safe", pure=True).load(Path(path).read_text(encoding="utf-8"))
+        except OSError as error:
+            raise LocalError(f"{path}: {error.strerror}") from None
+        except (UnicodeDecodeError, YAMLError) as error:
+            raise LocalError(f"{path}: {' '.join(str(error).split())}") from None
+        return cls.of_values(values, str(path))
+
+    @classmethod
+    def of_values(cls, values: object, name: str = "timeline") -> Self:
+        """The timeline in a list of objects with ``at_s`` and ``fault``, or an object with such a ``timeline``.
+
+        Raises:
+            LocalError: it is none; says where.
+        """
+        if isinstance(values, dict):
+            values = values.get("timeline", ())
+        if not isinstance(values, list | tuple):
+            raise LocalError(f"{name}: a timeline is a list of {{at_s: SECONDS, fault: FAULT}}")
+        return cls.of(_step(one, f"{name}: step {number}") for number, one in enumerate(values, 1))
+
+    def values(self) -> list[dict[str, Any]]:
+        """As JSON, and as ``timeline`` of a cluster's spec."""
+        return [{"at_s": step.at_s, "fault": str(step.fault)} for step in self.steps]
+
+    def yaml(self, about: str = "") -> str:
+        """As YAML that a cluster's spec can have; ``about`` becomes a comment."""
+        lines = [f"# {line}" for line in about.splitlines()] + ["timeline:" if self.steps else "timeline: []"]
+        lines += [f"- {{at_s: {plain(step.at_s)}, fault: {json.dumps(str(step.fault))}}}" for step in self.steps]
+        return "\n".join(lines) + "\n"
+
+    @property
+    def duration_s(self) -> float:
+        """Up to its last step."""
+        return self.steps[-1].at_s if self.steps else 0.0
+
+    def units(self) -> list[tuple[int, ...]]:
+        """The places of what belongs together: a fault that lasts, and the step that undoes it."""
+        found: list[list[int]] = []
+        open_units: dict[Fault, list[int]] = {}
+        for place, step in enumerate(self.steps):
+            if isinstance(step.fault, Undo) and step.fault.fault in open_units:
+                open_units.pop(step.fault.fault).append(place)
+                continue
+            found.append([place])
+            if step.fault.LASTS:
+                open_units[step.fault] = found[-1]
+        return [tuple(unit) for unit in found]
+
+    def only(self, units: Sequence[tuple[int, ...]]) -> "Timeline":
+        """The part of it that these units are."""
+        places = sorted(place for unit in units for place in unit)
+        return Timeline(tuple(self.steps[place] for place in places))
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.steps))
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps)
+
+
+def _step(values: object, where: str) -> Step:
+    if not isinstance(values, dict) or values.keys() != {"at_s", "fault"}:
+        raise LocalError(f"{where} is not {{at_s: SECONDS, fault: FAULT}}, but {values!r}")
+    at_s, fault = values["at_s"], values["fault"]
+    if type(at_s) not in {int, float} or not 0 <= at_s <= _LONGEST_S:
+        raise LocalError(f"{where}: at_s is {at_s!r}; give seconds since the cluster was ready")
+    return Step(float(at_s), _fault(str(fault), where))
+
+
+def _fault(text: str, where: str) -> Fault:
+    try:
+        return parse(text)
+    except LocalError as error:
+        raise LocalError(f"{where}: {error}") from None

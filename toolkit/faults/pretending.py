@@ -1,0 +1,102 @@
+"""Addresses in frames, so that two parties take the proxy between them for each other.
+
+Where a party says who it is (IDENTIFY of v1; HELLO, CLIENT_IDENT and SERVER_IDENT of v2; the monitor map), the
+address of one side of the proxy is replaced by that of the other. Nothing of that is signed by itself, but
+AUTH_SIGNATURE covers HELLO (protocol.md §4.7), so it is made anew, for which the keys of the link are needed.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+from messenger.denc.address import AddrVec, EntityAddr
+from messenger.errors import LocalError
+from toolkit.dissect.direction import Direction
+from toolkit.dissect.follow import SeenFrame
+from toolkit.faults.edits import Sign
+from toolkit.faults.mangle import Altered, Change, Mangle
+from toolkit.faults.rewriting import decoded, encoded, is_message, with_payload
+from toolkit.faults.strike import ALL, Strike
+
+Place = tuple[str, int]
+
+_TELLING = ("IDENTIFY", "HELLO", "CLIENT_IDENT", "SERVER_IDENT")
+"""Frames with addresses that are compared by their receivers."""
+_MESSAGES = ("MESSAGE", "MSG")
+
+
+@dataclass(frozen=True, slots=True)
+class Seats:
+    """Who is where, seen from both sides of a proxy; a port 0 stands for any."""
+
+    listening: Place
+    target: Place
+
+    def translation(self, direction: Direction) -> Mapping[Place, Place]:
+        """What is replaced by what in frames of a direction."""
+        if direction is Direction.TO_CLIENT:
+            return {self.target: self.listening}
+        return {self.listening: self.target}
+
+
+@dataclass(slots=True)
+class Pretend(Change):
+    """Replace addresses."""
+
+    what = "rewrite"
+    seats: Seats
+
+    def alter(self, frame: SeenFrame) -> Altered:
+        """See :meth:`Change.alter`."""
+        translation = self.seats.translation(frame.direction)
+        if is_message(frame):
+            made = with_payload(frame, lambda payload: translated(payload, translation))
+        else:
+            piece = decoded(frame)
+            told = translated(piece, translation)
+            if told == piece:
+                return Altered(frame.raw)
+            made = encoded(frame, told)
+        return Altered(made.raw, segments=made.segments or None)
+
+    def __str__(self) -> str:
+        return "addresses of the other side"
+
+
+def translated(value: Any, translation: Mapping[Place, Place]) -> Any:  # noqa: ANN401 - anything with addresses
+    """The same with other addresses in it."""
+    if isinstance(value, EntityAddr):
+        found = translation.get((value.host, value.port)) if value.ip else None
+        return value if found is None else EntityAddr.from_host(*found, value.type, value.nonce)
+    if isinstance(value, AddrVec):
+        return AddrVec(tuple(translated(addr, translation) for addr in value))
+    if isinstance(value, list | tuple):
+        return type(value)(translated(part, translation) for part in value)
+    if isinstance(value, dict):
+        return {key: translated(part, translation) for key, part in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        named = {item.name: getattr(value, item.name) for item in fields(value) if item.init}
+        told = {name: translated(part, translation) for name, part in named.items()}
+        return replace(value, **{name: part for name, part in told.items() if part is not named[name]})
+    return value
+
+
+def pretending(seats: Seats) -> list[Strike]:
+    """What makes the parties on both sides of a proxy take it for each other.
+
+    Raises:
+        LocalError: it stands at no certain address.
+    """
+    for host, _ in (seats.listening, seats.target):
+        if host in {"0.0.0.0", "::"}:  # noqa: S104 - compared
+            raise LocalError(f"pretending takes a certain address, {host} is any")
+    told = [Mangle("", tag, passes=ALL, change=Pretend(seats), lenient=True) for tag in _TELLING]
+    maps = [
+        Mangle("", tag, passes=ALL, change=Pretend(seats), lenient=True, accepts=_is_monmap)
+        for tag in ("MESSAGE", "MSG")
+    ]
+    return [*told, *maps, Mangle("", "AUTH_SIGNATURE", passes=ALL, change=Sign(), lenient=True)]
+
+
+def _is_monmap(frame: SeenFrame) -> bool:
+    return frame.fields.get("name") == "mon_map"

@@ -1,0 +1,77 @@
+"""Scripts for somebody in the middle: rules that say where in a conversation what is done (docs/proxy.md)."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from messenger.errors import LocalError
+from toolkit.faults.script.rule import Rule, Where
+from toolkit.faults.script.verbs import VERBS, Cut
+from toolkit.faults.strike import Strike
+
+__all__ = ["VERBS", "Cut", "Rule", "Rules", "Where", "as_rules", "parse_script", "read_script", "strikes"]
+
+
+def parse_script(text: str, source: str = "") -> list[Rule]:
+    """The rules of a text, one a line; empty lines and those that begin with ``#`` say nothing.
+
+    Args:
+        text: the lines.
+        source: what errors call it.
+
+    Raises:
+        LocalError: a line is no rule; says which, and in what column.
+    """
+    rules = []
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            try:
+                rules.append(Rule.parse(line.removesuffix("\r")))
+            except LocalError as error:
+                raise LocalError(f"{source or 'script'}, line {number}: {error}") from None
+    return rules
+
+
+def read_script(path: Path) -> list[Rule]:
+    """The rules of a file.
+
+    Raises:
+        LocalError: it cannot be read, or has a line that is none.
+    """
+    try:
+        text = path.read_text("utf-8")
+    except OSError as error:
+        raise LocalError(f"{path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise LocalError(f"{path}, byte {error.start}: not UTF-8") from None
+    return parse_script(text, str(path))
+
+
+Rules = str | Rule | Iterable[str | Rule]
+"""Rules as texts, as values, or as both."""
+
+
+def as_rules(rules: Rules) -> list[Rule]:
+    """Rules that are given as a text, as values, or as both.
+
+    Raises:
+        LocalError: a text that is none.
+    """
+    if isinstance(rules, Rule):
+        return [rules]
+    if isinstance(rules, str):
+        return parse_script(rules, "rules")
+    return [rule for one in rules for rule in as_rules(one)]
+
+
+def strikes(rules: Rules, connector: str, acceptor: str) -> list[Strike]:
+    """Rules, ready for the breakpoints of a proxy or a tap between two parties.
+
+    Args:
+        rules: texts or values.
+        connector: who is meant by ``->``.
+        acceptor: who is meant by ``<-``.
+
+    Raises:
+        LocalError: a text that is no rule, or a rule that names another party.
+    """
+    return [rule.strike(connector, acceptor) for rule in as_rules(rules)]

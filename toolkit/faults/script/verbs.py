@@ -1,0 +1,347 @@
+"""What a rule may do: each verb with what reads its words and what writes them."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from messenger.errors import LocalError
+from toolkit.dissect.stream import Ending
+from toolkit.faults.dials import Refuse
+from toolkit.faults.edits import V1_TAGS, V2_TAGS, Inject, SetFields, Sign
+from toolkit.faults.mangle import (
+    Change,
+    Drop,
+    Duplicate,
+    Flip,
+    Insert,
+    Join,
+    Reflect,
+    Replace,
+    Replay,
+    Swap,
+    Truncate,
+)
+from toolkit.faults.script import words
+from toolkit.faults.script.words import Words, plain
+from toolkit.faults.timing import Delay, Hold, Log, Pieces, Slow
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """End the link at a frame.
+
+    Args:
+        byte: so many bytes of it still pass (negative: counted from its end); None: all of it.
+        how: RST, or FIN to both as from a peer that closes.
+    """
+
+    byte: int | None = 0
+    how: Ending = Ending.RESET
+
+
+What = Change | Cut | Refuse
+"""What a rule does."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """One verb."""
+
+    usage: str
+    """Its words, for errors and documentation."""
+    about: str
+    """What it does, in a line."""
+    kind: type
+    read: Callable[[Words], What]
+    write: Callable[[Any], str]
+    """The words behind the verb for a value of its kind."""
+
+
+# ---- ending a link
+
+
+def _read_cut(how: Ending) -> Callable[[Words], Cut]:
+    def read(found: Words) -> Cut:
+        if found.has("after"):
+            return Cut(None, how)
+        if found.has("at"):
+            return Cut(found.read(words.BYTE, words.number), how)
+        if not found.has("before") and found.peek():
+            raise found.error(f"{found.peek()!r} is not before, after or at BYTE")
+        return Cut(0, how)
+
+    return read
+
+
+def _write_cut(cut: Cut) -> str:
+    return "after" if cut.byte is None else f"at {cut.byte}" if cut.byte else "before"
+
+
+# ---- timing
+
+
+def _read_hold(found: Words) -> Hold:
+    name = found.read(words.NAME, words.name)
+    for_s = found.read(words.TIME, words.seconds) if found.has("for") else None
+    return Hold(name, for_s, alone=found.has("alone"))
+
+
+def _write_hold(hold: Hold) -> str:
+    time = "" if hold.for_s is None else f" for {plain(hold.for_s)}s"
+    return f"{hold.name}{time}{' alone' * hold.alone}"
+
+
+def _read_log(found: Words) -> Log:
+    return Log(found.rest())
+
+
+# ---- frames
+
+
+def _read_duplicate(found: Words) -> Duplicate:
+    return Duplicate(found.read(words.TIME, words.seconds) if found.has("after") else None)
+
+
+def _read_replay(found: Words) -> Replay:
+    tag = _tag(found)
+    nth = found.read("#NUMBER", lambda text: words.count(_hash(text))) if found.peek().startswith("#") else 1
+    return Replay(tag, nth, instead=found.has("instead"))
+
+
+def _hash(text: str) -> str:
+    return text.removeprefix("#")
+
+
+def _write_replay(replay: Replay) -> str:
+    nth = f" #{replay.nth}" if replay.nth != 1 else ""
+    return f"{replay.tag}{nth}{' instead' * replay.instead}"
+
+
+def _tag(found: Words) -> str:
+    column, tag = found.column, found.take("a tag").text
+    known = {*V1_TAGS, *V2_TAGS, "BANNER"}
+    if tag not in known:
+        raise found.error(f"no tag {tag!r}; there are {', '.join(sorted(known))}", column)
+    return tag
+
+
+# ---- bytes and fields
+
+
+def _read_corrupt(found: Words) -> Flip:
+    region = field = ""
+    byte = 0
+    if found.has("byte"):
+        byte = found.read(words.BYTE, words.number)
+        if found.has("of"):
+            region = found.take("a region, like segment 0").text
+            if region in {"segment", "crc"}:
+                region += f" {found.read('a number of a segment', words.number)}"
+    else:
+        field = found.read("byte N, or the name of a field", words.name)
+        if found.has("byte"):
+            byte = found.read(words.BYTE, words.number)
+    mask = found.read("bits from 1 to 0xff", _mask) if found.has("mask") else 1
+    return Flip(byte, mask, region, found.has("fixed"), field)
+
+
+def _mask(text: str) -> int:
+    value = words.count(text)
+    if value > 0xFF:
+        raise ValueError(text)
+    return value
+
+
+def _write_corrupt(flip: Flip) -> str:
+    where = flip.field or f"byte {flip.byte}"
+    if flip.field and flip.byte:
+        where += f" byte {flip.byte}"
+    of = f" of {flip.region}" if flip.region else ""
+    mask = f" mask 0x{flip.mask:02x}" if flip.mask != 1 else ""
+    return f"{where}{of}{mask}{' fixed' * flip.fix_crc}"
+
+
+def _read_set(found: Words) -> SetFields:
+    values = [found.read(words.ASSIGNMENT, words.assignment)]
+    while "=" in found.peek():
+        values.append(found.read(words.ASSIGNMENT, words.assignment))
+    return SetFields(tuple(values), fix=not found.has("unfixed"))
+
+
+def _read_inject(found: Words) -> Inject:
+    tag = _tag(found)
+    values = []
+    while "=" in found.peek():
+        values.append(found.read(words.ASSIGNMENT, words.assignment))
+    return Inject(tag, tuple(values), before=found.has("before"), back=found.has("back"))
+
+
+def _write_inject(inject: Inject) -> str:
+    return f"{inject.tag} {_assigned(inject.values)}{' before' * inject.before}{' back' * inject.back}"
+
+
+def _assigned(values: tuple[tuple[str, str], ...]) -> str:
+    return " ".join(f"{name}={value}" for name, value in values)
+
+
+def _read_insert(found: Words) -> Insert:
+    extra = found.read(words.HEX, words.hex_bytes)
+    return Insert(extra, found.read(words.BYTE, words.number) if found.has("at") else None)
+
+
+def _read_truncate(found: Words) -> Truncate:
+    return Truncate(found.read("how many bytes are left", words.number))
+
+
+def _write_replace(replace: Replace) -> str:
+    if not isinstance(replace.other, bytes):
+        raise LocalError("a change that calls a function has no text")
+    return replace.other.hex() or "-"
+
+
+def _hex(raw: bytes) -> str:
+    return raw.hex() or "-"
+
+
+VERBS: Mapping[str, Verb] = {
+    "cut": Verb("cut [before|after|at BYTE]", "end the link by RST", Cut, _read_cut(Ending.RESET), _write_cut),
+    "close": Verb("close [before|after|at BYTE]", "end it by FIN to both", Cut, _read_cut(Ending.FIN), _write_cut),
+    "hold": Verb(
+        "hold NAME [for TIME] [alone]",
+        "keep it, and all behind it (alone: only it), until NAME is released",
+        Hold,
+        _read_hold,
+        _write_hold,
+    ),
+    "delay": Verb(
+        "delay TIME [alone]",
+        "let it come later, and all behind it (alone: only it)",
+        Delay,
+        lambda found: Delay(found.read(words.TIME, words.seconds), alone=found.has("alone")),
+        lambda delay: f"{plain(delay.seconds)}s{' alone' * delay.alone}",
+    ),
+    "drop": Verb(
+        "drop [rest]",
+        "swallow it (rest: and all behind it)",
+        Drop,
+        lambda found: Drop(rest=found.has("rest")),
+        lambda drop: "rest" if drop.rest else "",
+    ),
+    "duplicate": Verb(
+        "duplicate [after TIME]",
+        "let it pass twice",
+        Duplicate,
+        _read_duplicate,
+        lambda change: "" if change.after_s is None else f"after {plain(change.after_s)}s",
+    ),
+    "replay": Verb(
+        "replay TAG [#N] [instead]",
+        "behind it (instead: for it) repeat the n-th TAG of its sender since the rule was set",
+        Replay,
+        _read_replay,
+        _write_replay,
+    ),
+    "swap": Verb("swap", "let the next one go first", Swap, lambda _: Swap(), lambda _: ""),
+    "join": Verb("join", "deliver it in one piece with the next one", Join, lambda _: Join(), lambda _: ""),
+    "reflect": Verb(
+        "reflect [both]",
+        "send it back (both: and on)",
+        Reflect,
+        lambda found: Reflect(both=found.has("both")),
+        lambda reflect: "both" if reflect.both else "",
+    ),
+    "truncate": Verb(
+        "truncate BYTES",
+        "let only so many bytes of it pass (negative: all but)",
+        Truncate,
+        _read_truncate,
+        lambda truncate: str(truncate.bytes_left),
+    ),
+    "corrupt": Verb(
+        "corrupt FIELD [byte N] | byte N [of REGION] [mask BITS] [fixed]",
+        "flip bits (fixed: crcs, signature and seal are made anew)",
+        Flip,
+        _read_corrupt,
+        _write_corrupt,
+    ),
+    "set": Verb(
+        "set FIELD=VALUE... [unfixed]",
+        "other values for fields (unfixed: crcs stay as they were)",
+        SetFields,
+        _read_set,
+        lambda change: _assigned(change.values) + ("" if change.fix else " unfixed"),
+    ),
+    "sign": Verb("sign", "make AUTH_SIGNATURE fit what was changed", Sign, lambda _: Sign(), lambda _: ""),
+    "inject": Verb(
+        "inject TAG [FIELD=VALUE...] [before] [back]",
+        "put a frame behind it (before it; back to its sender)",
+        Inject,
+        _read_inject,
+        _write_inject,
+    ),
+    "insert": Verb(
+        "insert HEX [at BYTE]",
+        "put bytes behind it, or before one of its bytes",
+        Insert,
+        _read_insert,
+        lambda insert: _hex(insert.extra) + ("" if insert.byte is None else f" at {insert.byte}"),
+    ),
+    "replace": Verb(
+        "replace HEX",
+        "let these bytes pass instead",
+        Replace,
+        lambda found: Replace(found.read(words.HEX, words.hex_bytes)),
+        _write_replace,
+    ),
+    "slow": Verb(
+        "slow RATE [rest]",
+        "deliver it at that rate (rest: and all behind it)",
+        Slow,
+        lambda found: Slow(found.read(words.RATE, words.rate), rest=found.has("rest")),
+        lambda slow: f"{plain(slow.bytes_per_s)}B/s{' rest' * slow.rest}",
+    ),
+    "trickle": Verb(
+        "trickle [BYTES] [rest]",
+        "deliver it in pieces of so many bytes, 1 unless given (rest: and all behind it)",
+        Pieces,
+        lambda found: Pieces(
+            found.read("a number of bytes", words.count) if found.peek() not in {"", "rest"} else 1,
+            rest=found.has("rest"),
+        ),
+        lambda pieces: f"{pieces.size_bytes}{' rest' * pieces.rest}",
+    ),
+    "log": Verb("log [TEXT]", "say that it passes", Log, _read_log, lambda log: log.text),
+    "refuse": Verb("refuse", "of dials: answer by RST", Refuse, lambda _: Refuse(), lambda _: ""),
+}
+"""By their names."""
+
+AT_DIALS = (Refuse, Hold, Delay)
+"""What can be done to dials."""
+
+
+def read_what(found: Words) -> What:
+    """What a rule does, to the end of its words.
+
+    Raises:
+        LocalError: it does nothing that is known.
+    """
+    column, verb = found.column, found.take(f"what is done: one of {', '.join(VERBS)}").text
+    if verb not in VERBS:
+        raise found.error(f"no verb {verb!r}; there are {', '.join(VERBS)}", column)
+    what = VERBS[verb].read(found)
+    found.finish(f"it is {VERBS[verb].usage}")
+    return what
+
+
+def write_what(what: What) -> str:
+    """The words of what a rule does.
+
+    Raises:
+        LocalError: there are none, for a function cannot be written down.
+    """
+    for name, verb in VERBS.items():
+        if type(what) is verb.kind and not (
+            isinstance(what, Cut) and (what.how is Ending.FIN) != (name == "close")
+        ):
+            return f"{name} {verb.write(what)}".strip()
+    raise LocalError(f"{type(what).__name__} has no text")

@@ -1,0 +1,31 @@
+"""What the history is told of somebody in the middle who has struck."""
+
+from typing import Any
+
+from toolkit.dissect.direction import Direction
+from toolkit.faults.dials import AtDial
+from toolkit.faults.mangle import Flip, Mangle
+from toolkit.faults.strike import Strike
+from toolkit.faults.tap import Breakpoint
+from toolkit.faults.timing import is_timing
+
+
+def told(a: str, b: str, strike: Strike) -> tuple[str, dict[str, Any]]:
+    """Kind and fields of the record of a strike between a, who has dialled, and b."""
+    between: dict[str, Any] = {"a": a, "b": b}
+    problem = strike.problem if isinstance(strike, Mangle) else ""
+    if isinstance(strike, AtDial) or (isinstance(strike, Mangle) and (problem or is_timing(strike.change))):
+        detail = f"{strike}: {problem}" if problem else str(strike)
+        return "path", between | {"fault": strike.change.what, "detail": detail}
+    frame = strike.hit
+    assert frame is not None
+    sender = strike.sender or (a if frame.direction is Direction.TO_SERVER else b)
+    at: dict[str, Any] = {"sender": sender, "tag": frame.tag, "nth": strike.number}
+    if isinstance(strike, Breakpoint):
+        at |= {"byte": strike.byte, "index": frame.index, "offset": frame.offset}
+        return "cut", between | {"at": at, "detail": str(strike)}
+    assert isinstance(strike, Mangle)
+    at |= {"index": frame.index, "offset": frame.offset}
+    if isinstance(strike.change, Flip) and not strike.change.fix_crc:
+        at["byte"] = strike.change.position(frame)
+    return "mangle", between | {"at": at, "what": strike.change.what, "detail": str(strike.change)}
