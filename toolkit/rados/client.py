@@ -31,7 +31,7 @@ from messenger.messages.osd import MOSDMap
 from messenger.messages.osd_client import MOSDBackoff, MWatchNotify
 from messenger.messages.osd_op_reply import MOSDOpReply
 from messenger.messages.osdmap import OSDMap
-from messenger.messenger import Messenger
+from messenger.messenger import Messenger, Route
 from toolkit.rados.errors import RadosError
 from toolkit.rados.ioctx import IoCtx
 from toolkit.rados.monitors import CommandReply, Monitors
@@ -48,12 +48,18 @@ class Rados(Dispatcher):
     """A client; an async context manager, connected while inside. Made by :meth:`connect`."""
 
     def __init__(
-        self, addrs: list[AddrVec], auth: CephxClient | NoneClient, config: Config | None, timeout_s: float
+        self,
+        addrs: list[AddrVec],
+        auth: CephxClient | NoneClient,
+        config: Config | None,
+        timeout_s: float,
+        route: Route | None = None,
     ) -> None:
         self._addrs = addrs
         self._auth = auth
         self._config = config
         self._timeout_s = timeout_s
+        self._route = route
         self._ticker: asyncio.Task[None] | None = None
 
     @classmethod
@@ -65,6 +71,7 @@ class Rados(Dispatcher):
         keyring: Keyring | Path | str | None = None,
         config: Config | None = None,
         timeout_s: float = 30.0,
+        route: Route | None = None,
     ) -> Self:
         """A client of the cluster whose monitors are at these addresses.
 
@@ -75,6 +82,7 @@ class Rados(Dispatcher):
             keyring: where the key of ``entity`` is; None for a cluster without authentication.
             config: options of the messenger, such as connection modes.
             timeout_s: how long entering may take.
+            route: where to dial for an address, when that is not the address itself (a proxy in between).
 
         Raises:
             LocalError: a malformed address or name, no key for the entity, or no address at all.
@@ -86,9 +94,13 @@ class Rados(Dispatcher):
             raise LocalError("a client needs the address of a monitor")
         name = AuthName.parse(entity)
         if keyring is None:
-            return cls(addrs, NoneClient(name), config, timeout_s)
+            return cls(addrs, NoneClient(name), config, timeout_s, route)
         ring = keyring if isinstance(keyring, Keyring) else Keyring.load(keyring)
-        return cls(addrs, CephxClient(name, ring.key(name)), config, timeout_s)
+        return cls(addrs, CephxClient(name, ring.key(name)), config, timeout_s, route)
+
+    def make_messenger(self, auth: CephxClient | NoneClient, config: Config | None) -> Messenger:
+        """The messenger of this client, with it as the dispatcher; subclasses may have one of another kind."""
+        return Messenger(auth_client=auth, dispatcher=self, config=config, route=self._route)
 
     async def __aenter__(self) -> Self:
         """Connect.
@@ -96,7 +108,7 @@ class Rados(Dispatcher):
         Raises:
             RadosError: the monitors refuse this client, or none answers in time (ETIMEDOUT).
         """
-        self._messenger = Messenger(auth_client=self._auth, dispatcher=self, config=self._config)
+        self._messenger = self.make_messenger(self._auth, self._config)
         self._monitors = Monitors(self._messenger, self._auth, self._addrs)
         self._objecter = Objecter(self._messenger, self._monitors)
         self._monitors.start()
@@ -119,6 +131,12 @@ class Rados(Dispatcher):
     def global_id(self) -> int:
         """What the monitors call this client by."""
         return self._auth.global_id
+
+    @property
+    def connections(self) -> dict[str, Connection]:
+        """The sessions it has, by whom with: ``mon``, ``osd.0`` and so on."""
+        mon = self._monitors.connection
+        return ({} if mon is None else {"mon": mon}) | self._objecter.connections
 
     @property
     def osdmap(self) -> OSDMap:

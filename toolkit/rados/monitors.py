@@ -111,6 +111,11 @@ class Monitors:
             raise RadosError(-ack.r, f"{command.get('prefix', command)}: {ack.rs}")
         return CommandReply(bytes(message.data), ack.rs)
 
+    @property
+    def connection(self) -> Connection | None:
+        """The session with one of them, open or about to be; None between two attempts."""
+        return self._connection
+
     async def newest_epoch(self, what: str) -> int:
         """The newest epoch of a map that the monitors have."""
         tid = next(self._tids)

@@ -123,6 +123,11 @@ class Objecter:
         """Of the newest map; 0 before the first."""
         return 0 if self._placement is None else self._placement.osdmap.epoch
 
+    @property
+    def connections(self) -> dict[str, Connection]:
+        """The sessions with OSDs, by their names."""
+        return {f"osd.{osd}": session.connection for osd, session in sorted(self._sessions.items())}
+
     async def wait_for_epoch(self, epoch: int) -> None:
         """Wait until the map is at least that new."""
         while self.epoch < epoch:

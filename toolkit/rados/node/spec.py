@@ -1,0 +1,41 @@
+"""What a client is: everything it needs to know to start, as plain values."""
+
+from dataclasses import dataclass, field
+
+from messenger.cephx.exchange import ConMode
+from messenger.cephx.keyring import Keyring
+from messenger.config import Config
+from messenger.errors import LocalError
+from toolkit.scenarios.nodes.program import ProgramSpec
+
+
+@dataclass(slots=True, kw_only=True)
+class RadosSpec(ProgramSpec):
+    """Everything a client needs to know to start, as plain JSON values."""
+
+    WHAT = "client"
+
+    rados: str
+    """Who it is: ``client.writer``."""
+    monitors: list[str]
+    """Address vectors of the monitors; their types say which protocols to use."""
+    keyring: str = ""
+    """Text of a keyring with its key; empty for a cluster without authentication."""
+    pool: str = "objects"
+    mode: str = "crc"
+    """Connection mode: crc or secure."""
+    names: dict[str, str] = field(default_factory=dict)
+    """Names of nodes by their address vectors, for the history."""
+
+    @property
+    def keys(self) -> Keyring | None:
+        """Its key; None without authentication."""
+        return Keyring.parse(self.keyring, f"keyring of {self.name}") if self.keyring else None
+
+    def config(self) -> Config:
+        """Options with the connection mode applied."""
+        mode = ConMode.SECURE if self.mode == "secure" else ConMode.CRC
+        try:
+            return Config.only_mode(mode, **self.options)
+        except TypeError as error:
+            raise LocalError(f"client options: {error}") from None
