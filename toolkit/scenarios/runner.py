@@ -3,22 +3,23 @@
 import json
 import shlex
 import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from messenger.cephx.ciphers import KeyType
 from messenger.errors import LocalError
-from messenger.link import Protocol
 from toolkit.checks.history import History
 from toolkit.checks.invariants import check
 from toolkit.checks.result import CheckResult
 from toolkit.errors import Unsupported
 from toolkit.faults.tap import Breakpoint
 from toolkit.scenarios.lab import Lab, ScenarioFailed
-from toolkit.scenarios.scenario import BACKENDS, Scenario
+from toolkit.scenarios.scenario import BACKENDS, Case, Scenario
+from toolkit.scenarios.ways import Way
 
 if TYPE_CHECKING:
     from toolkit.report.html import ScenarioReport
@@ -30,22 +31,20 @@ class ScenarioRun:
     """One scenario, run once."""
 
     scenario: Scenario
+    case: Case
     backend: str
-    mode: str
+    way: Way
     seed: int
     cuts: tuple[str, ...]
     """Where it cut, as Breakpoint.parse reads it."""
     duration_s: float
     """Wall time the run took."""
     history: History
+    visited: Counter[tuple[str, str]]
+    """How often each action was taken at each point of the interception grid."""
     checks: list[CheckResult]
     failure: str = ""
     """What the scenario expected in vain; empty if nothing."""
-    workers: int = 0
-    """Other shards of each node."""
-    protocol: Protocol = Protocol.V2
-    key_type: KeyType = KeyType.AES
-    """What the nodes speak."""
     artefacts: dict[str, Path] = field(default_factory=dict)
     """Files it left, by what they are."""
 
@@ -55,22 +54,22 @@ class ScenarioRun:
         return not self.failure and all(result.ok for result in self.checks)
 
     @property
+    def scenario_id(self) -> str:
+        """The scenario's id, with the case where it has several: ``HS-03[HELLO READ]``."""
+        return f"{self.scenario.id}[{self.case.name}]" if self.case.name else self.scenario.id
+
+    @property
     def name(self) -> str:
-        """What tells this run from others of one invocation."""
-        mode = self.mode if self.protocol is Protocol.V2 else self.protocol.value
-        return f"{self.scenario.id}-{self.backend}-{mode}"
+        """What tells this run from others of one invocation; fit for a folder."""
+        case = f"-{self.case.name}" if self.case.name else ""
+        words = f"{self.scenario.id}{case}-{self.backend}-{self.way.name}"
+        return "".join(char if char.isalnum() or char in "-_." else "_" for char in words)
 
     @property
     def replay_command(self) -> str:
         """The command that runs it again."""
-        words = ["msgrlab", "run", self.scenario.id, "--backend", self.backend, "--mode", self.mode]
-        if self.protocol is not Protocol.V2:
-            words += ["--proto", self.protocol.value]
-        if self.key_type is not KeyType.AES:
-            words += ["--cipher", self.key_type.label]
+        words = ["msgrlab", "run", self.scenario_id, "--backend", self.backend, *self.way.options]
         words += ["--seed", str(self.seed)]
-        if self.workers:
-            words += ["--workers", str(self.workers)]
         for cut in self.cuts:
             words += ["--cut", cut]
         return shlex.join(words)
@@ -96,10 +95,10 @@ class ScenarioRun:
 
         return ScenarioReport(
             title=self.scenario.title,
-            id=self.scenario.id,
+            id=self.scenario_id,
             description=self.scenario.description,
             backend=self.backend,
-            mode=self.mode,
+            mode=self.way.name,
             seed=self.seed,
             verdict=Verdict.PASSED if self.passed else Verdict.FAILED,
             duration_s=self.duration_s,
@@ -119,7 +118,7 @@ class ScenarioRun:
         )
         wrong = "".join(f"<li>{escape(line)}</li>" for line in self.complaints)
         return (
-            f"<p><b>{escape(self.scenario.title)}</b> on <code>{self.backend}</code>, {self.mode}, "
+            f"<p><b>{escape(self.scenario.title)}</b> on <code>{self.backend}</code>, {self.way}, "
             f"seed {self.seed}: <b>{verdict}</b> in {self.duration_s:.2f} s, {len(self.history)} records</p>"
             f"<ul>{wrong}</ul><table>{rows}</table><p><code>{escape(self.replay_command)}</code></p>"
         )
@@ -128,12 +127,14 @@ class ScenarioRun:
         """The outcome as a JSON object."""
         return {
             "scenario": self.scenario.id,
+            "case": self.case.name or None,
             "backend": self.backend,
-            "mode": self.mode,
-            "protocol": self.protocol.value,
-            "cipher": self.key_type.label,
+            "way": self.way.name,
+            "mode": self.way.mode,
+            "protocol": self.way.protocol.value,
+            "cipher": self.way.key_type.label,
             "seed": self.seed,
-            "workers": self.workers,
+            "workers": self.way.workers,
             "passed": self.passed,
             "failure": self.failure or None,
             "seconds": round(self.duration_s, 3),
@@ -149,87 +150,104 @@ class ScenarioRun:
 
 def run_scenario(
     scenario: Scenario,
-    backend: str,
-    mode: str,
-    seed: int,
+    backend: str = "sim",
+    way: Way | None = None,
+    seed: int = 1,
     cuts: Sequence[str] = (),
     *,
-    workers: int = 0,
-    protocol: Protocol = Protocol.V2,
-    key_type: KeyType = KeyType.AES,
+    case: Case | None = None,
 ) -> ScenarioRun:
-    """Run a scenario.
+    """Run one case of a scenario.
 
     Args:
         scenario: what to run.
-        backend: ``sim`` or ``local``.
-        mode: ``crc`` or ``secure``.
+        backend: ``sim``, ``local``, ``netns`` or ``docker``.
+        way: what the nodes speak; the scenario's first way unless given.
         seed: decides everything random.
         cuts: where to cut instead of the scenario's own places, as Breakpoint.parse reads it.
-        workers: how many other shards (threads, when live) of each node run data phases.
-        protocol: what the nodes speak.
-        key_type: of the cephx key that the nodes share.
+        case: which of its cases; the first unless given.
 
     Raises:
-        LocalError: no such backend or mode, or the scenario cannot be cut elsewhere.
-        Unsupported: the scenario cannot run on that backend, or that mode is none of the protocol.
+        LocalError: no such backend, or the scenario cannot be cut elsewhere.
+        Unsupported: the scenario cannot run on that backend, or not in that way.
     """
-    _check_supported(scenario, backend, mode, cuts)
-    if protocol is Protocol.V1 and mode != "crc":
-        raise Unsupported(f"msgr v1 has no mode {mode}; it runs in crc")
-    places = tuple(cuts) or scenario.cuts_on(protocol)
-    breakpoints = [Breakpoint.parse(place, protocol) for place in places]
+    way = way or scenario.ways[0]
+    case = case or next(iter(scenario.cases_in(way, backend)), scenario.cases[0])
+    _check_supported(scenario, backend, case, way, cuts)
+    if not case.runs_in(way):
+        raise Unsupported(
+            f"case {case.name!r} of {scenario.id} is about {case.protocol}; it does not run in {way.name}"
+        )
+    places = tuple(cuts) or scenario.cuts_on(way.protocol)
+    breakpoints = [Breakpoint.parse(place, way.protocol) for place in places]
+    params = {**case.params, "cuts": breakpoints} if scenario.default_cuts else case.params
     began_s = time.monotonic()
-    lab = _lab(backend, mode, seed, workers, protocol, key_type)
+    lab = _lab(scenario, backend, way, seed)
     failure = ""
     try:
-        scenario.script(lab, breakpoints)
+        scenario.script(lab, **params)
+        lab.finish()
     except ScenarioFailed as error:
         failure = str(error)
+    except Unsupported:
+        raise
+    except Exception as error:  # noqa: BLE001 - of a node or of the script: what happened is the run's failure
+        failure = f"{type(error).__name__}: {error}"
     finally:
         # Nodes of other processes write in their own time; what they say of being stopped is not the scenario's.
-        history = History(sorted(lab.history, key=lambda record: record.time_s))
+        history = in_order(lab.history)
         lab.close()
     duration_s = time.monotonic() - began_s
-    return ScenarioRun(
-        scenario,
-        backend,
-        mode,
-        seed,
-        places,
-        duration_s,
-        history,
-        check(history),
-        failure,
-        workers=workers,
-        protocol=protocol,
-        key_type=key_type,
-    )
+    checks = check(history)
+    visited = lab.visited
+    return ScenarioRun(scenario, case, backend, way, seed, places, duration_s, history, visited, checks, failure)
 
 
-def _check_supported(scenario: Scenario, backend: str, mode: str, cuts: Sequence[str]) -> None:
+def in_order(history: History) -> History:
+    """By time; but what one node wrote stays in the order in which it did.
+
+    A messenger stamps all that comes of one input with the time of that input, its application with its own.
+    """
+    latest_s: dict[str, float] = {}
+    stamped = []
+    for record in history:
+        latest_s[record.node] = max(latest_s.get(record.node, record.time_s), record.time_s)
+        stamped.append((latest_s[record.node], record))
+    return History(record for _, record in sorted(stamped, key=itemgetter(0)))
+
+
+def _check_supported(scenario: Scenario, backend: str, case: Case, way: Way, cuts: Sequence[str]) -> None:
     if backend not in BACKENDS:
-        raise LocalError(f"unknown backend {backend!r}; {scenario.id} runs on {_list(scenario.backends)}")
+        raise LocalError(f"unknown backend {backend!r}; {scenario.id} runs on {', '.join(scenario.backends)}")
+    reason = scenario.obstacle(backend, case)
     if backend not in scenario.backends:
-        raise Unsupported(f"{scenario.id} cannot run on {backend}; it runs on {_list(scenario.backends)}")
-    if mode not in scenario.modes:
-        raise LocalError(f"{scenario.id} does not run in mode {mode!r}; it runs in {_list(scenario.modes)}")
+        places = ", ".join(scenario.backends)
+        raise Unsupported(f"{scenario.id} cannot run on {backend}{reason and ': '}{reason}; it runs on {places}")
+    if reason:
+        raise Unsupported(f"{scenario.id}[{case.name}] cannot run on {backend}: {reason}; it runs on sim")
+    if not scenario.runs_in(way):
+        known = ", ".join(known.name for known in scenario.ways)
+        raise Unsupported(f"{scenario.id} does not run in {way.name}; it runs in {known}")
     if cuts and not scenario.default_cuts:
         raise LocalError(f"{scenario.id} cuts where its description says; --cut is for others")
 
 
-def _list(words: tuple[str, ...]) -> str:
-    return ", ".join(words)
-
-
-def _lab(backend: str, mode: str, seed: int, workers: int, protocol: Protocol, key_type: KeyType) -> Lab:
+def _lab(scenario: Scenario, backend: str, way: Way, seed: int) -> Lab:
     if backend == "sim":
         from toolkit.simulation.lab import SimLab  # noqa: PLC0415 - one backend does not pay for the other
 
-        return SimLab(mode, seed, workers, protocol, key_type)
+        return SimLab(way, seed)
+    if backend == "netns":
+        from toolkit.cluster.netns_lab import NetnsLab  # noqa: PLC0415
+
+        return NetnsLab(way, seed, processes=scenario.processes)
+    if backend == "docker":
+        from toolkit.cluster.docker_lab import DockerLab  # noqa: PLC0415
+
+        return DockerLab(way, seed)
     from toolkit.cluster.local import LocalLab  # noqa: PLC0415
 
-    return LocalLab(mode, seed, workers, protocol, key_type)
+    return LocalLab(way, seed, processes=scenario.processes)
 
 
 def save_artefacts(run: ScenarioRun, directory: Path) -> None:

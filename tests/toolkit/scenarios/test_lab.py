@@ -12,7 +12,7 @@ from toolkit.simulation.lab import SimLab
 @pytest.fixture
 def lab() -> SimLab:
     """Two connected lossless peers."""
-    lab = SimLab("crc", 1)
+    lab = SimLab("v2-crc", 1)
     lab.node("a", "osd.1", "lossless_peer")
     lab.node("b", "osd.2", "lossless_peer")
     lab.start("a", "b")
@@ -74,11 +74,11 @@ def test_node_spec_with_a_wrong_field() -> None:
 
 
 def test_unknown_policy_and_option_are_named() -> None:
-    lab = SimLab("crc", 1)
+    lab = SimLab("v2-crc", 1)
     lab.node("a", "osd.1", "friendly")
     with pytest.raises(LocalError, match="unknown policy 'friendly'; known: stateful_server"):
         lab.start("a")
-    lab = SimLab("crc", 1)
+    lab = SimLab("v2-crc", 1)
     lab.node("a", "osd.1", "lossless_peer", ms_max_backof=1.0)
     with pytest.raises(LocalError, match="ms_max_backof"):
         lab.start("a")

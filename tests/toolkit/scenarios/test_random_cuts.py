@@ -8,6 +8,7 @@ from messenger.link import Protocol
 from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSLESS_PEER_REUSE, STATEFUL_SERVER
 from toolkit.checks.invariants import check
 from toolkit.faults.tap import Breakpoint
+from toolkit.scenarios.ways import Way
 from toolkit.simulation.lab import SimLab
 
 SEEDS_PER_TEST = 25
@@ -72,20 +73,20 @@ def _random_life(lab: SimLab, rng: Random) -> None:
 def test_nothing_is_lost_doubled_or_reordered(first: int, workers: int) -> None:
     for seed in range(first, first + SEEDS_PER_TEST):
         rng = Random(seed)
-        _judge_life(SimLab(rng.choice(["crc", "secure"]), seed, workers), rng)
+        _judge_life(SimLab(Way(mode=rng.choice(["crc", "secure"]), workers=workers), seed), rng)
 
 
 @pytest.mark.parametrize("workers", [0, 3])
 @pytest.mark.parametrize("first", range(0, 200, SEEDS_PER_TEST))
 def test_nothing_is_lost_doubled_or_reordered_on_v1(first: int, workers: int) -> None:
     for seed in range(first, first + SEEDS_PER_TEST):
-        _judge_life(SimLab("crc", seed, workers, Protocol.V1), Random(seed))
+        _judge_life(SimLab(Way(Protocol.V1, workers=workers), seed), Random(seed))
 
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 3])
 def test_two_sides_that_give_up_their_dials_for_each_other_get_out_of_step(workers: int) -> None:
     """One side's connect_seq is 0, the other's is not: each lets the other's dial replace its own (§3.4, 7)."""
-    _judge_life(SimLab("crc", 30076, workers, Protocol.V1), Random(30076))
+    _judge_life(SimLab(Way(Protocol.V1, workers=workers), 30076), Random(30076))
 
 
 def _judge_life(lab: SimLab, rng: Random) -> None:

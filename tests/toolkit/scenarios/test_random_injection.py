@@ -6,6 +6,7 @@ import pytest
 
 from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSLESS_PEER_REUSE, STATEFUL_SERVER
 from toolkit.checks.invariants import check
+from toolkit.scenarios.ways import Way
 from toolkit.simulation.lab import SimLab
 
 SEEDS_PER_TEST = 20
@@ -35,7 +36,7 @@ def _options(rng: Random) -> dict[str, object]:
 def test_nothing_is_lost_doubled_or_reordered(first: int, workers: int) -> None:
     for seed in range(first, first + SEEDS_PER_TEST):
         rng = Random(f"injection {seed}")
-        lab = SimLab(rng.choice(["crc", "secure"]), seed, workers)
+        lab = SimLab(Way(mode=rng.choice(["crc", "secure"]), workers=workers), seed)
         policies = rng.choice(POLICIES)
         for name, entity, policy in ("a", "osd.1", policies[0]), ("b", "osd.2", policies[1]):
             lab.node(name, entity, policy.name, **_options(rng))

@@ -1,10 +1,12 @@
-"""Scenarios of lossless sessions: reconnect, standby, session reset."""
+"""The tour: reconnect, standby and session reset, as the demo shows them."""
 
 from collections.abc import Sequence
 
 from toolkit.faults.tap import Breakpoint
 from toolkit.scenarios.lab import Lab
-from toolkit.scenarios.scenario import Scenario
+from toolkit.scenarios.scenario import Family
+
+TOUR = Family("TOUR", "Reconnect, standby, session reset")
 
 
 def _two_peers(lab: Lab) -> None:
@@ -14,8 +16,16 @@ def _two_peers(lab: Lab) -> None:
     lab.connect("a", "b")
 
 
+@TOUR.scenario(
+    "reconnect", "reconnect", default_cuts=("a:MESSAGE:10:20",), v1_cuts=("a:MSG:10:20",), processes=True
+)
 def reconnect(lab: Lab, cuts: Sequence[Breakpoint]) -> None:
-    """Traffic both ways, the link cut in its middle, everything arrives once and in order."""
+    """Cut in mid-traffic.
+
+    Two lossless peers send each other messages while the link between them is cut in the middle of a frame. They
+    dial again, tell each other by SESSION_RECONNECT and SESSION_RECONNECT_OK what has arrived, and replay the
+    rest: every message arrives once and in order.
+    """
     _two_peers(lab)
     for cut in cuts:
         lab.cut_at("a", "b", cut)
@@ -34,8 +44,13 @@ def reconnect(lab: Lab, cuts: Sequence[Breakpoint]) -> None:
     lab.settle()
 
 
-def standby(lab: Lab, _cuts: Sequence[Breakpoint]) -> None:
-    """An idle link dies: both sides stay in STANDBY until one has something to send."""
+@TOUR.scenario("standby", "standby", processes=True)
+def standby(lab: Lab) -> None:
+    """An idle link dies.
+
+    The link between two lossless peers dies while nothing is on its way. Both go to STANDBY and nobody dials,
+    until one of them has something to send; then the session goes on where it was.
+    """
     _two_peers(lab)
     lab.send("a", "b", count=3)
     lab.send("b", "a", count=3)
@@ -56,8 +71,14 @@ def standby(lab: Lab, _cuts: Sequence[Breakpoint]) -> None:
     lab.settle()
 
 
-def session_reset(lab: Lab, _cuts: Sequence[Breakpoint]) -> None:
-    """A server restarts without its state: its client is told by remote_reset, and starts afresh."""
+@TOUR.scenario("session-reset", "session-reset", processes=True)
+def session_reset(lab: Lab) -> None:
+    """The server lost its state.
+
+    A stateful server is killed and comes back at the same address knowing nothing. It answers its client's
+    SESSION_RECONNECT by SESSION_RESET: the client drops what was queued for the old session, tells its
+    application by remote_reset, and traffic goes on in a new session.
+    """
     lab.node("client", "client.7", "lossless_client", listens=False)
     lab.node("server", "mds.0", "stateful_server")
     lab.start("client", "server")
@@ -79,35 +100,3 @@ def session_reset(lab: Lab, _cuts: Sequence[Breakpoint]) -> None:
     lab.expect_delivered("client", "server", 9)
     lab.expect_no_event("server", "client", "remote_reset")
     lab.settle()
-
-
-SCENARIOS = (
-    Scenario(
-        "reconnect",
-        "lossless",
-        "Cut in mid-traffic",
-        "Two lossless peers send each other messages while the link between them is cut in the middle of a "
-        "frame. They dial again, tell each other by SESSION_RECONNECT and SESSION_RECONNECT_OK what has "
-        "arrived, and replay the rest: every message arrives once and in order.",
-        reconnect,
-        ("a:MESSAGE:10:20",),
-        ("a:MSG:10:20",),
-    ),
-    Scenario(
-        "standby",
-        "lossless",
-        "An idle link dies",
-        "The link between two lossless peers dies while nothing is on its way. Both go to STANDBY and nobody "
-        "dials, until one of them has something to send; then the session goes on where it was.",
-        standby,
-    ),
-    Scenario(
-        "session-reset",
-        "lossless",
-        "The server lost its state",
-        "A stateful server is killed and comes back at the same address knowing nothing. It answers its "
-        "client's SESSION_RECONNECT by SESSION_RESET: the client drops what was queued for the old session, "
-        "tells its application by remote_reset, and traffic goes on in a new session.",
-        session_reset,
-    ),
-)

@@ -1,0 +1,105 @@
+"""Many runs at once: which there are, and how processes share them."""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from multiprocessing.util import Finalize
+
+from toolkit.scenarios.catalogue import find
+from toolkit.scenarios.runner import ScenarioRun, run_scenario
+from toolkit.scenarios.scenario import Case, Scenario
+from toolkit.scenarios.ways import Way
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run to be made."""
+
+    scenario: Scenario
+    case: Case
+    backend: str
+    way: Way
+    seed: int
+    cuts: tuple[str, ...] = ()
+
+    def run(self) -> ScenarioRun:
+        """Make it; raises as :func:`run_scenario`."""
+        return run_scenario(self.scenario, self.backend, self.way, self.seed, self.cuts, case=self.case)
+
+
+def jobs(
+    scenarios: Iterable[Scenario],
+    backend: str = "sim",
+    ways: Sequence[Way] | None = None,
+    seed: int = 1,
+    cuts: Sequence[str] = (),
+) -> list[Job]:
+    """One run for each case of each scenario in each way.
+
+    Args:
+        scenarios: which.
+        backend: where.
+        ways: in which ways; each scenario's first alone unless given. A scenario that runs in some of several
+            ways is run in those, and one that takes long in the first of them.
+        seed: of every run.
+        cuts: as for :func:`run_scenario`.
+    """
+    made = []
+    for scenario in scenarios:
+        wanted = scenario.ways[:1] if ways is None else tuple(ways)
+        if len(wanted) > 1:
+            wanted = tuple(way for way in wanted if scenario.runs_in(way))
+            wanted = wanted if scenario.quick else wanted[:1]
+        made += [
+            Job(scenario, case, backend, way, seed, tuple(cuts))
+            for way in wanted
+            for case in _cases(scenario, way, backend, alone=len(wanted) == 1)
+        ]
+    return made
+
+
+def _cases(scenario: Scenario, way: Way, backend: str, *, alone: bool) -> tuple[Case, ...]:
+    """The cases to run in a way; where there is no other way, one that was asked for by name is not left out."""
+    return scenario.cases_in(way, backend) or (scenario.cases if alone else ())
+
+
+def run_all(todo: Sequence[Job], processes: int | None = None) -> Iterator[ScenarioRun]:
+    """The runs in the order of their jobs, made by that many processes (one for each core unless given)."""
+    processes = min(processes or os.cpu_count() or 1, len(todo))
+    backends = {job.backend for job in todo}
+    if processes <= 1:
+        with _prepared(backends):
+            yield from map(Job.run, todo)
+        return
+    with ProcessPoolExecutor(processes, initializer=_prepare, initargs=(backends,)) as pool:
+        calls = [(job.scenario.id, job.case.name, job.backend, job.way, job.seed, job.cuts) for job in todo]
+        yield from pool.map(_run_by_name, calls, chunksize=max(1, min(8, len(todo) // (4 * processes))))
+
+
+@contextmanager
+def _prepared(backends: AbstractSet[str]) -> Iterator[None]:
+    """What runs on a backend share, for as long as this lasts."""
+    with ExitStack() as shared:
+        if "docker" in backends:
+            from toolkit.cluster.containers import kept  # noqa: PLC0415 - others do not pay for it
+
+            shared.enter_context(kept())
+        yield
+
+
+def _prepare(backends: AbstractSet[str]) -> None:
+    """The same in a process of a pool's, for as long as that lasts."""
+    shared = ExitStack()
+    shared.enter_context(_prepared(backends))
+    Finalize(None, shared.close, exitpriority=1)
+
+
+def _run_by_name(call: tuple[str, str, str, Way, int, tuple[str, ...]]) -> ScenarioRun:
+    """In another process: scenarios are known there by their ids."""
+    scenario_id, case_name, backend, way, seed, cuts = call
+    scenario = find(scenario_id)
+    case = next(case for case in scenario.cases_in(way) or scenario.cases if case.name == case_name)
+    return run_scenario(scenario, backend, way, seed, cuts, case=case)

@@ -1,0 +1,172 @@
+"""How a row of the table is written down: who talks to whom, what is stopped where, and what must come of it."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple, Self
+
+from messenger.errors import LocalError
+from messenger.interception import Action
+from toolkit.faults.points import parse_point
+from toolkit.scenarios.crimson.instances import Instance
+
+Counts = tuple[int, int, int, int]
+_NOTHING = (0, 0, 0, 0)
+
+
+class Order(StrEnum):
+    """How the tested side's address compares with its peer's; the lower one wins a race."""
+
+    ANY = "any"
+    LOWER = "lower"
+    HIGHER = "higher"
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What one connection instance must have come to."""
+
+    state: str
+    connect: Counts = _NOTHING
+    """Attempts, idents, reconnects, connect events."""
+    accept: Counts = _NOTHING
+    """Attempts, idents, reconnects, accept events."""
+    reset: tuple[int, int] = (0, 0)
+    """Reset events, remote_reset events."""
+
+    def fits(self, instance: Instance, *, on_sockets: bool = False) -> bool:
+        """Whether an instance is exactly that.
+
+        Args:
+            instance: what there is.
+            on_sockets: whether what a peer had said before it closed a link may still be read, or not.
+        """
+        connect, accept = instance.connect.as_tuple(), instance.accept.as_tuple()
+        if on_sockets and self.state == "closed":
+            wanted, _, _, events = self.accept
+            accept = self.accept if (wanted, events) == (accept[0], accept[3]) else accept
+        resets = (instance.resets, instance.remote_resets)
+        return (self.state, self.connect, self.accept, self.reset) == (instance.state, connect, accept, resets)
+
+    def __str__(self) -> str:
+        words = [self.state]
+        words += [f"connect {self.connect}"] if any(self.connect) else []
+        words += [f"accept {self.accept}"] if any(self.accept) else []
+        words += [f"reset {self.reset}"] if any(self.reset) else []
+        return " ".join(words)
+
+
+Expectation = tuple[Expected, ...]
+
+
+class Stop(NamedTuple):
+    """Something done to the tested side's conversation at a point of the grid."""
+
+    action: Action
+    point: str
+    nth: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """From ``ACTION POINT [#NTH]``, for example ``BLOCK HELLO READ #2``.
+
+        Raises:
+            LocalError: it is none.
+        """
+        action, _, rest = text.partition(" ")
+        point, _, nth = rest.partition(" #")
+        if action not in list(Action) or not (nth or "1").isdigit():
+            raise LocalError(f"{text!r} is not ACTION POINT [#NTH]")
+        parse_point(point)
+        return cls(Action(action), point, int(nth or 1))
+
+    @property
+    def holds(self) -> bool:
+        """Whether the conversation stands still until it is released."""
+        return self.action in {Action.BLOCK, Action.STALL}
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.point}{f' #{self.nth}' if self.nth > 1 else ''}"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A step of a script: the tested side's instances so far."""
+
+    tested: Expectation
+
+
+Step = str | Check
+"""``send``, ``try send`` (what may be lost), ``dial``, ``keepalive``, ``mark down``, each with ``peer`` before it
+for the other side's; ``held`` and ``release`` of what is blocked or stalled; ``arrived`` (everything sent);
+``replaced N`` instances; ``standby``; ``pause SECONDS``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubRun:
+    """One row of the table."""
+
+    id: str
+    """X001 and so on."""
+    stops: tuple[Stop, ...]
+    tested: Expectation
+    """What the tested side has at the end: c0, c1, c2."""
+    peer: Expectation
+    """The same of its peer, which upstream does not look at."""
+    arrives: tuple[int | None, int | None] | None = None
+    """Messages that reach the tested side and its peer, None where a lossy session may have ended before or after;
+    all that were sent, unless given."""
+
+    @property
+    def label(self) -> str:
+        """Its id and where it is stopped last."""
+        words = [f"{stop.point} {stop.nth}" if stop.nth > 1 else stop.point for stop in self.stops[-1:]]
+        return " ".join([self.id, *words])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Function:
+    """One function of crimson's failover suite, with its sub-runs."""
+
+    id: str
+    """CF01 and so on."""
+    name: str
+    policy: str
+    """Of the tested side."""
+    peer_policy: str
+    steps: tuple[Step, ...]
+    runs: tuple[SubRun, ...]
+    order: Order = Order.ANY
+    """Which of the two addresses must be the lower one."""
+    note: str = ""
+    """What is different here from crimson, and why."""
+
+    @property
+    def orders(self) -> tuple[Order, ...]:
+        """The orders of addresses to run it in: both, where both sides dial and nothing is said."""
+        if self.order is not Order.ANY:
+            return (self.order,)
+        return (Order.LOWER, Order.HIGHER) if "peer" in self.policy else (Order.LOWER,)
+
+
+@dataclass(slots=True)
+class Table:
+    """Functions by their ids, and sub-runs with their functions by theirs."""
+
+    functions: dict[str, Function] = field(default_factory=dict)
+    runs: dict[str, tuple[Function, SubRun]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, *functions: Function) -> Self:
+        """The table of these functions.
+
+        Raises:
+            LocalError: two sub-runs have the same id.
+        """
+        table = cls()
+        for function in functions:
+            table.functions[function.id] = function
+            for run in function.runs:
+                if run.id in table.runs:
+                    raise LocalError(f"{run.id} is in the table twice")
+                table.runs[run.id] = function, run
+        return table

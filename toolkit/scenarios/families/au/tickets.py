@@ -1,0 +1,227 @@
+"""Tickets: expired, of unknown keys, spoilt, renewed, and keys that rotate under them."""
+
+from typing import Any
+
+from messenger.cephx.ciphers import KeyType
+from messenger.outputs import EventKind
+from toolkit.scenarios.families.au.family import AU, SERVICE_TTL_S, cluster, enter, refusals
+from toolkit.scenarios.lab import Lab
+from toolkit.scenarios.ways import ways
+
+_SOME_WAYS = ways(
+    "v2-crc", "v2-crc-w2", "v2-secure", "v2-secure-aes256k", "v2-secure-w2", "v1", "v1-aes256k", "v1-w2"
+)
+
+
+@AU.scenario(
+    "AU-05", "unknown_secret_id", ways=_SOME_WAYS, cases={"wiped": {"wipe": True}, "shared key": {"wipe": False}}
+)
+def unknown_secret_id(lab: Lab, *, wipe: bool) -> None:
+    """A ticket that no key opens is refused, and replaced by one that a key does open.
+
+    The service's keys are others than when the client got its ticket. The OSD refuses it; the client gives the
+    ticket up, asks its monitor for another, and gets in by it on one of the next dials: nothing that it had to say
+    is lost, and the application hears of the refusal. Where nobody hands out tickets, it is refused until the
+    service knows the key.
+    """
+    if not wipe:
+        other = lab.new_key()
+        lab.node("a", "client.7", "lossless_client", listens=False, auth={"mints": {"secret_id": 5, "key": other}})
+        lab.node("b", "osd.2", "stateful_server")
+        lab.start()
+        lab.send("a", "b", 2)
+        lab.expect_broken("a", 2)
+        lab.require(not lab.records("b", "auth"), "nobody has got in")
+        lab.change_auth("b", secrets={"4": lab.new_key(), "5": other})
+        lab.expect_delivered("b", "a", 2)
+        lab.settle()
+        return
+    cluster(lab)
+    enter(lab)
+    lab.expect_acked("c")
+    lab.rotate("m", wipe=True)
+    before = len(lab.records("c", "fault"))
+    lab.kill("o")
+    lab.wait(0.5)
+    lab.revive("o")
+    lab.dial("o", "m")
+    lab.expect_secrets("o", 1, 2, 3)
+    lab.send("c", "o", 3)
+    lab.expect_event("c", "o", "remote_reset")
+    lab.send("c", "o", 2)
+    lab.expect_delivered("o", "c", 4, within_s=30)
+    reasons = [record["reason"] for record in lab.records("c", "fault")[before:]]
+    lab.require("AUTH_DENIED" in reasons, f"the old ticket was refused: {reasons}")
+    lab.require(reasons.count("AUTH_DENIED") <= 2, f"one refusal is enough to get another ticket: {reasons}")
+
+
+@AU.scenario(
+    "AU-15",
+    "ticket_bit_flips",
+    priority=2,
+    ways=ways("v2-crc", "v2-secure-aes256k", "v1", "v1-aes256k"),
+    cases={
+        f"{part} {step} of 4": {"part": part, "step": step}
+        for part in ("ticket", "authorizer")
+        for step in range(4)
+    },
+)
+def ticket_bit_flips(lab: Lab, part: str, step: int) -> None:
+    """Flipped bits of a ticket or an authorizer get nobody in by the new cipher, and harm nobody by the old one.
+
+    Byte after byte of what a client presents has a bit flipped, by the client itself, so that no signature tells
+    of it. With keys of type aes256k every change is refused. With those of type aes a ticket has no check of its
+    own: some changes touch only what nobody looks at. Whatever comes of it, no process suffers, and the honest
+    ticket is good afterwards.
+    """
+    lab.two("lossless_client", "stateful_server", "client.7", "osd.2")
+    let_in = 0
+    length = {"ticket": 100, "authorizer": 160}[part]
+    begin = 0 if part == "ticket" else 1
+    places = range(begin + step, length, 8)
+    for byte in places:
+        lab.spoil("a", **{part: (byte, 1 << byte % 8)})
+        before, got = len(lab.faults("a")), lab.delivered("b", "a")
+        lab.send("a", "b")
+        for _ in range(40):
+            lab.wait(0.02)
+            if came := lab.delivered("b", "a") > got or len(lab.faults("a")) > before:
+                break
+        lab.require(came, f"byte {byte}: nothing came of it")
+        let_in += lab.delivered("b", "a") > got
+        lab.mark_down("a", "b")
+        lab.wait(0.05)
+    if lab.way.key_type is KeyType.AES256KRB5:
+        lab.require(let_in == 0, f"{let_in} of {len(places)} changed {part}s were taken")
+    lab.require(let_in <= len(places) * 0.75, f"{let_in} of {len(places)} changed {part}s were taken")
+    lab.spoil("a")
+    got = lab.delivered("b", "a")
+    lab.send("a", "b")
+    lab.expect_delivered("b", "a", got + 1)
+
+
+_SKEWS: dict[str, dict[str, Any]] = {
+    "client an hour ahead": {"node": "c", "seconds": 3600.0, "works": True},
+    "client an hour behind": {"node": "c", "seconds": -3600.0, "works": True},
+    "service a bit ahead": {"node": "o", "seconds": 10.0, "works": True},
+    "service a bit behind": {"node": "o", "seconds": -10.0, "works": True},
+    "service an hour behind": {"node": "o", "seconds": -3600.0, "works": True},
+    "service an hour ahead": {"node": "o", "seconds": 3600.0, "works": False},
+}
+
+
+@AU.scenario("AU-17", "clock_skew", priority=2, ways=_SOME_WAYS, cases=_SKEWS)
+def clock_skew(lab: Lab, node: str, seconds: float, *, works: bool) -> None:
+    """Clocks that differ by more than a ticket's life keep a client out until they are set right.
+
+    A client counts how long its ticket is good from when it got it, so its own clock may be anything. A service
+    whose clock runs ahead finds tickets expired before their time, and says so with each refusal; the client asks
+    for new ones in vain. When the clock is right again the next dial gets in, without any restart.
+    """
+    cluster(lab)
+    lab.jump_clock(node, seconds)
+    lab.dial("c", "m")
+    lab.expect_login("c", "m")
+    lab.expect_ticket("c", "osd", 2)
+    lab.send("c", "o", 2)
+    if not works:
+        lab.expect_broken("c", 2)
+        lab.require(lab.delivered("o", "c") == 0, "a ticket that is expired for the service was taken")
+        details = [record["detail"] for record in lab.records("o", "fault")]
+        lab.require(any("expired" in detail for detail in details), f"the service says why: {details}")
+        lab.jump_clock(node, -seconds)
+    lab.expect_delivered("o", "c", 2)
+    lab.cut("c", "o")
+    lab.wait(0.3)
+    lab.send("c", "o", 2)
+    lab.expect_delivered("o", "c", 4)
+
+
+_CLIENTS = 6
+
+
+@AU.scenario(
+    "AU-18",
+    "service_key_rotation_live",
+    priority=2,
+    ways=_SOME_WAYS,
+    backends=("sim",),
+    only="tickets and keys live for hours",
+    cases={"rotation": {"how": "rotation"}, "wipe": {"how": "wipe"}, "within a reconnect": {"how": "reconnect"}},
+)
+def service_key_rotation_live(lab: Lab, how: str) -> None:
+    """Service keys rotate under sessions that go on, and dials use the new ones within one refusal.
+
+    Several clients have sessions with an OSD when its keys rotate, or are wiped. The sessions go on: keys matter
+    to handshakes alone. Links break; by a rotation the tickets at hand stay good, after a wipe each client is
+    refused once and renews its ticket while the session waits. Nothing is lost, and nobody starts anew. A ticket
+    that expires while a session has no link at all is renewed inside the reconnect, on the strength of the login.
+    """
+    if how == "reconnect":
+        _renewal_inside_reconnect(lab)
+        return
+    wipe = how == "wipe"
+    cluster(lab, clients=_CLIENTS)
+    names = ["c", *(f"c{number}" for number in range(2, _CLIENTS + 1))]
+    for name in names:
+        enter(lab, name)
+    if wipe:
+        lab.rotate("m", wipe=True)
+    else:
+        # The keys rotate after twice their ttl; a client renews its tickets before, after three quarters of it.
+        lab.wait(SERVICE_TTL_S * 2 - 10)
+        for name in names:
+            lab.renew(name)
+        lab.wait(12)
+        lab.rotate("m")
+    for name in names:
+        lab.send(name, "o", 2)
+        lab.expect_delivered("o", name, 4)
+    lab.require(all(refusals(lab, name, "o") == 0 for name in names), "sessions that are open go on")
+    _fetch_keys(lab, wipe=wipe)
+    for name in names:
+        lab.cut(name, "o")
+        lab.send(name, "o", 3)
+    for name in names:
+        lab.expect_delivered("o", name, 7, within_s=30)
+        lab.expect_no_event(name, "o", "remote_reset")
+        lab.expect_no_event("o", name, "reset")
+        refused = refusals(lab, name, "o") + lab.faults(name).count("AUTH_DENIED")
+        lab.require((refused > 0) is wipe, f"{name} was refused {refused} times")
+        lab.require(lab.faults(name).count("AUTH_DENIED") <= 2, f"{name}: {lab.faults(name)}")
+    if wipe:
+        for name in names:
+            lab.expect_ticket(name, "osd", 2)
+
+
+def _fetch_keys(lab: Lab, *, wipe: bool) -> None:
+    """The OSD asks for its keys on a tick; of a wipe it learns when it logs in again."""
+    if not wipe:
+        lab.wait(SERVICE_TTL_S / 4)
+        lab.renew("o")
+        lab.expect_secrets("o", 2, 3, 4)
+        return
+    lab.change_auth("o", secrets={})
+    lab.wait(1.5)
+    lab.renew("o")
+    lab.expect_secrets("o", 1, 2, 3)
+
+
+def _renewal_inside_reconnect(lab: Lab) -> None:
+    """The first dial that gets through finds no ticket that is good; the same session goes on by another one."""
+    cluster(lab)
+    enter(lab)
+    lab.expect_acked("c")
+    lab.refuse("c", "o")
+    lab.cut("c", "o")
+    lab.send("c", "o", 3)
+    lab.wait(SERVICE_TTL_S * 2.5)
+    lab.renew("o")
+    lab.expect_secrets("o", 2, 3, 4)
+    lab.heal()
+    lab.expect_delivered("o", "c", 5, within_s=40)
+    lab.expect_no_event("c", "o", "remote_reset")
+    lab.expect_no_event("o", "c", "remote_reset")
+    lab.expect_ticket("c", "osd", 3)
+    lab.require("AUTH_DENIED" in lab.faults("c"), f"the expired ticket was noticed: {lab.faults('c')}")
+    lab.require(lab.events("o", "c", EventKind.ACCEPT) == 2, "the session is the same, accepted once more")

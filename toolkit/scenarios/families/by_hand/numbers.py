@@ -1,0 +1,492 @@
+"""SQ: sequence numbers, acknowledgements and replay, with a peer that is spoken by hand or with nodes."""
+
+from itertools import pairwise
+
+from messenger.v2.wire import SessionReconnectOk, Tag
+from toolkit.scenarios.families.by_hand.common import (
+    ROLES,
+    acknowledge,
+    acks,
+    asked,
+    hang_up,
+    messages,
+    opened,
+    refuse_session,
+    resume,
+)
+from toolkit.scenarios.families.mf.preambles import header
+from toolkit.scenarios.families.settings import settings
+from toolkit.scenarios.families.sq import SQ
+from toolkit.scenarios.lab import Lab
+from toolkit.scenarios.raw.frames import ABORTED, RawFrame
+from toolkit.scenarios.raw.places import ACCEPTOR, CONNECTOR, breaks
+from toolkit.scenarios.ways import V2_WAYS, ways
+
+_ONE_SEGMENT = ways("v2-crc", "v2-crc-w2", "v2-secure", "v2-secure-aes256k", "v2-secure-w2")
+
+
+@SQ.scenario("SQ-01", "long_order", quick=False, cases={"4 000": {"count": 4000, "cuts": 25}})
+def long_order(lab: Lab, count: int, cuts: int) -> None:
+    """Thousands of numbered messages both ways arrive as they were sent, however often the link breaks.
+
+    Two peers send each other messages without pause while their link is cut again and again, at any place. Each
+    gets what the other has sent, all of it, once, in order, with its bytes.
+    """
+    if lab.real_time:
+        count, cuts = count // 4, cuts // 5
+    lab.two()
+    lab.connect("a", "b")
+    for part in range(cuts):
+        for name, peer in ("a", "b"), ("b", "a"):
+            lab.send(name, peer, count // cuts, size_bytes=lab.rng.choice((0, 10, 100, 2000)))
+        lab.wait(lab.rng.random() * 0.02)
+        if part % 3 != 2:
+            lab.cut("a", "b")
+    for name, peer in ("a", "b"), ("b", "a"):
+        lab.expect_delivered(name, peer, count, within_s=60)
+        lab.require(lab.tids(name) == list(range(1, count + 1)), f"{name} got them in another order")
+    lab.require(lab.dials("a") + lab.dials("b") >= 4, "hardly a link was cut")
+    lab.settle()
+
+
+@SQ.scenario("SQ-02", "old_seq_dropped_reader_alive", cases=ROLES)
+def old_seq_dropped_reader_alive(lab: Lab, role: str) -> None:
+    """A message that comes again is dropped, and the link is not deaf afterwards.
+
+    On an open link come messages 1 to 3, then 2 and 3 once more, then 4. The node delivers each once, the next one
+    within a second, on the same link; nothing stays with the throttles, and the duplicates are counted.
+    """
+    _, link = opened(lab, role)
+    link.send_messages(1, 2, 3)
+    lab.expect_delivered("a", "b", 3)
+    link.send_messages(2)
+    link.send_messages(3)
+    link.send_messages(4)
+    lab.expect_delivered("a", "b", 4, within_s=1.0)
+    lab.require(lab.tids("a") == [1, 2, 3, 4], f"delivered were {lab.tids('a')}")
+    lab.expect_throttles_empty("a")
+    lab.require(not link.closed, f"the link broke: {lab.last_fault('a')}")
+    lab.require(acks(link)[-1] == 4, "the last acknowledgement is not of the last message")
+    if not lab.way.workers:
+        lab.require(lab.session("a", "b")["old_messages"] == 2, "two duplicates are not counted as such")
+
+
+@SQ.scenario("SQ-03", "skipped_seq", rules=("skipped_seq",), cases=settings("skipped_seq"))
+def skipped_seq(lab: Lab, rule: str) -> None:
+    """What becomes of a message that comes without the one before it is a matter of a rule.
+
+    Message 1 is followed by message 3. Where ``skipped_seq`` says accept, as userspace does, it is delivered, the
+    gap is counted, and what is acknowledged is 3. Where it says fault, as the kernel does, the link breaks,
+    nothing of 3 is delivered, and the peer sends 2 and 3 on the next link.
+    """
+    _, link = opened(lab, ACCEPTOR, skipped_seq=rule)
+    link.send_messages(1)
+    lab.expect_delivered("a", "b", 1)
+    if rule == "fault":
+        breaks(lab, link, lambda: link.send_messages(3), "SKIPPED_SEQ")
+        lab.require(lab.tids("a") == [1], f"delivered were {lab.tids('a')}")
+        return
+    link.send_messages(3)
+    lab.expect_delivered("a", "b", 2)
+    lab.require(lab.tids("a") == [1, 3], f"delivered were {lab.tids('a')}")
+    lab.require(acks(link)[-1] == 3, "what is acknowledged is not the last message")
+
+
+def _holds(lab: Lab, acked: int, sent: int) -> None:
+    """Wait until a's session has that much acknowledged, and keeps so many messages for replay."""
+    lab.wait_until(
+        lambda: (lab.session("a", "b")["acked_seq"], lab.session("a", "b")["sent"]) == (acked, sent),
+        f"{acked} acknowledged and {sent} kept",
+    )
+
+
+@SQ.scenario("SQ-04", "ack_trims", cases=ROLES)
+def ack_trims(lab: Lab, role: str) -> None:
+    """An acknowledgement lets go of everything up to its number, and nothing else does.
+
+    A node has sent ten messages. Told that four have come it keeps six; told so again, or that two have come, it
+    keeps six still; told of ten it keeps none. What it kept is what it sends again when the link breaks.
+    """
+    peer, link = opened(lab, role)
+    lab.send("a", "b", 10)
+    lab.require([message.seq for message in messages(link)] == [*range(1, 11)], "ten messages did not come")
+    for seq in (4, 4, 2):
+        acknowledge(lab, link, seq)
+        lab.wait(0.05)
+        if not lab.way.workers:
+            _holds(lab, 4, 6)
+    hang_up(lab, link)
+    if role == CONNECTOR:
+        link = peer.accept("a")
+        resume(lab, link, asked(lab, link), 4)
+    else:
+        link = peer.dial("a")
+        if lab.is_v1:
+            link.handshake(until=link.connect)
+            reply = link.converse(connect_seq=5)
+            link.converse(global_seq=reply.global_seq + 1, connect_seq=5)
+            link.seq(4)
+        else:
+            link.client_cookie = peer.links[0].client_cookie
+            link.handshake(until=link.ident)
+            link.send(link.session_reconnect(msg_seq=4))
+            link.expect(SessionReconnectOk)
+    again = messages(link)
+    lab.require([message.seq for message in again] == [*range(5, 11)], f"{again} came again")
+    acknowledge(lab, link, 10)
+    lab.expect_acked("a")
+
+
+@SQ.scenario(
+    "SQ-05", "ack_from_the_future", priority=2, rules=("ack_beyond_sent",), cases=settings("ack_beyond_sent")
+)
+def ack_from_the_future(lab: Lab, rule: str) -> None:
+    """An acknowledgement of what was never sent does no harm.
+
+    Three messages are out when the peer acknowledges a million, and then 2^64 less one. By the rule
+    ``ack_beyond_sent`` the three are taken for acknowledged, no count is negative and no later message is taken
+    for acknowledged before it is; or the link breaks.
+    """
+    peer, link = opened(lab, CONNECTOR, ack_beyond_sent=rule)
+    lab.send("a", "b", 3)
+    messages(link)
+    if rule == "fault":
+        breaks(lab, link, lambda: acknowledge(lab, link, 1_000_000), "UNSENT_SEQ")
+        link = peer.accept("a").handshake()
+        lab.require([message.tid for message in messages(link)] == [1, 2, 3], "what is kept is not sent again")
+        return
+    for seq in (1_000_000, (1 << 64) - 1):
+        acknowledge(lab, link, seq)
+    lab.wait(0.05)  # what is sent before it arrives, it acknowledges
+    lab.expect_acked("a")
+    lab.send("a", "b", 2)
+    lab.require([message.seq for message in messages(link)] == [4, 5], "the next messages are not 4 and 5")
+    hang_up(lab, link)
+    link = peer.accept("a")
+    resume(lab, link, asked(lab, link), 3)
+    lab.require([message.tid for message in messages(link)] == [4, 5], "4 and 5 were taken for acknowledged")
+    acknowledge(lab, link, 5)
+    lab.expect_acked("a")
+
+
+@SQ.scenario("SQ-06", "ack_in_header", ways=V2_WAYS)
+def ack_in_header(lab: Lab) -> None:
+    """The number in a message's header acknowledges as a frame of its own does.
+
+    A node has sent six messages. The peer sends it a message whose header says that four have come: two are kept.
+    """
+    _, link = opened(lab, CONNECTOR)
+    lab.send("a", "b", 6)
+    messages(link)
+    link.send_messages(1, ack_seq=4)
+    lab.expect_delivered("a", "b", 1)
+    if not lab.way.workers:
+        _holds(lab, 4, 2)
+    link.send_messages(2, ack_seq=6)
+    lab.expect_acked("a")
+
+
+BEYOND = {f"{rule} {seq}": {"rule": rule, "seq": seq} for rule in ("adopt", "fault") for seq in (100, 1 << 31)}
+
+
+@SQ.scenario("SQ-08", "discard_beyond_queue", rules=("in_seq_beyond_sent",), cases=BEYOND)
+def discard_beyond_queue(lab: Lab, rule: str, seq: int) -> None:
+    """A peer that resumes and claims to have more than was ever sent is believed, or refused.
+
+    A node has sent three messages and resumes its session. The peer says that it has a hundred, or two thousand
+    million. By the rule ``in_seq_beyond_sent`` everything is dropped that was to be sent again, and the node
+    counts on from there; or the link breaks and nothing is dropped.
+    """
+    peer, link = opened(lab, CONNECTOR, in_seq_beyond_sent=rule)
+    lab.send("a", "b", 3)
+    messages(link)
+    hang_up(lab, link)
+    link = peer.accept("a")
+    wish = asked(lab, link)
+    if rule == "fault":
+        breaks(lab, link, lambda: resume(lab, link, wish, seq), "UNSENT_SEQ")
+        link = peer.accept("a")
+        resume(lab, link, asked(lab, link), 0)
+        lab.require([message.tid for message in messages(link)] == [1, 2, 3], "what is kept is not sent again")
+        return
+    resume(lab, link, wish, seq)
+    lab.expect_acked("a")
+    lab.send("a", "b", 2)
+    came = messages(link)
+    lab.require([(m.seq, m.tid) for m in came] == [(seq + 1, 4), (seq + 2, 5)], f"{came} came next")
+    acknowledge(lab, link, seq + 2)
+    lab.expect_acked("a")
+
+
+@SQ.scenario("SQ-09", "requeue_before_new")
+def requeue_before_new(lab: Lab) -> None:
+    """What was sent and not acknowledged goes first, with the numbers it had, whatever is more urgent by now.
+
+    Three messages are out when the link breaks; one of low, one of high and one of the usual priority are sent
+    while there is none. On the next link come the three as they were, seqs and order, then the others by
+    priority, numbered as they go.
+    """
+    peer, link = opened(lab, CONNECTOR)
+    lab.send("a", "b", 3, priority=64)
+    lab.require([message.seq for message in messages(link)] == [1, 2, 3], "three messages did not come")
+    hang_up(lab, link)
+    lab.send("a", "b", priority=64)
+    lab.send("a", "b", priority=255)
+    lab.send("a", "b", priority=127)
+    link = peer.accept("a")
+    resume(lab, link, asked(lab, link), 0)
+    came = [(message.seq, message.tid) for message in messages(link)]
+    lab.require(came == [(1, 1), (2, 2), (3, 3), (4, 5), (5, 6), (6, 4)], f"on the next link came {came}")
+    acknowledge(lab, link, 6)
+    lab.expect_acked("a")
+
+
+@SQ.scenario("SQ-10", "priority_queue", priority=2)
+def priority_queue(lab: Lab) -> None:
+    """A message overtakes others while they wait, and none that has a number.
+
+    Large messages of low priority wait for a link, then a small one of the highest. It is the first on the wire
+    and has the first number; the others follow in the order in which they were sent. A later urgent message does
+    not overtake them: they have their numbers.
+    """
+    peer, link = opened(lab, CONNECTOR)
+    hang_up(lab, link)
+    lab.send("a", "b", 4, size_bytes=200_000, priority=64)
+    lab.send("a", "b", priority=255)
+    link = peer.accept("a")
+    resume(lab, link, asked(lab, link), 0)
+    came = [(message.seq, message.tid, len(message.data)) for message in messages(link, 1.0)]
+    wanted = [(1, 5, 100), *((seq, seq - 1, 200_000) for seq in range(2, 6))]
+    lab.require(came == wanted, f"{came} came")
+    hang_up(lab, link)
+    lab.send("a", "b", priority=255)
+    link = peer.accept("a")
+    resume(lab, link, asked(lab, link), 0)
+    came = [(message.seq, message.tid, len(message.data)) for message in messages(link, 1.0)]
+    lab.require(came == [*wanted, (6, 6, 100)], f"{came} came again")
+
+
+@SQ.scenario("SQ-11", "acked_counter_after_reset")
+def acked_counter_after_reset(lab: Lab) -> None:
+    """After a reset both directions are acknowledged from the beginning again.
+
+    Five messages have come from the peer when it forgets the session. The messages of the new one are numbered
+    from 1, and so are their acknowledgements: the first says 1, not 6, and the number that is told when the
+    session is resumed is the new one.
+    """
+    peer, link = opened(lab, CONNECTOR)
+    link.send_messages(1, 2, 3, 4, 5)
+    lab.require(acks(link)[-1] == 5, "five messages are not acknowledged")
+    hang_up(lab, link)
+    link = peer.accept("a")
+    refuse_session(lab, link, asked(lab, link))
+    lab.expect_event("a", "b", "remote_reset")
+    hang_up(lab, link)
+    link = peer.accept("a").handshake()
+    link.send_messages(1)
+    lab.expect_delivered("a", "b", 6)
+    told = acks(link)
+    lab.require(told == [1], f"acknowledged was {told}")
+    link.send_messages(2)
+    lab.expect_delivered("a", "b", 7)
+    hang_up(lab, link)
+    link = peer.accept("a")
+    wish = asked(lab, link)
+    if not lab.is_v1:
+        lab.require(wish.msg_seq == 2, f"{wish.msg_seq} messages are said to have come")
+    resume(lab, link, wish, 0)
+
+
+@SQ.scenario("SQ-12", "one_way_stream_acks")
+def one_way_stream_acks(lab: Lab) -> None:
+    """Who only receives acknowledges all the same, so that the sender's memory is bounded.
+
+    Two thousand messages go one way and none the other. They are acknowledged while they are coming; in the end
+    the sender keeps nothing, and in between never more than a part of them.
+    """
+    lab.two()
+    lab.connect("a", "b")
+    kept = 0
+    for _ in range(20):
+        lab.send("a", "b", 100, size_bytes=1000)
+        lab.wait(0.02)
+        kept = max(kept, lab.snapshot("a")["sent"])
+    lab.expect_delivered("b", "a", 2000)
+    lab.expect_acked("a")
+    told = [frame["fields"]["seq"] for frame in lab.frames("b", "ACK")]
+    lab.require(told[-1] == 2000 and told == sorted(set(told)), f"acknowledged was {told}")
+    lab.require(len(told) >= 10, f"only {len(told)} acknowledgements for 20 bursts")
+    lab.require(kept <= 1000, f"{kept} of 2000 messages were kept at a time")
+    lab.require(not lab.messages("b"), "b has sent a message")
+    lab.settle()
+
+
+@SQ.scenario("SQ-13", "ack_coalescing", priority=2, cases=ROLES)
+def ack_coalescing(lab: Lab, role: str) -> None:
+    """A burst is acknowledged by few frames, the last of which says everything.
+
+    A thousand messages come in one write. Far fewer acknowledgements go back, each further than the one before, on
+    v1 none by more than the 128 that a peer lets go of at once; the last one is of the last message.
+    """
+    _, link = opened(lab, role)
+    link.send_messages(*range(1, 1001))
+    lab.expect_delivered("a", "b", 1000)
+    told = acks(link, 0.5)
+    lab.require(told[-1] == 1000, f"the last acknowledgement is {told[-1]}")
+    lab.require(len(told) <= 150, f"{len(told)} acknowledgements")
+    steps = [later - earlier for earlier, later in pairwise([0, *told])]
+    lab.require(min(steps) > 0, f"acknowledged was {told}")
+    lab.require(not lab.is_v1 or max(steps) <= 128, f"acknowledged was {told}")
+
+
+@SQ.scenario("SQ-14", "same_object_twice")
+def same_object_twice(lab: Lab) -> None:
+    """One message object, sent twice, is two messages of the same bytes.
+
+    An application hands the same object to its session again: before the first was acknowledged, and after a fault
+    had it sent once more. Each arrives once, with a number of its own.
+    """
+    peer, link = opened(lab, CONNECTOR)
+    lab.send("a", "b", size_bytes=1000)
+    lab.send_again("a", "b")
+    first = messages(link)
+    lab.require([message.seq for message in first] == [1, 2], f"{first} came")
+    lab.require(bytes(first[0].data) == bytes(first[1].data), "the same object has other bytes")
+    hang_up(lab, link)
+    lab.send_again("a", "b")
+    link = peer.accept("a")
+    resume(lab, link, asked(lab, link), 1)
+    again = messages(link)
+    lab.require(
+        [(m.seq, bytes(m.data)) for m in again] == [(seq, bytes(first[0].data)) for seq in (2, 3)], "again"
+    )
+    acknowledge(lab, link, 3)
+    lab.expect_acked("a")
+
+
+TAKEN = {
+    f"{action.lower()} {nth}": {"action": action, "nth": nth}
+    for action in ("FAULT", "BLOCK", "STALL")
+    for nth in (1, 4)
+}
+
+
+@SQ.scenario(
+    "SQ-15",
+    "fault_between_dequeue_and_write",
+    cases=TAKEN,
+)
+def fault_between_dequeue_and_write(lab: Lab, action: str, nth: int) -> None:
+    """A message that was about to be written when the link broke is neither lost nor doubled.
+
+    The link breaks, or is held and then cut, at the point where messages have been taken from the queue and are
+    not yet on the wire; and where they have just been written. All arrive once, in order.
+    """
+    lab.two()
+    lab.connect("a", "b")
+    point = lab.point("MESSAGE", "WRITE")
+    lab.arm("a", point, action, nth)
+    lab.send("a", "b", 6)
+    lab.expect_hit("a", point)
+    if action != "FAULT":
+        lab.send("a", "b", 2)
+        lab.cut("a", "b")
+        lab.unblock("a", point)
+    else:
+        lab.send("a", "b", 2)
+    lab.expect_delivered("b", "a", 8)
+    lab.require(lab.tids("b") == [*range(1, 9)], f"delivered were {lab.tids('b')}")
+    lab.settle()
+
+
+ENDS = {end: {"end": end} for end in ("fault", "reset", "mark down")}
+
+
+@SQ.scenario("SQ-16", "received_not_dispatched", cases=ENDS)
+def received_not_dispatched(lab: Lab, end: str) -> None:
+    """What has been received and waits to be dispatched survives its link, but not its session.
+
+    An injected delay holds five messages back. If the link breaks meanwhile they are delivered, in order. If the
+    session is reset by the peer, or ended by the application, nothing of them is delivered behind the event.
+    """
+    slow = {"ms_inject_delay_type": "osd", "ms_inject_delay_probability": 1.0, "ms_inject_delay_max": 0.3}
+    peer, link = opened(lab, ACCEPTOR, **slow)
+    link.send_messages(1, 2, 3, 4, 5)
+    lab.wait(0.02)
+    lab.require(len(lab.tids("a")) < 5, "nothing is held back")
+    if end == "fault":
+        hang_up(lab, link)
+        lab.expect_delivered("a", "b", 5)
+        lab.require(lab.tids("a") == [1, 2, 3, 4, 5], f"delivered were {lab.tids('a')}")
+        return
+    before = len(lab.tids("a"))
+    if end == "mark down":
+        before = len(lab.tids("a"))
+        lab.mark_down("a", "b")
+        lab.wait(0.5)
+        lab.require(len(lab.tids("a")) == before, f"delivered were {lab.tids('a')} after mark_down")
+        return
+    link = peer.dial("a")
+    if not lab.is_v1:
+        link.client_cookie += 1
+    link.handshake()
+    lab.expect_event("a", "b", "remote_reset")
+    before = len(lab.tids("a"))
+    lab.wait(0.5)
+    lab.require(len(lab.tids("a")) == before, f"delivered were {lab.tids('a')} after remote_reset")
+
+
+SEQS = {f"2^{power}": {"seq": (1 << power) - 2} for power in (31, 32, 63)} | {"random": {"seq": 0}}
+
+
+@SQ.scenario("SQ-17", "seq_extremes", priority=2, cases=SEQS)
+def seq_extremes(lab: Lab, seq: int) -> None:
+    """Numbers are compared as what they are, wherever a peer begins to count.
+
+    A peer's first message has a random number of 31 bits, as after a reset on v1, or one just below 2^31, 2^32 or
+    2^63. That one and the next four are delivered and acknowledged, one of before is a duplicate, and the session
+    goes on behind a fault.
+    """
+    seq = seq or lab.rng.getrandbits(31)
+    peer, link = opened(lab, CONNECTOR)
+    link.send_messages(seq, seq + 1, seq + 2, seq + 3)
+    link.send_messages(seq + 2)
+    link.send_messages(seq + 4)
+    lab.expect_delivered("a", "b", 5)
+    lab.require(lab.tids("a") == [seq + n for n in range(5)], f"delivered were {lab.tids('a')}")
+    lab.require(acks(link)[-1] == seq + 4, "the last message is not acknowledged")
+    hang_up(lab, link)
+    link = peer.accept("a")
+    wish = asked(lab, link)
+    lab.require(lab.is_v1 or wish.msg_seq == seq + 4, "another number is told")
+    resume(lab, link, wish, 0)
+    link.send_messages(seq + 4, seq + 5)
+    lab.expect_delivered("a", "b", 6)
+
+
+@SQ.scenario("SQ-18", "aborted_message", rules=("aborted_message",), cases=settings("aborted_message"))
+def aborted_message(lab: Lab, rule: str) -> None:
+    """A message that its sender gave up in the middle is not delivered.
+
+    On v2 its frame ends with a status that says so: it is dropped, its number is free for the next one, and the
+    link goes on; or the link breaks, as by the kernel's rule of ``aborted_message``. On v1, whose footer lacks
+    its mark, the link always breaks.
+    """
+    _, link = opened(lab, ACCEPTOR, aborted_message=rule)
+    link.send_messages(1)
+    lab.expect_delivered("a", "b", 1)
+    if lab.is_v1:
+        raw = bytearray(link.message(2, data=b"half of it"))
+        raw[-1] &= 0xFE
+        breaks(lab, link, lambda: link.write(bytes(raw)), "ABORTED")
+        lab.require(lab.tids("a") == [1], f"delivered were {lab.tids('a')}")
+        return
+    aborted = RawFrame(Tag.MESSAGE, (header(2), b"half", b"", b"of it"), late_status=ABORTED)
+    if rule == "fault":
+        breaks(lab, link, lambda: link.write(aborted.encode(link.seal)), "ABORTED")
+        return
+    link.write(aborted.encode(link.seal))
+    link.send_messages(2)
+    lab.expect_delivered("a", "b", 2)
+    lab.require(lab.tids("a") == [1, 2], f"delivered were {lab.tids('a')}")
+    lab.require(not link.closed, f"the link broke: {lab.last_fault('a')}")

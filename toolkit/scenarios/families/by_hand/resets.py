@@ -1,0 +1,389 @@
+"""RS: sessions that are reset, retried and refused, with a peer that is spoken by hand."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from messenger.cephx.exchange import AuthDone
+from messenger.v1.wire import Connect, ConnectReply
+from messenger.v1.wire import Tag as V1Tag
+from messenger.v2.wire import (
+    ClientIdent,
+    ServerIdent,
+    SessionReconnect,
+    SessionReset,
+    SessionRetry,
+    SessionRetryGlobal,
+    Tag,
+    Wait,
+)
+from toolkit.scenarios.families.by_hand.common import (
+    acknowledge,
+    asked,
+    hang_up,
+    messages,
+    opened,
+    refuse_session,
+    resume,
+)
+from toolkit.scenarios.families.rs import RS
+from toolkit.scenarios.families.settings import settings
+from toolkit.scenarios.lab import Lab
+from toolkit.scenarios.raw.places import ACCEPTOR, CONNECTOR, SOON, V2_PLACES, arrive, breaks, stage, v2_samples
+from toolkit.scenarios.raw.v1 import RawV1Link
+from toolkit.scenarios.ways import ways
+
+
+@RS.scenario(
+    "RS-01", "full_reset_with_resetcheck", cases={"clients": {"nodes": True}, "by hand": {"nodes": False}}
+)
+def full_reset_with_resetcheck(lab: Lab, nodes: bool) -> None:  # noqa: FBT001 - a case
+    """A server that does not know the session any more has its client begin anew, and say so once.
+
+    A client has messages on their way, some of them acknowledged, when the link breaks and the server forgets the
+    session: its process is killed and comes back, or a peer by hand says so. The client's attempt to resume is
+    answered by a full reset. It drops what was not acknowledged, tells its application by exactly one
+    remote_reset before anything of the new session, and asks on the same link for one with a new cookie, or with
+    connect_seq 0. Messages are counted from the beginning again.
+    """
+    if nodes:
+        _server_killed(lab)
+        return
+    peer, link = opened(lab, CONNECTOR)
+    lab.send("a", "b", 4)
+    first = messages(link)
+    lab.require([message.tid for message in first] == [1, 2, 3, 4], f"{first} came")
+    acknowledge(lab, link, 2)
+    lab.wait(0.05)
+    old_cookie = link.client_cookie if not lab.is_v1 else 0
+    hang_up(lab, link)
+    link = peer.accept("a")
+    wish = asked(lab, link)
+    refuse_session(lab, link, wish)
+    if lab.is_v1:
+        again = link.expect(Connect)
+        lab.require(again.connect_seq == 0, f"{again} after RESETSESSION")
+        _open_v1(link, again)
+    else:
+        ident = link.expect(ClientIdent)
+        lab.require(ident.client_cookie not in {0, old_cookie}, "the new session has the old cookie")
+        link.send(link.server_ident())
+    lab.expect_state("a", "b", "READY")
+    lab.expect_events("a", "b", connect=2, remote_reset=1)
+    lab.send("a", "b", 2)
+    second = messages(link)
+    lab.require([message.tid for message in second] == [5, 6], f"what was dropped came: {second}")
+    lab.require(second[1].seq == second[0].seq + 1, f"seqs of the new session: {second}")
+
+
+def _open_v1(link: object, connect: Connect) -> None:
+    """Grant what a CONNECT asks for that repeats its last authorizer."""
+    assert isinstance(link, RawV1Link)
+    step = link.judge(connect)
+    assert isinstance(step, AuthDone)
+    link.reply = link.reply_to(connect, V1Tag.SEQ, authorizer=step.payload)
+    link.agree(link.reply.features & connect.features)
+    link.send(link.reply)
+    link.seq()
+
+
+def _server_killed(lab: Lab) -> None:
+    lab.two("lossless_client", "stateful_server", "client.7", "mds.0", **SOON)
+    lab.connect("a", "b")
+    lab.exchange(count=5)
+    lab.expect_acked("a")
+    lab.kill("b")
+    lab.send("a", "b", 3)
+    lab.revive("b")
+    lab.expect_event("a", "b", "remote_reset")
+    lab.expect_state("a", "b", "READY")
+    lab.send("a", "b", 2)
+    lab.expect_delivered("b", "a", 7)
+    lab.require(lab.tids("b")[-2:] == [9, 10], f"delivered were {lab.tids('b')}")
+    lab.expect_events("a", "b", connect=2, remote_reset=1)
+    lab.settle()
+
+
+@RS.scenario(
+    "RS-05",
+    "reset_retry_loop",
+)
+def reset_retry_loop(lab: Lab) -> None:
+    """A session that one side has lost and the other wants to resume is open again after three rounds at most.
+
+    A node's session has been reset by its peer, and its link broke before the next one was open: it stands by with
+    nothing of the old session. Now the peer itself dials, and wants to resume what it thinks is still there. The
+    node answers that it knows no such session; the peer asks for a new one, and gets it. Nobody is told to reset,
+    then to retry, then to reset again.
+    """
+    peer, link = opened(lab, CONNECTOR, policy="lossless_peer_reuse")
+    lab.send("a", "b")
+    messages(link)
+    hang_up(lab, link)
+    link = peer.accept("a")
+    refuse_session(lab, link, asked(lab, link))
+    lab.expect_event("a", "b", "remote_reset")
+    hang_up(lab, link)
+    lab.expect_state("a", "b", "STANDBY")
+    link = peer.dial("a")
+    said: list[str] = []
+    if lab.is_v1:
+        link.handshake(until=link.connect)
+        reply = link.converse(connect_seq=5)
+        while reply.tag not in {V1Tag.SEQ, V1Tag.READY} and len(said) < 5:
+            said.append(reply.tag.name)
+            last = link.said[-1]
+            seqs = {
+                V1Tag.RESETSESSION: (last.global_seq, 0),
+                V1Tag.RETRY_GLOBAL: (reply.global_seq + 1, last.connect_seq),
+                V1Tag.RETRY_SESSION: (last.global_seq, reply.connect_seq),
+            }[reply.tag]
+            reply = link.converse(global_seq=seqs[0], connect_seq=seqs[1])
+        link.seq()
+    else:
+        link.handshake(until=link.ident)
+        link.send(link.session_reconnect(connect_seq=5, global_seq=99, server_cookie=7, client_cookie=8))
+        said.append(f"RESET {link.expect(SessionReset).full}")
+        link.send(link.client_ident(global_seq=99))
+        link.expect(ServerIdent)
+    lab.expect_state("a", "b", "READY")
+    lab.require(len(said) <= 2, f"the third round is not the last: {said}")
+    lab.require(said[0] in {"RESET True", "RESETSESSION"}, f"the lost session is answered by {said[0]}")
+    link.send_messages(1)
+    lab.expect_delivered("a", "b", 1)
+
+
+CHAINS = {
+    "behind": {"value": 7, "good": True},
+    "not larger": {"value": 0, "good": False},
+    "for ever": {"value": 7, "good": False, "rounds": 20},
+}
+
+
+@RS.scenario("RS-06", "retry_chain", cases=CHAINS)
+def retry_chain(lab: Lab, value: int, good: bool, rounds: int = 1) -> None:  # noqa: FBT001 - a case
+    """Told that its connect_seq is behind, a connector raises it once and is in; it is not led by the nose.
+
+    A node resumes its session and is told that the peer has come further. On the same link it asks again, with a
+    connect_seq above that. A value that is not above its own cannot be the peer's, and breaks the link; so does a
+    peer that has it retry again and again.
+    """
+    peer, link = opened(lab, CONNECTOR)
+    lab.send("a", "b")
+    messages(link)
+    hang_up(lab, link)
+    link = peer.accept("a")
+    wish = asked(lab, link)
+    before = wish.connect_seq
+    if not good:
+        breaks(lab, link, lambda: _retry(lab, link, wish, value, rounds), "UNEXPECTED_FRAME", "STALE")
+        return
+    wish = _retry(lab, link, wish, value, rounds)
+    wanted = value if lab.is_v1 else value + 1
+    lab.require(wish.connect_seq == wanted > before, f"told {value}, the node asks with {wish.connect_seq}")
+    if lab.is_v1:
+        _open_v1(link, wish)
+    else:
+        resume(lab, link, wish, 1)
+    lab.expect_state("a", "b", "READY")
+    lab.expect_events("a", "b", connect=2)
+
+
+def _retry(lab: Lab, link: Any, wish: Any, value: int, rounds: int) -> Any:  # noqa: ANN401 - of either protocol
+    for number in range(rounds):
+        if lab.is_v1:
+            link.send(link.reply_to(wish, V1Tag.RETRY_SESSION, connect_seq=value + number))
+            wish = link.expect(Connect)
+        else:
+            link.send(SessionRetry(value + number))
+            wish = link.expect(SessionReconnect)
+    return wish
+
+
+@RS.scenario(
+    "RS-07", "retry_global_chain", priority=2, cases={"told": {"flips": 0}, "two of one address": {"flips": 6}}
+)
+def retry_global_chain(lab: Lab, flips: int) -> None:
+    """Told that its global_seq is behind, a connector takes a larger one, for this and all later dials.
+
+    A node that resumes its session is told RETRY_GLOBAL: it asks again on the same link with a larger global_seq,
+    and no later dial has a lower one. Where two processes with the same address take a session from each other in
+    turn, each is let in once per dial, the application is told of each loss, and the node itself dials nobody.
+    """
+    if flips:
+        _flip_flop(lab, flips)
+        return
+    peer, link = opened(lab, CONNECTOR)
+    hang_up(lab, link)
+    link = peer.accept("a")
+    wish = asked(lab, link)
+    if lab.is_v1:
+        link.send(link.reply_to(wish, V1Tag.RETRY_GLOBAL, global_seq=1000))
+        wish = link.expect(Connect)
+        _open_v1(link, wish)
+    else:
+        link.send(SessionRetryGlobal(1000))
+        wish = link.expect(SessionReconnect)
+        resume(lab, link, wish, 0)
+    lab.require(wish.global_seq > 1000, f"told 1000, the node asks with {wish.global_seq}")
+    lab.expect_state("a", "b", "READY")
+    hang_up(lab, link)
+    later = asked(lab, peer.accept("a"))
+    lab.require(later.global_seq > wish.global_seq, f"a later dial has {later.global_seq}")
+
+
+def _flip_flop(lab: Lab, flips: int) -> None:
+    peer = stage(lab, ACCEPTOR)
+    for number in range(1, flips + 1):
+        link = peer.dial("a")
+        if not lab.is_v1:
+            link.client_cookie = 1000 + number
+        link.handshake()
+        link.send_messages(1)
+        lab.expect_delivered("a", "b", number)
+    lab.expect_events("a", "b", accept=flips, remote_reset=flips - 1)
+    lab.require(lab.dials("a") == 0, "the node has dialled")
+    lab.expect("a", "registry", 1)
+
+
+@RS.scenario("RS-08", "wait_frame", priority=2, rules=("server_wait",), cases=settings("server_wait"))
+def wait_frame(lab: Lab, rule: str) -> None:
+    """Told to wait for the peer's dial, a node does, but not for ever.
+
+    A node whose dial has lost a race is told WAIT. It keeps its message, dials nobody until ``ms_max_backoff`` has
+    passed, and takes the peer's dial if it comes; if it does not, it dials again. Where ``server_wait`` says
+    that nobody may send WAIT to a connector, the link breaks as any other, and the next dial comes sooner.
+    """
+    pause_s = 0.3 if lab.real_time else 3.0
+    options = {"ms_initial_backoff": 0.01, "ms_max_backoff": pause_s, "server_wait": rule}
+    peer = stage(lab, CONNECTOR, policy="lossless_peer", **options)
+    lab.send("a", "b")
+    link = peer.accept("a")
+    if lab.is_v1:
+        link.handshake(until=link.connect)
+        connect, _ = link.authenticated()
+        wait = link.reply_to(connect, V1Tag.WAIT)
+    else:
+        link.handshake(until=link.ident)
+        link.expect(ClientIdent)
+        wait = Wait()
+    breaks(lab, link, lambda: link.send(wait), "RACE" if rule == "obey" else "UNEXPECTED_FRAME")
+    if rule == "fault":
+        peer.accept("a", within_s=pause_s / 2).handshake()
+        return
+    lab.expect_state("a", "b", "WAIT")
+    peer.expect_no_dial(pause_s / 2)
+    link = peer.accept("a", within_s=pause_s)
+    if lab.is_v1:
+        link.handshake(until=link.connect)
+        connect, _ = link.authenticated()
+        link.send(link.reply_to(connect, V1Tag.WAIT))
+    else:
+        link.handshake(until=link.ident)
+        link.expect(ClientIdent)
+        link.send(wait)
+    lab.expect_state("a", "b", "WAIT")
+    theirs = peer.dial("a").handshake()
+    lab.expect_state("a", "b", "READY")
+    lab.require([message.tid for message in messages(theirs)] == [1], "the message is not sent on the peer's link")
+    peer.expect_no_dial(2 * pause_s)
+
+
+UNEXPECTED = (
+    *(Tag.SESSION_RESET, Tag.SESSION_RETRY, Tag.SESSION_RETRY_GLOBAL, Tag.WAIT),
+    *(Tag.SESSION_RECONNECT_OK, Tag.SERVER_IDENT),
+)
+_STAYING = ("client_cookie", "server_cookie", "peer_global_seq", "in_seq", "acked_seq")
+
+
+@RS.scenario("RS-09", "reset_at_each_state", ways=ways("v2-crc", "v2-secure", "v2-compressed", "v2-crc-w2", "v1"))
+def reset_at_each_state(lab: Lab) -> None:
+    """An answer about a session where nobody asked breaks the link and changes nothing of the session.
+
+    In every state of a client's links SESSION_RESET, SESSION_RETRY, SESSION_RETRY_GLOBAL, WAIT,
+    SESSION_RECONNECT_OK and SERVER_IDENT come where they are not expected; on v1 every reply on an open link. Each
+    breaks the link. Cookies and seqs, what is queued and what is not acknowledged stay as they were, the
+    application is told nothing, and the session goes on with the next link.
+    """
+    peer = stage(lab, CONNECTOR)
+    link = peer.accept("a").handshake()
+    lab.send("a", "b", 2)
+    messages(link)
+    if lab.is_v1:
+        for reply in _V1_REPLIES:
+            _unchanged(lab, link, lambda: link.send(ConnectReply(reply, 0, 9, 9)))  # noqa: B023 - called at once
+            link = peer.accept("a").handshake()
+            again = [message.tid for message in messages(link)]
+            lab.require(again == [1, 2], f"not acknowledged was 1 and 2, {again} came after {reply.name}")
+        return
+    hang_up(lab, link)
+    for place in V2_PLACES:
+        if (
+            place.role != CONNECTOR
+            or place.before == "compression"
+            or (place.before == "ident" and not place.resumes)
+        ):
+            continue
+        for tag in UNEXPECTED:
+            if tag in place.takes:
+                continue
+            link = arrive(peer, place)
+            _unchanged(lab, link, lambda: link.send(v2_samples(link)[tag]))  # noqa: B023
+            said = lab.last_fault("a")
+            lab.require(said.endswith(f"in {place.state}: {tag.name}"), f"{said} to {tag.name} in {place.state}")
+    link = peer.accept("a").handshake()
+    lab.require([message.tid for message in messages(link)] == [1, 2], "what was not acknowledged is gone")
+    lab.expect_no_event("a", "b", "remote_reset")
+    lab.expect_no_event("a", "b", "reset")
+
+
+_V1_REPLIES: Sequence[V1Tag] = (V1Tag.RESETSESSION, V1Tag.RETRY_SESSION, V1Tag.RETRY_GLOBAL, V1Tag.WAIT, V1Tag.SEQ)
+
+
+def _unchanged(lab: Lab, link: Any, say: Callable[[], object]) -> None:  # noqa: ANN401 - as above
+    lab.wait(0.02)  # a link that has just opened may still be on its way to another shard
+    before = lab.session("a", "b")
+    breaks(lab, link, say, "UNEXPECTED_FRAME")
+    after = lab.session("a", "b")
+    lab.require(all(before[name] == after[name] for name in _STAYING), f"the session was {before}, and is {after}")
+    lab.require(
+        after["queued"] + after["sent"] == before["queued"] + before["sent"], f"messages are lost: {after}"
+    )
+
+
+ORDERS: dict[str, dict[str, Any]] = {
+    "at once": {"options": {}},
+    "by priority": {"options": {"dispatch_by_priority": True}},
+    "delayed": {
+        "options": {"ms_inject_delay_type": "osd", "ms_inject_delay_probability": 1.0, "ms_inject_delay_max": 0.2}
+    },
+}
+
+
+@RS.scenario("RS-10", "event_order", cases=ORDERS)
+def event_order(lab: Lab, options: dict[str, Any]) -> None:
+    """remote_reset stands between the messages of two sessions, whoever dispatches them and when.
+
+    A peer sends messages, and behind them on a new link begins another session and sends more. Of the first
+    session nothing is dispatched behind remote_reset, of the second nothing before it, whether messages are
+    dispatched as they come, out of a queue by priority, or after an injected delay, when a reset may discard
+    those that wait.
+    """
+    peer, link = opened(lab, ACCEPTOR, **options)
+    link.send_messages(1, 2, 3)
+    link = peer.dial("a")
+    if not lab.is_v1:
+        link.client_cookie += 1
+    link.handshake()
+    link.write(b"".join(link.message(seq, tid=100 + seq) for seq in (1, 2)))
+    lab.wait_until(lambda: lab.tids("a")[-1:] == [102], "the new session's messages")
+    story = [
+        record["event"] if record.kind == "event" else record["tid"]
+        for record in lab.history.node("a")
+        if record.kind in {"event", "deliver"}
+    ]
+    at = story.index("remote_reset")
+    old = [tid for tid in story if isinstance(tid, int) and tid < 100]
+    lab.require(old == [1, 2, 3][: len(old)], f"of the old session {old} were dispatched")
+    lab.require(bool(options) or len(old) == 3, f"{old} of 1 to 3 were dispatched")
+    lab.require(all(story.index(tid) < at for tid in old), f"told in this order: {story}")
+    lab.require(story[at:] == ["remote_reset", "accept", 101, 102], f"told in this order: {story}")

@@ -1,0 +1,376 @@
+"""V1: how sessions of msgr v1 are opened, refused, retried and reset."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from messenger.denc.features import CLIENT_FEATURES, Feature
+from messenger.v1.wire import ClientIdentify, Connect, ConnectReply, Seq, ServerIdentify, Tag
+from toolkit.scenarios.families.by_hand.common import asked, hang_up, messages, opened, resume
+from toolkit.scenarios.families.v1 import V1
+from toolkit.scenarios.lab import Lab
+from toolkit.scenarios.raw.places import ACCEPTOR, CONNECTOR, breaks, stage
+from toolkit.scenarios.ways import V1_WAYS
+
+ROLES = {"connector": {"role": CONNECTOR}, "acceptor": {"role": ACCEPTOR}}
+
+
+@V1.scenario("V1-01", "clean_connect", ways=V1_WAYS)
+def clean_connect(lab: Lab) -> None:
+    """Two sides that open a session of v1 agree on its numbers.
+
+    A node is dialled: its reply is SEQ, with connect_seq one above the one asked for, the protocol version of two
+    OSDs, its features, and no LOSSY; its in_seq is 0. It dials: CONNECT has connect_seq 0. Each side's first
+    message has the number 1, both applications get their event, and both sessions are open with the same
+    connect_seq.
+    """
+    peer = stage(lab, ACCEPTOR)
+    link = peer.dial("a")
+    link.handshake(until=link.connect)
+    reply = link.converse()
+    lab.require((reply.tag, reply.connect_seq, reply.protocol_version) == (Tag.SEQ, 1, 10), f"{reply} came")
+    lab.require(not link.lossy and reply.features & Feature.RECONNECT_SEQ, f"{reply} came")
+    lab.require(link.expect(Seq).seq == 0, "another in_seq is told")
+    link.send(Seq(0))
+    lab.expect_state("a", "b", "READY")
+    link.send_messages(1)
+    lab.expect_delivered("a", "b", 1)
+    lab.send("a", "b")
+    lab.require([message.seq for message in messages(link)] == [1], "the first message is not number 1")
+    lab.expect_events("a", "b", accept=1)
+    lab.require(lab.session("a", "b")["connect_seq"] == 1, f"{lab.session('a', 'b')}")
+
+
+BANNERS = {
+    "garbage": {"raw": b"HTTP/1.1 400 Bad Request\r\n", "reason": "NOT_MSGR"},
+    "msgr v2": {"raw": b"ceph v2\n\x10\0", "reason": "V2_PEER"},
+}
+WRONG = {f"{name} {role}": what | {"role": role} for name, what in BANNERS.items() for role in ROLES}
+
+
+@V1.scenario(
+    "V1-02", "banner_and_address_errors", priority=2, ways=V1_WAYS, cases=WRONG | {"addresses": {"role": ""}}
+)
+def banner_and_address_errors(lab: Lab, role: str, raw: bytes = b"", reason: str = "") -> None:
+    """A wrong banner, or the address of somebody else, ends a link; an IP that is not known is filled in.
+
+    Either side says something else than the banner of v1. An acceptor says that it has another port, nonce or IP
+    than was dialled; without an IP but with port and nonce right it is believed. A connector that does not know
+    its IP gets the one that it comes from, and keeps port and nonce. A node that has ended its session while the
+    peer's address was on its way does not come back to life.
+    """
+    if role:
+        peer = stage(lab, role)
+        link = peer.dial("a") if role == ACCEPTOR else peer.accept("a")
+        breaks(lab, link, partial(link.write, raw), reason)
+        return
+    peer = stage(lab, CONNECTOR)
+    own = peer.spec.addrs.front
+    wrong: tuple[dict[str, Any], ...] = (
+        {"port": own.port + 1},
+        {"nonce": own.nonce + 1},
+        {"ip": bytes([10, 9, 8, 7])},
+    )
+    blank = replace(own, ip=bytes(4))
+    for changes in wrong:
+        link = peer.accept("a")
+        link.banner()
+        addr = replace(own, **changes)
+        breaks(lab, link, partial(link.send, ServerIdentify(addr, link.socket_addr)), "WRONG_TARGET")
+    link = peer.accept("a")
+    link.banner()
+    link.send(ServerIdentify(blank, link.socket_addr))
+    link.expect(ClientIdentify)
+    link.handshake_from("connect")
+    lab.expect_state("a", "b", "READY")
+    link.hang_up()
+    link = peer.accept("a")
+    link.banner()
+    lab.mark_down("a", "b")
+    link.send(ServerIdentify(own, link.socket_addr))
+    peer.expect_no_dial(0.5)
+    lab.require(not lab.session("a", "b"), "the session has come back to life")
+
+
+@V1.scenario("V1-03", "protover_features", ways=V1_WAYS, cases=ROLES)
+def protover_features(lab: Lab, role: str) -> None:
+    """Who has another protocol version, or lacks features, is told so, and may try again.
+
+    A connector with another protocol version gets BADPROTOVER and the right number, one without a feature that
+    cephx requires FEATURES and the mask; the link stays, and a proper CONNECT opens the session. A node that is
+    told so breaks its link, pauses longer each time, tells its application, and is in once the peer is content.
+    """
+    if role == ACCEPTOR:
+        peer = stage(lab, role)
+        link = peer.dial("a")
+        link.handshake(until=link.connect)
+        reply = link.converse(protocol_version=9)
+        lab.require((reply.tag, reply.protocol_version) == (Tag.BADPROTOVER, 10), f"{reply} came")
+        reply = link.converse(features=CLIENT_FEATURES & ~Feature.CEPHX_V2)
+        lab.require(reply.tag is Tag.FEATURES and bool(reply.features & Feature.CEPHX_V2), f"{reply} came")
+        link.handshake_from("connect")
+        lab.expect_state("a", "b", "READY")
+        return
+    peer = stage(lab, role, ms_initial_backoff=0.05, ms_max_backoff=0.4)
+    for tag, reason in (Tag.BADPROTOVER, "PROTOCOL_VERSION"), (Tag.FEATURES, "MISSING_FEATURES"):
+        for _ in range(2):
+            link = peer.accept("a")
+            link.handshake(until=link.connect)
+            connect = link.expect(Connect)
+            reply = link.reply_to(connect, tag, protocol_version=9, features=connect.features | 1 << 62)
+            breaks(lab, link, partial(link.send, reply), reason)
+    pauses = lab.dial_pauses_s("a")
+    due_s = (0.05, 0.1, 0.2)
+    in_time = all(pause >= due - 0.001 for pause, due in zip(pauses, due_s, strict=False))
+    lab.require(len(pauses) >= len(due_s) and in_time, f"dials came after {pauses} s, not before {due_s} s")
+    peer.accept("a").handshake()
+    lab.expect_state("a", "b", "READY")
+    lab.expect_events("a", "b", refused=4, connect=1)
+
+
+@V1.scenario("V1-04", "badauthorizer_once_twice", ways=V1_WAYS, cases=ROLES)
+def badauthorizer_once_twice(lab: Lab, role: str) -> None:
+    """Whose authorizer is refused may bring a better one.
+
+    A peer that shows a bad authorizer gets BADAUTHORIZER, twice, and on the same link is let in with a good one. A
+    node whose authorizer is refused breaks the link, tells its application, and dials again with one that it made
+    anew; refused twice it pauses longer.
+    """
+    if role == ACCEPTOR:
+        peer = stage(lab, role)
+        link = peer.dial("a")
+        link.handshake(until=link.connect)
+        for authorizer in (b"", bytes(100)):
+            reply = link.converse(authorizer=authorizer)
+            lab.require(reply.tag is Tag.BADAUTHORIZER, f"{reply} came")
+        link.handshake_from("connect")
+        lab.expect_state("a", "b", "READY")
+        return
+    peer = stage(lab, role, ms_initial_backoff=0.05, ms_max_backoff=0.4)
+    shown = []
+    for _ in range(2):
+        link = peer.accept("a")
+        link.handshake(until=link.connect)
+        connect = link.expect(Connect)
+        shown.append(connect.authorizer)
+        breaks(lab, link, lambda: link.send(link.reply_to(connect, Tag.BADAUTHORIZER)), "AUTH_DENIED")  # noqa: B023
+    lab.require(shown[0] != shown[1], "the authorizer that was refused is shown again")
+    peer.accept("a").handshake()
+    lab.expect_state("a", "b", "READY")
+    lab.expect_events("a", "b", refused=2, connect=1)
+
+
+CHALLENGES = {name: {"who": name} for name in ("answers", "old client", "ignores", "wrong answer")}
+
+
+@V1.scenario("V1-05", "challenge_authorizer", ways=V1_WAYS, cases=CHALLENGES)
+def challenge_authorizer(lab: Lab, who: str) -> None:
+    """A peer must answer the challenge to its authorizer.
+
+    With CEPHX_V2 a peer is challenged: who answers is in; who answers something else is refused; who repeats its
+    first authorizer is challenged anew, however often, until it has said more than a stranger may. Who lacks
+    CEPHX_V2 is refused for that, cleanly, and by a node that does not require it let in without a challenge.
+    """
+    peer = stage(lab, ACCEPTOR, cephx_cluster_require_version=1, cephx_require_version=1, max_preauth_bytes=20_000)
+    link = peer.dial("a")
+    link.handshake(until=link.connect)
+    if who == "old client":
+        reply = link.converse(features=CLIENT_FEATURES & ~Feature.CEPHX_V2)
+        lab.require(len(link.said) == 1, "a peer that cannot answer challenges is challenged")
+    elif who == "answers":
+        reply = link.converse()
+        lab.require(len(link.said) == 2, "nobody was challenged")
+    else:
+        connect = link.connect_message()
+        link.send(connect)
+        lab.require(link.expect(ConnectReply).tag is Tag.CHALLENGE_AUTHORIZER, "nobody was challenged")
+        if who == "wrong answer":
+            connect.authorizer = connect.authorizer[:-1] + bytes([connect.authorizer[-1] ^ 1])
+        link.send(connect)
+        reply = link.expect(ConnectReply)
+        wanted = Tag.CHALLENGE_AUTHORIZER if who == "ignores" else Tag.BADAUTHORIZER
+        lab.require(reply.tag is wanted, f"{reply} came")
+        while who == "ignores" and not link.closed:
+            link.send(connect)
+            lab.wait(0.005)
+        lab.require(who != "ignores" or lab.faults("a") == ["OVERSIZE"], f"{lab.faults('a')}")
+        lab.require(not lab.session("a", "b"), "there is a session")
+        return
+    lab.require(reply.tag is Tag.SEQ, f"{reply} came")
+    link.seq()
+    lab.expect_state("a", "b", "READY")
+
+
+@V1.scenario("V1-06", "retry_global", ways=V1_WAYS, cases=ROLES)
+def retry_global(lab: Lab, role: str) -> None:
+    """A stale global_seq is told the present one, and raised above it on the same link.
+
+    A node that is told RETRY_GLOBAL asks again on the same link with a larger number. An attempt of a peer that is
+    behind the one that opened the session is told that one, as is any attempt while another link is taking the
+    session over.
+    """
+    peer, link = opened(lab, role)
+    if role == CONNECTOR:
+        hang_up(lab, link)
+        link = peer.accept("a")
+        wish = asked(lab, link)
+        link.send(link.reply_to(wish, Tag.RETRY_GLOBAL, global_seq=5000))
+        again = link.expect(Connect)
+        lab.require(again.global_seq > 5000 and again.connect_seq == wish.connect_seq, f"{again} came")
+        return
+    late = peer.dial("a")
+    late.handshake(until=late.connect)
+    reply = late.converse(global_seq=0, connect_seq=5)
+    lab.require((reply.tag, reply.global_seq) == (Tag.RETRY_GLOBAL, 1), f"{reply} came")
+    first = peer.dial("a")
+    first.handshake(until=first.connect)
+    lab.require(first.converse(connect_seq=2).tag is Tag.RETRY_GLOBAL, "the session is not taken over")
+    second = peer.dial("a")
+    second.handshake(until=second.connect)
+    reply = second.converse(connect_seq=3)
+    lab.require(reply.tag is Tag.RETRY_GLOBAL, f"{reply} came while another link takes over")
+    lab.require(not second.closed, "the second link is closed")
+    lab.require(first.converse(global_seq=90, connect_seq=2).tag is Tag.SEQ, "the first link is not let in")
+
+
+@V1.scenario(
+    "V1-07",
+    "retry_session",
+    ways=V1_WAYS,
+    cases={"raised": {"value": 9}, "same": {"value": 2}, "lower": {"value": 1}, "huge": {"value": 0xFFFFFFFF}},
+)
+def retry_session(lab: Lab, value: int) -> None:
+    """A stale connect_seq is raised to what the peer says, if that is larger, and nobody is aborted by a smaller.
+
+    A node resumes with connect_seq 2. RETRY_SESSION with 9 has it ask again with 9, on the same link. With its own
+    number, a lower one, or one that leaves no room above it, the link breaks and the session goes on trying.
+    """
+    peer, link = opened(lab, CONNECTOR)
+    hang_up(lab, link)
+    link = peer.accept("a")
+    wish = asked(lab, link)
+    lab.require(wish.connect_seq == 2, f"{wish} came")
+    reply = link.reply_to(wish, Tag.RETRY_SESSION, connect_seq=value)
+    if value != 9:
+        breaks(lab, link, partial(link.send, reply), "UNEXPECTED_FRAME")
+        lab.require(asked(lab, peer.accept("a")).connect_seq == 2, "connect_seq has changed")
+        return
+    link.send(reply)
+    again = link.expect(Connect)
+    lab.require(again.connect_seq == 9, f"{again} came")
+
+
+@V1.scenario(
+    "V1-08",
+    "resetsession",
+    ways=V1_WAYS,
+    cases={"told": {"opened_before": True}, "asking": {"opened_before": False}},
+)
+def resetsession(lab: Lab, opened_before: bool) -> None:  # noqa: FBT001 - a case
+    """Who asks for a session that is not there is told to begin anew, and counts from somewhere else.
+
+    A peer asks with connect_seq 3 for a session that the node never had, or whose connect_seq a reset has cleared:
+    RESETSESSION. A node that is told so drops what was for the session, tells its application by one remote_reset,
+    asks again with connect_seq 0, and numbers its messages from a random number of 31 bits.
+    """
+    if opened_before:
+        peer, link = opened(lab, CONNECTOR)
+        lab.send("a", "b", 3)
+        messages(link)
+        hang_up(lab, link)
+        link = peer.accept("a")
+        wish = asked(lab, link)
+        link.send(link.reply_to(wish, Tag.RESETSESSION))
+        again = link.expect(Connect)
+        lab.require(again.connect_seq == 0, f"{again} came")
+        lab.expect_event("a", "b", "remote_reset")
+        resume(lab, link, again, 0)
+        lab.send("a", "b", 2)
+        seqs = [(message.seq, message.tid) for message in messages(link)]
+        lab.require([tid for _, tid in seqs] == [4, 5], f"{seqs} came")
+        lab.require(1 <= seqs[0][0] <= 1 << 31 and seqs[1][0] == seqs[0][0] + 1, f"{seqs} came")
+        lab.expect_events("a", "b", connect=2, remote_reset=1)
+        return
+    peer = stage(lab, ACCEPTOR)
+    link = peer.dial("a")
+    link.handshake(until=link.connect)
+    reply = link.converse(connect_seq=3)
+    lab.require(reply.tag is Tag.RESETSESSION, f"{reply} came")
+    lab.require(link.converse(connect_seq=0).tag is Tag.SEQ, "nor is it let in with 0")
+    link.seq()
+    lab.expect_state("a", "b", "READY")
+
+
+HARD = {"resetcheck": {"policy": "lossless_peer_reuse"}, "none": {"policy": "lossless_peer"}}
+
+
+@V1.scenario("V1-09", "hard_reset_replace", ways=V1_WAYS, cases=HARD)
+def hard_reset_replace(lab: Lab, policy: str) -> None:
+    """A peer that begins from 0 has restarted: its link takes the session, whose numbers begin again.
+
+    A session is open, and messages of both sides are on their way, when the peer comes with connect_seq 0. Its
+    link takes over the session. With resetcheck the application is told by remote_reset, what was for the old
+    session is dropped, and the peer's next message is number 1; without, nobody is told, and what the peer had
+    not acknowledged is sent to it.
+    """
+    peer, link = opened(lab, ACCEPTOR, policy=policy)
+    link.send_messages(1, 2)
+    lab.send("a", "b", 2)
+    lab.require(len(messages(link)) == 2, "two messages did not come")
+    again = peer.dial("a")
+    again.handshake()
+    lab.require(again.reply is not None and again.reply.tag is Tag.READY, f"{again.reply} came")
+    lab.expect_state("a", "b", "READY")
+    again.send_messages(1)
+    lab.expect_delivered("a", "b", 3)
+    lab.require(lab.tids("a") == [1, 2, 1], f"delivered were {lab.tids('a')}")
+    lab.send("a", "b")
+    tids = [message.tid for message in messages(again)]
+    checked = policy == "lossless_peer_reuse"
+    lab.require(tids == ([3] if checked else [1, 2, 3]), f"{tids} came")
+    lab.expect_events("a", "b", accept=2, **({"remote_reset": 1} if checked else {}))
+    lab.require(link.closed, "the old link is open")
+
+
+TERMS = {
+    "seq": {"features": CLIENT_FEATURES},
+    "no seq": {"features": CLIENT_FEATURES & ~int(Feature.RECONNECT_SEQ)},
+}
+
+
+@V1.scenario("V1-12", "tag_seq_exchange", ways=V1_WAYS, cases=TERMS)
+def tag_seq_exchange(lab: Lab, features: int) -> None:
+    """Whether or not the sides tell each other what has come, nothing is lost and nothing comes twice.
+
+    Both have messages out that are not acknowledged when the link breaks. With RECONNECT_SEQ on both sides each
+    tells its in_seq, and only the rest is sent again; a link that breaks between the two numbers changes nothing.
+    Where the peer lacks it the reply is READY, everything is sent again from the beginning, and numbered anew.
+    """
+    peer, link = opened(lab, ACCEPTOR)
+    link.send_messages(1, 2)
+    lab.expect_delivered("a", "b", 2)
+    lab.send("a", "b", 3)
+    lab.require([m.seq for m in messages(link)] == [1, 2, 3], "three messages did not come")
+    hang_up(lab, link)
+    number = 2
+    if features == CLIENT_FEATURES:
+        link = peer.dial("a")
+        link.handshake(until=link.connect)
+        reply = link.converse(connect_seq=number)
+        reply = link.converse(connect_seq=number, global_seq=reply.global_seq + 20)
+        lab.require(link.expect(Seq).seq == 2, "another in_seq is told")
+        hang_up(lab, link)
+        number += 2
+    link = peer.dial("a")
+    link.features = features
+    link.handshake(until=link.connect)
+    reply = link.converse(connect_seq=number, global_seq=60)
+    while reply.tag in {Tag.RETRY_GLOBAL, Tag.RETRY_SESSION}:
+        number = reply.connect_seq if reply.tag is Tag.RETRY_SESSION else number
+        reply = link.converse(connect_seq=number, global_seq=70 + len(link.said))
+    lab.require(reply.tag is (Tag.SEQ if features == CLIENT_FEATURES else Tag.READY), f"{reply} came")
+    link.seq(2)
+    came = [(message.seq, message.tid) for message in messages(link)]
+    lab.require(came == ([(3, 3)] if reply.tag is Tag.SEQ else [(1, 1), (2, 2), (3, 3)]), f"{came} came again")
+    link.send_messages(3) if reply.tag is Tag.SEQ else link.send_messages(1)
+    lab.expect_delivered("a", "b", 3)

@@ -1,0 +1,5 @@
+"""HS: handshake."""
+
+from toolkit.scenarios.scenario import Family
+
+HS = Family("HS", "Handshake")

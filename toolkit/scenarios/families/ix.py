@@ -1,0 +1,5 @@
+"""IX: interoperation."""
+
+from toolkit.scenarios.scenario import Family
+
+IX = Family("IX", "Interoperation")

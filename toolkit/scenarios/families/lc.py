@@ -1,0 +1,5 @@
+"""LC: lossless client."""
+
+from toolkit.scenarios.scenario import Family
+
+LC = Family("LC", "Lossless client")

@@ -1,0 +1,249 @@
+"""LY, LC, LP and ST: many nodes, random operations and random faults, from a seed."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from messenger.outputs import EventKind
+from toolkit.scenarios.families.lc import LC
+from toolkit.scenarios.families.lp import LP
+from toolkit.scenarios.families.ly import LY
+from toolkit.scenarios.families.st import ST
+from toolkit.scenarios.lab import Lab
+
+_SMALL = {"3 x 6": {"servers": 3, "clients": 6, "operations": 120}}
+_LARGE = {"8 x 32": {"servers": 8, "clients": 32, "operations": 1000}}
+_LARGE_LOSSY = {"8 x 16": {"servers": 8, "clients": 16, "operations": 1000}}
+_CALM = {"ms_inject_socket_failures": 0, "ms_inject_internal_delays": 0.0, "ms_inject_delay_type": ""}
+"""What ends all injection."""
+
+
+@dataclass
+class Mix:
+    """Random operations between pairs of nodes; the lab's seed decides them."""
+
+    lab: Lab
+    pairs: list[tuple[str, str]]
+    """Who may dial whom."""
+    drops: bool = False
+    """Whether sessions are marked down too."""
+    most_bytes: int = 4000
+    open: list[tuple[str, str]] = field(default_factory=list)
+    sent: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Messages by sender and receiver."""
+
+    def run(self, operations: int) -> None:
+        """Carry out so many of them."""
+        rng = self.lab.rng
+        for _ in range(operations // 3 if self.lab.real_time else operations):
+            chance = rng.random()
+            if not self.open or chance < 0.1:
+                self._dial()
+            elif chance < 0.15 and self.drops:
+                self._drop()
+            elif chance < 0.9:
+                self._send()
+            else:
+                self.lab.wait(rng.choice([0.001, 0.01, 0.1, 0.5]) / (10 if self.lab.real_time else 1))
+
+    def _dial(self) -> None:
+        pair = self.lab.rng.choice(self.pairs)
+        self.lab.dial(*pair)
+        if pair not in self.open:
+            self.open.append(pair)
+
+    def _drop(self) -> None:
+        pair = self.lab.rng.choice(self.open)
+        if self.lab.session(*pair):
+            self.lab.mark_down(*pair)
+        self.open.remove(pair)
+
+    def _send(self) -> None:
+        rng = self.lab.rng
+        sender, receiver = rng.choice(self.open)
+        if rng.random() < 0.3 and self.lab.session(receiver, sender):
+            sender, receiver = receiver, sender
+        count = rng.randrange(1, 6)
+        self.lab.send(sender, receiver, count=count, size_bytes=rng.choice([0, 1, 100, self.most_bytes]))
+        self.sent[sender, receiver] += count
+
+    def calm(self, nodes: list[str]) -> None:
+        """No more faults: everything comes to rest."""
+        for name in nodes:
+            self.lab.configure(name, **_CALM)
+        self.lab.wait(2.0 if self.lab.real_time else 40.0)
+
+    def forget_the_dead(self) -> None:
+        """Servers give up sessions whose client has marked them down and does not come back."""
+        for client, server in self.pairs:
+            if self.lab.session(server, client) and not self.lab.session(client, server):
+                self.lab.mark_down(server, client)
+
+    def expect_all(self) -> None:
+        """Everything that was sent has been delivered, exactly once."""
+        for (sender, receiver), count in self.sent.items():
+            self.lab.expect_delivered(receiver, sender, count, within_s=60)
+            delivered = self.lab.delivered(receiver, sender)
+            self.lab.require(delivered == count, f"{receiver} got {delivered} of {count} messages of {sender}")
+
+
+def _servers_and_clients(
+    lab: Lab, servers: int, clients: int, policies: tuple[str, str], options: dict[str, Any]
+) -> tuple[list[str], list[tuple[str, str]]]:
+    """All nodes, and who may dial whom."""
+    of_server, of_client = policies
+    own = [f"s{number}" for number in range(servers)]
+    other = [f"c{number}" for number in range(clients)]
+    for number, name in enumerate(own):
+        lab.node(name, f"osd.{number}", of_server, **options)
+    for number, name in enumerate(other):
+        lab.node(name, f"client.{number}", of_client, listens=False, **options)
+    lab.start()
+    return own + other, [(client, server) for client in other for server in own]
+
+
+_LOSSY_OPTIONS = {"ms_inject_socket_failures": 600, "ms_inject_internal_delays": 0.1, "ms_max_backoff": 1.0}
+_LOSSLESS_OPTIONS = {
+    "ms_inject_socket_failures": 30,
+    "ms_inject_internal_delays": 0.1,
+    "ms_dispatch_throttle_bytes": 16 << 20,
+    "ms_max_backoff": 1.0,
+}
+
+
+def lossy_stress(lab: Lab, servers: int, clients: int, operations: int) -> None:
+    """Many lossy clients under faults: at most once, in order, and no gap without a reset.
+
+    Clients open and use connections with several servers at random, while one in 600 reads and writes finds its
+    socket shut down and decisions are delayed. What arrives is in order and came once; where something is
+    missing, its connection has had a reset.
+    """
+    nodes, pairs = _servers_and_clients(
+        lab, servers, clients, ("stateless_server", "lossy_client"), _LOSSY_OPTIONS
+    )
+    mix = Mix(lab, pairs)
+    mix.run(operations)
+    mix.calm(nodes)
+    lost = sum(mix.sent.values()) - sum(lab.delivered(receiver, sender) for sender, receiver in mix.sent)
+    resets = sum(lab.events(a, b, EventKind.RESET) for pair in mix.sent for a, b in (pair, pair[::-1]))
+    lab.require(not lost or resets > 0, f"{lost} messages are missing without any reset")
+    lab.settle(within_s=120)
+
+
+def lossless_client_stress(lab: Lab, servers: int, clients: int, operations: int) -> None:
+    """Many lossless clients under heavy faults: everything exactly once and in order.
+
+    One in 30 reads and writes finds its socket shut down, decisions are delayed by a tenth of a second, and the
+    dispatch throttle is small. When the faults end everything sent has arrived, once.
+    """
+    nodes, pairs = _servers_and_clients(
+        lab, servers, clients, ("stateful_server", "lossless_client"), _LOSSLESS_OPTIONS
+    )
+    mix = Mix(lab, pairs)
+    mix.run(operations)
+    mix.calm(nodes)
+    mix.expect_all()
+    lab.settle(within_s=120)
+
+
+def synthetic_mix(lab: Lab, servers: int, clients: int, operations: int) -> None:
+    """Connections come and go at random, and every message is accounted for.
+
+    Lossless clients dial, send, wait and mark their sessions down at random. Each message arrives in order, or an
+    event (or the sender's own mark_down) says why it does not; at the end the counters of all nodes balance.
+    """
+    nodes, pairs = _servers_and_clients(
+        lab, servers, clients, ("stateful_server", "lossless_client"), {"ms_max_backoff": 1.0}
+    )
+    mix = Mix(lab, pairs, drops=True)
+    mix.run(operations)
+    mix.calm(nodes)
+    mix.forget_the_dead()
+    lab.settle(within_s=120)
+    lab.wait(0.1)
+    for name in nodes:
+        active = sum(
+            group["msgr_active_connections"]
+            for worker, group in lab.counters(name).items()
+            if worker.startswith("AsyncMessenger::Worker-")
+        )
+        sessions = lab.holdings(name)["sessions"]
+        lab.require(active == sessions, f"{name} counts {active} connections and has {sessions}")
+
+
+for _family, _id, _name, _script, _large in (
+    (LY, "LY-10", "lossy_stress", lossy_stress, _LARGE_LOSSY),
+    (LC, "LC-10", "lossless_client_stress", lossless_client_stress, _LARGE),
+    (ST, "ST-01", "synthetic_mix", synthetic_mix, _LARGE),
+):
+    _family.scenario(_id, _name, cases=_SMALL)(_script)
+    _family.scenario(f"{_id}-large", f"{_name}_large", cases=_large, quick=False)(_script)
+
+_PEERS_OPTIONS: dict[str, Any] = {
+    "ms_inject_socket_failures": 30,
+    "ms_inject_internal_delays": 0.05,
+    "ms_inject_delay_type": "client osd",
+    "ms_inject_delay_probability": 1.0,
+    "ms_max_backoff": 2.0,
+}
+
+
+def lossless_peer_stress(lab: Lab, policy: str, peers: int, operations: int) -> None:
+    """Many lossless peers that all dial each other under heavy faults: everything exactly once and in order.
+
+    Everybody dials everybody, so that races abound. One in 30 reads and writes finds its socket shut down, and
+    every received message is delivered late, by up to five seconds. When the faults end everything has arrived,
+    once.
+    """
+    names = [f"p{number}" for number in range(peers)]
+    delay_s = 0.2 if lab.real_time else 5.0
+    for number, name in enumerate(names):
+        lab.node(name, f"osd.{number}", policy, ms_inject_delay_max=delay_s, **_PEERS_OPTIONS)
+    lab.start()
+    mix = Mix(lab, [(one, other) for one in names for other in names if one != other])
+    mix.run(operations)
+    mix.calm(names)
+    mix.expect_all()
+    lab.settle(within_s=120)
+
+
+_POLICIES = ("lossless_peer", "lossless_peer_reuse")
+LP.scenario(
+    "LP-27",
+    "lossless_peer_stress",
+    cases={f"5 {policy}": {"policy": policy, "peers": 5, "operations": 60} for policy in _POLICIES},
+)(lossless_peer_stress)
+LP.scenario(
+    "LP-27-large",
+    "lossless_peer_stress_large",
+    quick=False,
+    cases={f"16 {policy}": {"policy": policy, "peers": 16, "operations": 400} for policy in _POLICIES},
+)(lossless_peer_stress)
+
+
+@ST.scenario("ST-05", "reconnect_storm", priority=2, quick=False)
+def reconnect_storm(lab: Lab) -> None:
+    """When a server with many clients restarts, all of them are back within a minute.
+
+    A stateful server dies and comes back ten seconds later, knowing nothing. Its clients have dialled it more and
+    more seldom meanwhile; each learns by one event that its session is lost, and its next message arrives. Nobody
+    dials more often than its backoff allows.
+    """
+    clients, away_s = (40, 1.0) if lab.real_time else (100, 10.0)
+    _, pairs = _servers_and_clients(lab, 1, clients, ("stateful_server", "lossless_client"), {})
+    for client, server in pairs:
+        lab.send(client, server)
+    for client, server in pairs:
+        lab.expect_delivered(server, client, 1)
+    lab.kill("s0")
+    lab.wait(away_s)
+    lab.revive("s0")
+    for client, server in pairs:
+        lab.expect_event(client, server, "connect", 2, within_s=60)
+        lab.send(client, server)
+    for client, server in pairs:
+        lab.expect_delivered(server, client, 2, within_s=60)
+        lab.expect_event(client, server, "remote_reset", 1)
+    dials = max(lab.dials(client) for client, _ in pairs)
+    lab.require(dials <= 12, f"nobody may dial more often than its pauses allow, somebody dialled {dials} times")
+    lab.settle(within_s=60)

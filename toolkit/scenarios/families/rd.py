@@ -1,0 +1,5 @@
+"""RD: other transports."""
+
+from toolkit.scenarios.scenario import Family
+
+RD = Family("RD", "Other transports")

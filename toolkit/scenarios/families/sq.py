@@ -1,0 +1,5 @@
+"""SQ: replay, acknowledgements, sequence numbers."""
+
+from toolkit.scenarios.scenario import Family
+
+SQ = Family("SQ", "Replay, acknowledgements, sequence numbers")

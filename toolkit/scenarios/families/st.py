@@ -1,0 +1,5 @@
+"""ST: stress."""
+
+from toolkit.scenarios.scenario import Family
+
+ST = Family("ST", "Stress")

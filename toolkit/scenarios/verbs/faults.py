@@ -1,0 +1,194 @@
+"""Verbs about what goes wrong: on the network between nodes, and at the points of a conversation."""
+
+from messenger.interception import Action
+from toolkit.checks.history import NETWORK
+from toolkit.faults.dials import release
+from toolkit.faults.mangle import Mangle
+from toolkit.faults.script import Rules, as_rules
+from toolkit.faults.strike import Strike
+from toolkit.faults.tap import Breakpoint, Tape, Trickle
+from toolkit.scenarios.lab_core import LabCore
+
+
+class FaultVerbs(LabCore):
+    """Faults of the network, and interceptors."""
+
+    # ---- links
+
+    def cut(self, a: str, b: str) -> None:
+        """Cut every link between two nodes now; they may dial again at once."""
+        self._step("cut", a, b)
+        self._cut(a, b)
+        self._write(NETWORK, "cut", a=a, b=b, at={}, detail="now")
+
+    def cut_at(self, a: str, b: str, breakpoint_: Breakpoint) -> None:
+        """Cut the link between two nodes once a certain frame passes."""
+        self._step("cut_at", a, b, str(breakpoint_))
+        self._breakpoints.setdefault(frozenset((a, b)), []).append(breakpoint_)
+
+    def mangle(self, a: str, b: str, mangle: Mangle) -> Mangle:
+        """Have somebody between two nodes change what passes, once a certain frame does."""
+        self._step("mangle", a, b, str(mangle), str(mangle.change))
+        self._breakpoints.setdefault(frozenset((a, b)), []).append(mangle)
+        return mangle
+
+    def script(self, a: str, b: str, rules: Rules) -> list[Strike]:
+        """Have somebody between two nodes follow rules (docs/proxy.md) from now on: a is ``->``, b is ``<-``.
+
+        Returns:
+            What strikes, in the order of the rules.
+
+        Raises:
+            LocalError: a text that is no rule, or one that names somebody else.
+        """
+        given = as_rules(rules)
+        strikes = [rule.strike(a, b) for rule in given]
+        self._step("script", a, b, *given)
+        self._breakpoints.setdefault(frozenset((a, b)), []).extend(strikes)
+        return strikes
+
+    def release_held(self, a: str, b: str, name: str) -> None:
+        """Let go what a script between two nodes holds by a name."""
+        self._step("release_held", a, b, name)
+        release(self.breakpoints_between(a, b), name)
+
+    def expect_struck(self, *strikes: Strike, count: int = 1) -> None:
+        """Wait until each of what strikes by a script has done so that often."""
+        for strike in strikes:
+            self._step("expect_struck", str(strike), count)
+            self._wait(lambda strike=strike: strike.hits >= count, str(strike))  # type: ignore[misc]
+
+    def trickle(self, a: str, b: str, size_bytes: int = 1) -> None:
+        """Have everything between two nodes arrive in pieces of that size from now on."""
+        self._step("trickle", a, b, size_bytes)
+        for sender in (a, b):
+            strikes = self._breakpoints.setdefault(frozenset((a, b)), [])
+            strikes.append(Trickle(sender, size_bytes=size_bytes))
+
+    def tape(self, sender: str, receiver: str) -> Tape:
+        """Listen to all that a node writes to another, as it is on the wire, from now on."""
+        tape = Tape(sender)
+        self._breakpoints.setdefault(frozenset((sender, receiver)), []).append(tape)
+        return tape
+
+    def use_up_nonces(self, node: str, peer: str, left: int) -> None:
+        """Leave a node so many nonces in each direction of its link with a peer; the peer needs the same.
+
+        To be done while nothing is on its way.
+        """
+        self._step("use_up_nonces", node, peer, left)
+        self._command(node, "use_up_nonces", peer=peer, left=left)
+
+    def expect_cut(self, breakpoint_: Breakpoint) -> None:
+        """Wait until a breakpoint was hit."""
+        self._step("expect_cut", str(breakpoint_))
+        self._wait(lambda: self._was_struck(breakpoint_), f"cut {breakpoint_}")
+
+    def expect_mangled(self, *mangles: Mangle) -> None:
+        """Wait until what was to be changed has been."""
+        for mangle in mangles:
+            self._step("expect_mangled", str(mangle))
+            self._wait(lambda mangle=mangle: self._was_struck(mangle), str(mangle))  # type: ignore[misc]
+
+    def _was_struck(self, strike: Strike) -> bool:
+        return any(struck is strike for struck in self._struck)
+
+    # ---- paths
+
+    def partition(self, a: str, b: str, *, one_way: bool = False) -> None:
+        """Nothing passes from a to b (and back, unless ``one_way``) until healed; nobody is told."""
+        self._step("partition", a, b, one_way=one_way)
+        self._disturb("partition", a, b, one_way=one_way)
+
+    def refuse(self, a: str, b: str, *, refused: bool = True) -> None:
+        """Dials of a to b are refused from now on, or no longer."""
+        self._step("refuse", a, b, refused=refused)
+        self._disturb("refuse", a, b, refused=refused)
+
+    def half_close(self, a: str, b: str) -> None:
+        """The streams between a and b end in the direction from a; the other direction goes on."""
+        self._step("half_close", a, b)
+        self._disturb("half_close", a, b)
+
+    def half_open(self, a: str, b: str) -> None:
+        """Have b forget its streams with a, who learns of it when it writes."""
+        self._step("half_open", a, b)
+        self._disturb("half_open", a, b)
+
+    def slow(self, a: str, b: str, bytes_per_s: float) -> None:
+        """Have b read what a writes at this rate only."""
+        self._step("slow", a, b, bytes_per_s)
+        self._disturb("slow", a, b, bytes_per_s=bytes_per_s)
+
+    def delay(self, a: str, b: str, seconds: float, jitter_s: float = 0.0) -> None:
+        """Everything from a to b takes that much longer."""
+        self._step("delay", a, b, seconds, jitter_s)
+        self._disturb("delay", a, b, seconds=seconds, jitter_s=jitter_s)
+
+    def delay_dial(self, a: str, b: str, seconds: float) -> None:
+        """Have a's next dial to b arrive that much later; later ones may overtake it."""
+        self._step("delay_dial", a, b, seconds)
+        self._disturb("delay_dial", a, b, seconds=seconds)
+
+    def lose(self, a: str, b: str, fraction: float) -> None:
+        """Lose that part of the packets from a to b; TCP sends them again, later."""
+        self._step("lose", a, b, fraction)
+        self._disturb("lose", a, b, fraction=fraction)
+
+    def impair(self, a: str, b: str, **state: float) -> None:
+        """Treat packets from a to b so, beside what is done to them already; fields of LinkState say how."""
+        self._step("impair", a, b, **state)
+        self._disturb("impair", a, b, **state)
+
+    def black_hole(self, a: str, b: str, mtu_bytes: int) -> None:
+        """Packets from a to b that are longer are lost, and nobody is told."""
+        self._step("black_hole", a, b, mtu_bytes)
+        self._disturb("black_hole", a, b, mtu_bytes=mtu_bytes)
+
+    def forge_reset(self, a: str, b: str) -> None:
+        """Both sides of every connection between a and b get an RST that neither has sent."""
+        self._step("forge_reset", a, b)
+        self._disturb("forge_reset", a, b)
+
+    def heal(self) -> None:
+        """Undo every partition, refusal, slowness and delay."""
+        self._step("heal")
+        self._disturb("heal")
+
+    def _disturb(self, fault: str, a: str = "", b: str = "", **args: float) -> None:
+        named = " ".join(f"{name}={value:g}" for name, value in args.items())
+        self._write(NETWORK, "path", a=a, b=b, fault=fault, detail=named)
+        self._network_fault(fault, *(name for name in (a, b) if name), **args)
+
+    # ---- points of a conversation
+
+    def arm(self, node: str, point: str, action: str = Action.FAULT, nth: int = 1) -> None:
+        """Have a node's conversations take ``action`` at ``point`` when they come to it for the ``nth`` time.
+
+        Args:
+            node: whose interceptor.
+            point: ``TAG READ``, ``TAG WRITE``, or a custom point's name.
+            action: FAULT, BLOCK, STALL (or CONTINUE, to wait for it only).
+            nth: which pass, counted from now on over all links of the node.
+        """
+        self._step("arm", node, point, action, nth)
+        self._command(node, "arm", point=point, action=str(action), nth=nth)
+
+    def expect_hit(self, node: str, point: str, count: int = 1) -> None:
+        """Wait until as many armings of a point of a node's as that have taken effect."""
+        self._step("expect_hit", node, point, count)
+        self._wait(
+            lambda: self.hits(node, point) >= count,
+            f"point {point} of {node} hit {count} times",
+            lambda: f"{self.hits(node, point)} were",
+        )
+
+    def unblock(self, node: str, point: str = "") -> None:
+        """Let what is blocked or stalled at a point (or at any) of a node go on."""
+        self._step("unblock", node, point)
+        self._command(node, "unblock", point=point)
+
+    def hits(self, node: str, point: str) -> int:
+        """How many armings of a point of a node's have taken effect."""
+        hit: int = self._command(node, "hits", point=point)["hits"]
+        return hit
