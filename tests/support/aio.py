@@ -4,6 +4,7 @@ import asyncio
 import functools
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, ParamSpec
 
 from messenger.cephx.exchange import ConMode
@@ -11,7 +12,7 @@ from messenger.config import Config
 from messenger.denc.entity import EntityName, EntityType
 from messenger.dispatch import Dispatcher
 from messenger.interception import Interceptor
-from messenger.messenger import Connection, Messenger
+from messenger.messenger import Connection, Messenger, Route
 from messenger.session.policy import LOSSLESS_PEER, Policy, PolicySet
 from tests.support.node import auth_pair
 
@@ -48,6 +49,8 @@ def messenger(
     policy: Policy = LOSSLESS_PEER,
     entity_type: EntityType = EntityType.OSD,
     interceptor: Interceptor | None = None,
+    route: Route | None = None,
+    key_log: Path | Callable[[str], None] | None = None,
     **options: object,
 ) -> Messenger:
     """osd.``number``, with one connection mode and one policy; ``options`` are those of Config."""
@@ -62,6 +65,8 @@ def messenger(
         config=Config.only_mode(mode, **options),
         interceptor=interceptor,
         workers=workers.get(),
+        route=route,
+        key_log=key_log,
     )
 
 

@@ -9,6 +9,7 @@ from messenger.v2.framing import (
     CrcReader,
     CrcWriter,
     Frame,
+    FrameCaches,
     FrameReader,
     FrameWriter,
     SecureReader,
@@ -17,6 +18,7 @@ from messenger.v2.framing import (
 from messenger.v2.onwire import Rev0Cipher, StreamCipher, rev0_ciphers, stream_ciphers
 from messenger.v2.preamble import MESSAGE_TAG
 from messenger.v2.rev0 import Rev0CrcReader, Rev0CrcWriter, Rev0SecureReader, Rev0SecureWriter
+from messenger.v2.revision import crc_frames, secure_frames
 
 CONNECTION_SECRET = bytes(range(64))
 LIMIT_BYTES = 1 << 20
@@ -52,6 +54,15 @@ def reader(mode: str, limit_bytes: int = LIMIT_BYTES) -> FrameReader:
     if mode == "secure":
         return SecureReader(ciphers()[0], limit_bytes)
     return Rev0CrcReader(limit_bytes) if mode == "rev0 crc" else Rev0SecureReader(old_ciphers()[0], limit_bytes)
+
+
+def checking_reader(mode: str) -> FrameReader:
+    """A reader that looks at alignments."""
+    msgr2_features = 1 if mode in MODES else 0
+    caches = FrameCaches(check_alignment=True)
+    if mode.endswith("crc"):
+        return crc_frames(msgr2_features, LIMIT_BYTES, caches)[0]
+    return secure_frames(msgr2_features, LIMIT_BYTES, CONNECTION_SECRET, caches, connector=True)[0]
 
 
 def writer(mode: str) -> FrameWriter:

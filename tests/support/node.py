@@ -4,9 +4,10 @@ from collections import deque
 from random import Random
 
 from messenger.cephx.ciphers import KeyType
-from messenger.cephx.exchange import AuthClient, AuthServer, ConMode
+from messenger.cephx.exchange import AuthClient, AuthMethod, AuthServer, ConMode
 from messenger.cephx.keys import CryptoKey
 from messenger.cephx.minting import MintingClient
+from messenger.cephx.negotiation import ClientAuth
 from messenger.cephx.none import NoneClient, NoneServer
 from messenger.cephx.service import CephxService
 from messenger.cephx.tickets import ServiceKey
@@ -68,6 +69,13 @@ def auth_pair(auth: str, name: EntityName) -> tuple[AuthClient, AuthServer]:
     if auth == "none":
         return NoneClient(AuthName(name.type, str(name.num)), max(name.num, 0)), NoneServer()
     return cephx_client(name), cephx_server(name)
+
+
+def prefer_cephx(node: "Node") -> None:
+    """A node has both methods, and tries cephx first."""
+    name = node.endpoint.name
+    methods = {AuthMethod.CEPHX: cephx_client(name), AuthMethod.NONE: auth_pair("none", name)[0]}
+    node.endpoint._auth_client = ClientAuth(methods)
 
 
 def new_endpoint(

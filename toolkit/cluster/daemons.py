@@ -15,6 +15,7 @@ from struct import Struct
 from typing import Any, Literal
 
 from messenger.errors import LocalError
+from toolkit.ports import reserved_socket
 
 Mode = Literal["crc", "secure", "crc secure", "secure crc"]
 """Connection modes, preferred one first, as Ceph's ``ms_*_mode`` options have them."""
@@ -27,6 +28,8 @@ STOP_TIMEOUT_S = 10.0
 TOOL_TIMEOUT_S = 30.0
 POLL_INTERVAL_S = 0.01
 LOG_TAIL_LINES = 20
+SOCKET_PATH_LIMIT = 107
+"""Longest path, in bytes, that fits a ``sockaddr_un``."""
 
 _PACKAGES = {
     "ceph-mon": "ceph-mon",
@@ -111,19 +114,7 @@ class Daemon:
             OSError: nobody listens on the socket, or nobody answers in time.
             LocalError: the daemon does not know the command, or not yet.
         """
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(TOOL_TIMEOUT_S)
-            connection.connect(str(self._directory / f"{self.name}.asok"))
-            connection.sendall(json.dumps({"prefix": command}).encode() + b"\0")
-            with connection.makefile("rb") as stream:
-                (size,) = _REPLY_LENGTH.unpack(stream.read(_REPLY_LENGTH.size).ljust(_REPLY_LENGTH.size, b"\0"))
-                reply = stream.read(size)
-        try:
-            return json.loads(reply)
-        except ValueError:
-            raise LocalError(
-                f"{self.name} on {command!r}: {reply.decode(errors='replace') or 'no answer'}"
-            ) from None
+        return ask_admin_socket(self._directory / f"{self.name}.asok", {"prefix": command})
 
     def not_up(self, reason: str) -> LocalError:
         """The error to raise when it does not come up, with the last it said."""
@@ -131,6 +122,31 @@ class Daemon:
         # it logs what it prints too, unless it died before that line was written
         lines = logged + [line for line in printed if line not in logged]
         return LocalError("\n  ".join([f"{self._program} did not come up: {reason}", *lines]))
+
+
+def ask_admin_socket(path: Path, command: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever JSON the daemon answers
+    """A daemon's answer to one command on its admin socket.
+
+    Args:
+        path: the socket's.
+        command: its ``prefix`` and arguments.
+
+    Raises:
+        OSError: nobody listens on the socket, or nobody answers in time.
+        LocalError: the daemon does not know the command, or not yet.
+    """
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(TOOL_TIMEOUT_S)
+        connection.connect(str(path))
+        connection.sendall(json.dumps({**command, "format": "json"}).encode() + b"\0")
+        with connection.makefile("rb") as stream:
+            (size,) = _REPLY_LENGTH.unpack(stream.read(_REPLY_LENGTH.size).ljust(_REPLY_LENGTH.size, b"\0"))
+            reply = stream.read(size)
+    try:
+        return json.loads(reply)
+    except ValueError:
+        words = reply.decode(errors="replace") or "no answer"
+        raise LocalError(f"{path.stem} on {command['prefix']!r}: {words}") from None
 
 
 def require_tools(names: Iterable[str]) -> None:
@@ -179,15 +195,8 @@ def reserve_port(undo: ExitStack) -> int:
     A bound socket that does not listen keeps the kernel from handing the port out, and with SO_REUSEADDR
     on both sides (Ceph sets it) lets the daemon bind it all the same.
     """
-    holder = undo.enter_context(socket.socket())
-    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    holder.bind((HOST, 0))
+    holder = undo.enter_context(reserved_socket(HOST))
     return int(holder.getsockname()[1])
-
-
-def section(name: str, options: Mapping[str, str]) -> str:
-    """One section of a ceph.conf."""
-    return "".join([f"[{name}]\n", *(f"{option} = {value}\n" for option, value in options.items())])
 
 
 def _tail(path: Path) -> list[str]:

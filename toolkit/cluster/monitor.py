@@ -19,20 +19,19 @@ from messenger.errors import LocalError
 from toolkit.cluster.daemons import (
     HOST,
     POLL_INTERVAL_S,
+    SOCKET_PATH_LIMIT,
     Auth,
     Daemon,
     Mode,
     require_tools,
     reserve_port,
     run_tool,
-    section,
 )
+from toolkit.cluster.options import MON, identity, own_files, section, security
 
 START_TIMEOUT_S = 30.0
 
 _TOOLS = ("ceph-mon", "monmaptool", "ceph-authtool", "rados", "ceph")
-_SOCKET_PATH_LIMIT = 107
-"""Longest path, in bytes, that fits a ``sockaddr_un``."""
 
 
 class RealMonitor:
@@ -49,6 +48,8 @@ class RealMonitor:
         auth: Auth = "cephx",
         options: Mapping[str, str] | None = None,
         sections: Mapping[str, Mapping[str, str]] | None = None,
+        ports: tuple[int, int] | None = None,
+        v1_only: bool = False,
     ) -> None:
         """Start a monitor and wait until a client gets through to it.
 
@@ -57,6 +58,8 @@ class RealMonitor:
             auth: how clients authenticate; ``none`` cannot be secure.
             options: more options for the ``[mon]`` section of its configuration, by Ceph's names.
             sections: more sections of the configuration; ``{directory}`` in a value stands for :attr:`directory`.
+            ports: where it listens for v2 and for v1, which must be free; any free ones unless given.
+            v1_only: nobody of the cluster speaks msgr v2.
 
         Raises:
             LocalError: there is no such mode, a program of Ceph is not installed, or the monitor does not
@@ -75,7 +78,8 @@ class RealMonitor:
             self.auth = auth
             self.directory = Path(self._undo.enter_context(tempfile.TemporaryDirectory(prefix="msgrlab-mon-")))
             """All that the monitor reads and writes."""
-            self.port_v2, self.port_v1 = (reserve_port(self._undo) for _ in range(2))
+            self.port_v2, self.port_v1 = ports or (reserve_port(self._undo), reserve_port(self._undo))
+            self.v1_only = v1_only
             self.fsid = str(uuid.uuid4())
             """The cluster's identity."""
             self._create(options or {}, sections or {})
@@ -105,6 +109,11 @@ class RealMonitor:
     def addr_v1(self) -> str:
         """The msgr v1 address, as the monitor map has it."""
         return f"v1:{HOST}:{self.port_v1}/0"
+
+    @property
+    def addresses(self) -> str:
+        """All its addresses, as the monitor map has them."""
+        return f"[{self.addr_v1}]" if self.v1_only else f"[{self.addr_v2},{self.addr_v1}]"
 
     @property
     def conf(self) -> Path:
@@ -140,7 +149,7 @@ class RealMonitor:
 
     def _create(self, options: Mapping[str, str], sections: Mapping[str, Mapping[str, str]]) -> None:
         """Write configuration, keys and monitor map, and make the monitor's store of them."""
-        if len(os.fsencode(self.directory / "mon.a.asok")) > _SOCKET_PATH_LIMIT:
+        if len(os.fsencode(self.directory / "mon.a.asok")) > SOCKET_PATH_LIMIT:
             raise LocalError(
                 f"{self.directory} is too long a path for a socket in it; set TMPDIR to a shorter one"
             )
@@ -153,37 +162,20 @@ class RealMonitor:
         run_tool("ceph-authtool", "-C", keyring, "-g", "-n", "mon.", "--cap", "mon", "allow *")
         admin_caps = [word for service in ("mon", "osd", "mgr", "mds") for word in ("--cap", service, "allow *")]
         run_tool("ceph-authtool", keyring, "-g", "-n", "client.admin", *admin_caps)
-        addresses = f"[{self.addr_v2},{self.addr_v1}]"
-        run_tool("monmaptool", "--create", "--fsid", self.fsid, "--addv", "a", addresses, monmap)
+        run_tool("monmaptool", "--create", "--fsid", self.fsid, "--addv", "a", self.addresses, monmap)
         run_tool("ceph-mon", "-c", str(self.conf), "-i", "a", "--mkfs", "--monmap", monmap, "--keyring", keyring)
 
     def _common_options(self) -> dict[str, str]:
-        modes = ("cluster", "service", "client", "mon_cluster", "mon_service", "mon_client")
         return {
-            "fsid": self.fsid,
-            "mon_host": f"[{self.addr_v2},{self.addr_v1}]",
-            **{f"auth_{side}_required": self.auth for side in ("cluster", "service", "client")},
-            **{f"ms_{mode}_mode": self.mode for mode in modes},
+            **identity(self.fsid, self.addresses, v2=not self.v1_only),
+            **security(self.auth, self.mode),
             "keyring": str(self.keyring),
             "run_dir": str(self.directory),
             "crash_dir": str(self.directory / "crash"),
         }
 
     def _own_options(self) -> dict[str, str]:
-        return {
-            "mon_data": f"{self.directory}/mon",
-            "log_file": f"{self.directory}/mon.a.log",
-            "log_flush_on_exit": "true",
-            "admin_socket": f"{self.directory}/mon.a.asok",
-            "pid_file": f"{self.directory}/mon.a.pid",
-            "mon_cluster_log_to_file": "false",
-            "mon_data_avail_warn": "1",
-            "mon_data_avail_crit": "0",
-            "ms_bind_retry_count": "1",
-            "auth_allow_insecure_global_id_reclaim": "false",
-            "debug_ms": "1",
-            "debug_rocksdb": "0",
-        }
+        return {"mon_data": f"{self.directory}/mon", **own_files(self.directory), **MON}
 
     def _wait_until_ready(self) -> None:
         """Wait for the quorum, then let a real client in.

@@ -4,11 +4,16 @@ Control is JSON lines. The first line is the node's spec (:class:`toolkit.scenar
 answers ``{"ready": ADDR}`` once it listens. Then each ``{"id": N, "verb": VERB, "args": {...}}`` is answered by
 ``{"reply": N, "answer": {...}}`` or ``{"reply": N, "error": "..."}``. In between come history records,
 ``{"record": [TIME_S, KIND, {FIELDS}]}``. The end of the input ends the node.
+
+A client of a real cluster has another spec (:class:`toolkit.rados.node.spec.RadosSpec`), and is ready when it is
+connected.
 """
 
 import asyncio
 import json
 import sys
+from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any, BinaryIO
 
@@ -18,7 +23,8 @@ from messenger.link import Protocol
 from messenger.messenger import Messenger
 from toolkit.scenarios.nodes import NodeApp, NodeSpec
 
-_VERBS = frozenset({"connect", "send", "keepalive", "mark_down", "snapshot"})
+VERBS = frozenset(NodeApp.VERBS)
+"""What a node can be told."""
 _MAX_LINE_BYTES = 1 << 20
 
 
@@ -49,31 +55,46 @@ async def run_node(lines: BinaryIO, out: BinaryIO) -> None:
     reader = asyncio.StreamReader(limit=_MAX_LINE_BYTES)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), lines)
     try:
-        spec = NodeSpec.from_json(json.loads(await reader.readline()))
+        values = json.loads(await reader.readline())
     except ValueError as error:
         raise LocalError(f"node: the first line of input must be a node spec in JSON: {error}") from None
+    if isinstance(values, dict) and "rados" in values:
+        from toolkit.rados.node.program import run_client  # noqa: PLC0415 - only for clients of real clusters
+
+        await run_client(values, reader, control)
+        return
+    spec = NodeSpec.from_json(values)
     app = NodeApp(spec, control.record)
-    async with _messenger(spec, app) as messenger:
-        app.attach(messenger)
-        if spec.listens:
-            own = spec.addrs.front
-            await messenger.bind(own.host, own.port, Protocol.of(own))
+    async with await open_node(spec, app) as messenger:
         control.put(ready=str(messenger.addrs))
         while line := await reader.readline():
             control.put(**_carry_out(app, line))
 
 
-def _messenger(spec: NodeSpec, app: NodeApp) -> Messenger:
-    routes = {spec.peers[name]: route for name, route in spec.routes.items()}
+async def open_node(spec: NodeSpec, app: NodeApp) -> Messenger:
+    """The messenger of a node, listening if it is to, with ``app`` on it.
 
+    Raises:
+        LocalError: the address cannot be bound.
+    """
+    messenger = _messenger(spec, app)
+    app.attach(messenger, partial(_stop, messenger), asyncio.get_running_loop().call_later)
+    if spec.listens:
+        for own in spec.addrs:
+            await messenger.bind(own.host, own.port, Protocol.of(own))
+    return messenger
+
+
+def _messenger(spec: NodeSpec, app: NodeApp) -> Messenger:
     def route(addr: EntityAddr) -> tuple[str, int]:
-        host, _, port = routes.get(str(addr), f"{addr.host}:{addr.port}").rpartition(":")
+        direct = f"{addr.host}:{addr.port}"
+        host, _, port = spec.routes.get(direct, direct).rpartition(":")
         return host, int(port)
 
     return Messenger(
         spec.entity_name,
-        auth_client=spec.auth_client(),
-        auth_server=spec.auth_server(),
+        auth_client=app.logins.credentials.client,
+        auth_server=app.logins.credentials.server,
         dispatcher=app,
         policies=spec.policies(),
         config=spec.config(),
@@ -82,7 +103,19 @@ def _messenger(spec: NodeSpec, app: NodeApp) -> Messenger:
         workers=spec.workers,
         route=route,
         trace=app.trace,
+        interceptor=app.points,
+        key_log=spec.key_log or None,
     )
+
+
+def _stop(messenger: Messenger, graceful: bool, stopped: Callable[[], None]) -> None:  # noqa: FBT001 - see Stop
+    """Shut a messenger down while the process goes on."""
+
+    def done(shutdown: asyncio.Task[None]) -> None:
+        shutdown.result()
+        stopped()
+
+    asyncio.get_running_loop().create_task(messenger.shutdown(graceful=graceful)).add_done_callback(done)
 
 
 def _carry_out(app: NodeApp, line: bytes) -> dict[str, Any]:
@@ -91,11 +124,12 @@ def _carry_out(app: NodeApp, line: bytes) -> dict[str, Any]:
     try:
         command = json.loads(line)
         number, verb = command.get("id"), command.get("verb")
-        if verb not in _VERBS:
-            raise LocalError(f"unknown verb {verb!r}; known: {', '.join(sorted(_VERBS))}")
+        if verb not in VERBS:
+            raise LocalError(f"unknown verb {verb!r}; known: {', '.join(sorted(VERBS))}")
         answer = getattr(app, verb)(**command.get("args", {}))
     except (ValueError, TypeError, KeyError, AttributeError, MsgrError) as error:
-        return {"reply": number, "error": f"{type(error).__name__}: {error}"}
+        words = str(error) if isinstance(error, LocalError) else f"{type(error).__name__}: {error}"
+        return {"reply": number, "error": words}
     return {"reply": number, "answer": answer or {}}
 
 

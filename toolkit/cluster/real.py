@@ -16,43 +16,13 @@ from typing import Literal, Self, get_args
 from messenger.errors import LocalError
 from toolkit.cluster.daemons import HOST, Auth, Mode, require_tools, run_tool
 from toolkit.cluster.monitor import RealMonitor
+from toolkit.cluster.options import OSD, SMALL, own_files
 from toolkit.cluster.osd import RealOsd
 
 ObjectStore = Literal["memstore", "bluestore"]
 """Where OSDs keep objects: in memory, written out at a clean stop, or in a sparse file each."""
 
-STORE_BYTES = 1 << 30
-
-_GLOBAL = {
-    "public_addr": HOST,
-    # of one OSD alone, or of several on one host, pools must become clean, too
-    "osd_pool_default_min_size": "1",
-    "osd_pool_default_pg_autoscale_mode": "off",
-    "osd_crush_chooseleaf_type": "0",
-    "mon_allow_pool_size_one": "true",
-    "mon_allow_pool_delete": "true",
-    "mon_warn_on_pool_no_redundancy": "false",
-    # changes of maps are not to wait for more changes: a second per step is most of what a start takes
-    "paxos_propose_interval": "0.05",
-    "paxos_min_wait": "0.02",
-    # with msgr v1 every message is signed, and must be
-    "cephx_require_signatures": "true",
-    "cephx_sign_messages": "true",
-}
-_OSD = {
-    "osd_data": "{directory}/osd.$id",
-    "keyring": "{directory}/osd.$id/keyring",
-    "log_file": "{directory}/$name.log",
-    "log_flush_on_exit": "true",
-    "admin_socket": "{directory}/$name.asok",
-    "pid_file": "{directory}/$name.pid",
-    "memstore_device_bytes": str(STORE_BYTES),
-    "bluestore_block_size": str(STORE_BYTES),
-    "osd_fast_shutdown": "false",  # which would lose what a memstore holds
-    "osd_class_load_list": "*",
-    "osd_class_default_list": "*",
-    "debug_ms": "1",
-}
+_OSD = {"osd_data": "{directory}/osd.$id", "keyring": "{directory}/osd.$id/keyring", **own_files("{directory}")}
 _SAVED = ("*.log", "*.out", "ceph.conf")
 
 
@@ -70,6 +40,9 @@ class RealCluster:
         auth: Auth = "cephx",
         store: ObjectStore = "memstore",
         options: Mapping[str, str] | None = None,
+        sections: Mapping[str, Mapping[str, str]] | None = None,
+        ports: tuple[int, int] | None = None,
+        v1_only: bool = False,
     ) -> None:
         """Start a monitor and OSDs, and wait until each OSD is up.
 
@@ -79,6 +52,9 @@ class RealCluster:
             auth: how everybody authenticates; ``none`` cannot be secure.
             store: where OSDs keep objects.
             options: more options for the ``[global]`` section, by Ceph's names.
+            sections: more sections of the configuration; ``{directory}`` in a value stands for the cluster's own.
+            ports: where the monitor listens for v2 and for v1; any free ones unless given.
+            v1_only: nobody speaks msgr v2.
 
         Raises:
             LocalError: an argument makes no sense, a program of Ceph is not installed, or a daemon does not come
@@ -95,9 +71,12 @@ class RealCluster:
         weakref.finalize(self, self._undo.close)
         with ExitStack() as on_failure:
             on_failure.callback(self.stop)
-            common = _GLOBAL | {"osd_pool_default_size": str(min(osds, 3))} | dict(options or {})
-            sections = {"global": common, "osd": _OSD | {"osd_objectstore": store}}
-            self.monitor = self._undo.enter_context(RealMonitor(mode, auth=auth, sections=sections))
+            common = (
+                SMALL | {"public_addr": HOST, "osd_pool_default_size": str(min(osds, 3))} | dict(options or {})
+            )
+            every = {"global": common, "osd": _OSD | OSD | {"osd_objectstore": store}, **(sections or {})}
+            monitor = RealMonitor(mode, auth=auth, sections=every, ports=ports, v1_only=v1_only)
+            self.monitor = self._undo.enter_context(monitor)
             self.osds = self._start_osds(osds)
             on_failure.pop_all()
 

@@ -15,6 +15,7 @@ import pytest
 from messenger.errors import LocalError
 from toolkit.cluster import monitor as module
 from toolkit.cluster.monitor import Mode, RealMonitor
+from toolkit.ports import reserved_socket
 
 pytestmark = pytest.mark.needs("ceph-mon", "ceph-authtool", "ceph")
 
@@ -54,6 +55,17 @@ def test_both_protocol_versions_are_bound_where_it_says(real_monitor: Callable[[
         with socket.create_connection((module.HOST, port), timeout=5) as client:
             client.sendall(banner)  # a v2 server waits for the client's banner before it sends more than its own
             assert client.recv(len(banner), socket.MSG_WAITALL) == banner
+
+
+def test_one_of_v1_only_at_the_ports_asked_for() -> None:
+    with reserved_socket(module.HOST) as v2, reserved_socket(module.HOST) as v1:
+        ports = v2.getsockname()[1], v1.getsockname()[1]
+        with RealMonitor(ports=ports, v1_only=True) as monitor:
+            (mon,) = monitor.admin("mon_status")["monmap"]["mons"]
+            assert [addr["addr"] for addr in mon["public_addrs"]["addrvec"]] == [f"{module.HOST}:{ports[1]}"]
+            assert monitor.addresses == f"[v1:{module.HOST}:{ports[1]}/0]"
+            assert refuses(ports[0])
+            assert json.loads(monitor.ceph("-s", "-f", "json"))["fsid"] == monitor.fsid
 
 
 def test_the_keyring_is_the_clusters(real_monitor: Callable[[Mode], RealMonitor]) -> None:

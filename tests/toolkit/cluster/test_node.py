@@ -10,7 +10,8 @@ import pytest
 
 from messenger.cephx.keys import CryptoKey
 from messenger.errors import LocalError
-from toolkit.cluster.local import LocalLab, NodeProcess
+from toolkit.cluster.local import LocalLab
+from toolkit.cluster.process import NodeProcess
 from toolkit.scenarios.nodes import NodeSpec
 
 KEY = "AQAA8VNlAAAAABAAAAECAwQFBgcICQoLDA0ODw=="
@@ -57,7 +58,7 @@ def test_answers_commands_and_ends_with_its_input() -> None:
     assert lines[0] == {"ready": ":0/1001"} or "ready" in lines[0]
     replies = {line["reply"]: line for line in lines if "reply" in line}
     assert replies[1]["answer"]["links"] == 0
-    assert "unknown verb 'dance'; known: connect, keepalive" in replies[2]["error"]
+    assert "unknown verb 'dance'; known: arm, auth, configure, connect" in replies[2]["error"]
     assert "nobody" in replies[3]["error"]
     assert "fish" in replies[4]["error"]
     assert "error" in replies[None]
@@ -79,7 +80,7 @@ def test_dead_node_is_reported_with_its_last_words() -> None:
 
 
 def test_lab_leaves_no_process_behind() -> None:
-    lab = LocalLab("crc", 1)
+    lab = LocalLab("v2-crc", 1)
     lab.node("a", "osd.1", "lossless_peer")
     lab.node("b", "osd.2", "lossless_peer")
     lab.start("a", "b")
@@ -94,11 +95,11 @@ def test_lab_leaves_no_process_behind() -> None:
 
 
 def test_command_to_a_refusing_node_raises() -> None:
-    lab = LocalLab("crc", 1)
+    lab = LocalLab("v2-crc", 1)
     lab.node("a", "osd.1", "lossless_peer")
     try:
         lab.start("a")
-        with pytest.raises(LocalError, match=r"node a: connect: KeyError: 'nobody'"):
+        with pytest.raises(LocalError, match=r"node a: connect: no peer 'nobody'"):
             lab._command("a", "connect", peer="nobody")
     finally:
         lab.close()

@@ -1,0 +1,51 @@
+"""Clusters come and go, and nothing grows: not in the machine, nor in the process that has them.
+
+MSGRLAB_CYCLES says how often.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from tests.support.clusters import environment, remains, state
+from tests.support.machine_state import Apart
+
+__all__ = ["state"]
+
+CYCLES = int(os.environ.get("MSGRLAB_CYCLES", "4"))
+GROWTH_KIB = 2048
+"""Of memory, in all: what is kept of each of a hundred clusters would be more."""
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [
+        "process",
+        pytest.param("netns", marks=pytest.mark.needs("netns", "nft")),
+        pytest.param("docker", marks=pytest.mark.needs("docker", "netns")),
+    ],
+)
+@pytest.mark.timeout(60 + 20 * CYCLES)
+def test_clusters_come_and_go(backend: str, state: Path) -> None:
+    with ExitStack() as stack:
+        # Docker's networks are where its engine is
+        entering = [] if backend == "docker" or os.geteuid() else stack.enter_context(Apart()).entering
+        done = subprocess.run(
+            [*entering, sys.executable, "-m", "tests.support.cycles", backend, str(CYCLES)],
+            env=environment(),
+            stdout=subprocess.PIPE,
+            check=True,
+        )
+    told = json.loads(done.stdout)
+    sys.stderr.write(f"{CYCLES} cycles on {backend}: {json.dumps(told)}\n")
+    assert told["left"] == []
+    assert backend == "docker" or told["changes"] == []
+    before, after = told["before"], told["after"]
+    assert (after["descriptors"], after["threads"]) == (before["descriptors"], before["threads"])
+    assert after["memory_kib"] - before["memory_kib"] < GROWTH_KIB
+    assert remains(state) == []

@@ -1,0 +1,78 @@
+"""Clusters for tests: a state directory of their own, and the command line as a user has it."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolkit.cluster.spec import ClusterSpec
+from toolkit.machine.changes import labelled_processes
+from toolkit.machine.leases import STATE_VARIABLE
+
+ROOT = Path(__file__).parents[2]
+COMMAND_TIMEOUT_S = 60.0
+
+
+def peers(name: str = "pair", **changes: Any) -> ClusterSpec:
+    """Two peers that say nothing by themselves."""
+    nodes = {"a": {"entity": "osd.1"}, "b": {"entity": "osd.2"}}
+    return ClusterSpec.model_validate({"name": name, "nodes": nodes, **changes})
+
+
+@pytest.fixture
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A state directory of the test's own; what is left in it fails the test."""
+    directory = tmp_path / "state"
+    monkeypatch.setenv(STATE_VARIABLE, str(directory))
+    yield directory
+    assert remains(directory) == []
+
+
+def remains(state: Path) -> list[str]:
+    """What clusters of a state directory have left in it."""
+    return sorted(path.name for path in state.iterdir() if path.name != ".lock") if state.is_dir() else []
+
+
+def msgrlab(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Run the command."""
+    return subprocess.run(
+        command_line(*arguments),
+        input=stdin,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_TIMEOUT_S,
+        check=False,
+    )
+
+
+def done(*arguments: str, stdin: str = "") -> str:
+    """What the command prints; it must not fail."""
+    finished = msgrlab(*arguments, stdin=stdin)
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout
+
+
+def told(*arguments: str) -> Any:
+    """What it prints as JSON."""
+    return json.loads(done(*arguments))
+
+
+def command_line(*arguments: str) -> list[str]:
+    """How the command is started."""
+    return [sys.executable, "-c", "from toolkit.cli.main import main; main()", *arguments]
+
+
+def environment() -> dict[str, str]:
+    """In which."""
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def processes_of(label: str) -> list[int]:
+    """What still runs of a cluster."""
+    return list(labelled_processes(label))

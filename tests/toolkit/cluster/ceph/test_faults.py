@@ -1,0 +1,128 @@
+"""Real daemons are killed, stopped, frozen and wiped under a client of ours, which goes on when they are back."""
+
+import uuid
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from messenger.errors import LocalError
+from toolkit.cluster.ceph import CephNodes, RadosNode
+from toolkit.cluster.running import Cluster, up
+from toolkit.cluster.spec import ClusterSpec
+
+pytestmark = [pytest.mark.needs("ceph-osd", "ceph-mon", "ceph"), pytest.mark.xdist_group("ceph_cluster")]
+
+Clusters = Callable[..., Cluster]
+HEALTHY_TIMEOUT_S = 40.0
+
+
+def ceph_of(cluster: Cluster) -> CephNodes:
+    app = cluster.nodes["app"]
+    assert isinstance(app, RadosNode)
+    return app.ceph
+
+
+@pytest.fixture
+def cluster(ceph_cluster: Clusters) -> Iterator[Cluster]:
+    """A cluster with two OSDs that has objects; it must be healthy, and have them, after the test."""
+    cluster = ceph_cluster()
+    app = cluster.nodes["app"]
+    assert app.command("fill", count=10, prefix="before")["pending"] == []
+    yield cluster
+    ceph_of(cluster).wait_healthy(HEALTHY_TIMEOUT_S)
+    assert app.command("wait")["pending"] == []
+    assert app.command("verify")["wrong"] == []
+
+
+def test_an_osd_is_killed_and_comes_back(cluster: Cluster) -> None:
+    osd, app = cluster.nodes["osd0"], cluster.nodes["app"]
+    osd.kill()
+    assert osd.state == "down"
+    assert not osd.alive
+    app.command("fill", count=10, prefix="meanwhile")  # in time, by the other one
+    osd.restart()
+    assert osd.ready()
+
+
+def test_an_osd_comes_back_wiped(cluster: Cluster) -> None:
+    cluster.nodes["osd1"].restart(wiped=True)
+
+
+def test_an_osd_stops_in_good_order(cluster: Cluster) -> None:
+    osd = cluster.nodes["osd0"]
+    osd.stop()
+    assert osd.state == "down"
+    assert cluster.nodes["mon"].status()["cluster"]["osds"] == {"all": 2, "up": 1, "in": 2}
+    with pytest.raises(LocalError, match="node osd0 is down: msgrlab fault restart osd0"):
+        osd.command("status")
+    osd.start()
+    osd.wait_ready()
+
+
+def test_a_frozen_monitor_is_not_needed_for_objects(cluster: Cluster) -> None:
+    mon, app = cluster.nodes["mon"], cluster.nodes["app"]
+    app.command("put", oid="thawed", text="before")
+    mon.freeze(frozen=True)
+    assert mon.state == "frozen"
+    assert app.command("put", oid="thawed", text="while it was frozen")["state"] == "done"
+    with pytest.raises(LocalError, match="frozen"):
+        mon.command("mon_status")
+    mon.freeze(frozen=False)
+    mon.wait_ready()
+
+
+def test_a_monitor_restarts(cluster: Cluster) -> None:
+    before = cluster.nodes["mon"].pid
+    cluster.nodes["mon"].restart()
+    assert cluster.nodes["mon"].pid != before
+
+
+def test_a_frozen_osd_holds_up_its_objects(cluster: Cluster) -> None:
+    app, osds = cluster.nodes["app"], [cluster.nodes["osd0"], cluster.nodes["osd1"]]
+    for osd in osds:
+        osd.freeze(frozen=True)
+    put = app.command("put", oid="held up", text="late", wait_s=0.2)
+    assert put["state"] == "pending"
+    for osd in osds:
+        osd.freeze(frozen=False)
+    assert app.command("wait")["pending"] == []
+    assert app.command("get", oid="held up")["text"] == "late"
+
+
+@pytest.mark.parametrize("backend", ["process", pytest.param("netns", marks=pytest.mark.needs("netns"))])
+def test_a_client_that_is_cut_off_goes_on_when_it_is_not(backend: str, ceph_cluster: Clusters) -> None:
+    cluster = ceph_cluster(backend)
+    app = cluster.nodes["app"]
+    app.command("put", oid="cut off", text="before")
+    for osd in ("osd0", "osd1"):
+        cluster.fault(f"partition app {osd}")
+    assert app.command("put", oid="cut off", text="after", wait_s=0.2)["state"] == "pending"
+    cluster.fault("heal")
+    assert app.command("wait")["pending"] == []
+    cluster.fault("reset app mon")
+    assert app.command("get", oid="cut off")["text"] == "after"
+    assert [result.id for result in cluster.check() if not result.ok] == []
+
+
+def test_a_client_restarts(cluster: Cluster) -> None:
+    cluster.nodes["app"].restart()
+    assert cluster.nodes["app"].command("put", oid="again", text="another life")["state"] == "done"
+
+
+def test_the_only_monitor_cannot_be_wiped(cluster: Cluster) -> None:
+    with pytest.raises(LocalError, match="the only monitor, wiped, would be another cluster's"):
+        cluster.nodes["mon"].restart(wiped=True)
+
+
+def test_objects_of_an_osd_alone_are_gone_and_it_takes_new_ones() -> None:
+    nodes = {"mon": {"ceph": "mon"}, "osd": {"ceph": "osd"}, "app": {"rados": "client.app"}}
+    spec = ClusterSpec.model_validate({"name": "alone", "nodes": nodes})
+    with up(spec, name=f"t{uuid.uuid4().hex[:12]}") as cluster:
+        app = cluster.nodes["app"]
+        app.command("put", oid="lost", text="in memory")
+        cluster.nodes["osd"].kill()
+        cluster.nodes["osd"].restart()
+        ceph_of(cluster).wait_healthy(HEALTHY_TIMEOUT_S)
+        assert app.command("verify")["wrong"] == ["lost"]
+        assert app.command("put", oid="lost", text="again")["state"] == "done"
+        assert app.command("verify")["wrong"] == []

@@ -1,0 +1,99 @@
+"""The node's image: its name, what goes into it, and that it is made of nothing but that."""
+
+import shutil
+import subprocess
+import sys
+import tarfile
+
+import pytest
+
+import toolkit
+from messenger.errors import LocalError
+from toolkit.cluster.images import docker, node
+from toolkit.machine.docker_engine import connected
+
+
+@pytest.fixture
+def checkout(monkeypatch, tmp_path):
+    """A source that a test may change."""
+    for package in ("messenger", "toolkit"):
+        (tmp_path / package).mkdir()
+        (tmp_path / package / "__init__.py").write_text('"""A package."""\n')
+    shutil.copytree(node._recipe(), tmp_path / "clusters/images/node")
+    monkeypatch.setattr(node, "_SOURCE", tmp_path)
+    monkeypatch.setattr(node, "tag", node.tag.__wrapped__)
+    return tmp_path
+
+
+def test_the_name_is_that_of_the_content(checkout):
+    first = node.tag()
+    assert first.startswith("msgrlab/node:")
+    (checkout / "toolkit/__pycache__").mkdir()
+    (checkout / "toolkit/__pycache__/x.pyc").write_bytes(b"\0")
+    assert node.tag() == first
+    (checkout / "toolkit/new.py").write_text("")
+    second = node.tag()
+    (checkout / "clusters/images/node/Dockerfile").write_text("FROM scratch\n")
+    assert len({first, second, node.tag()}) == 3
+
+
+def test_a_context_has_the_recipe_the_source_and_wheels(checkout, tmp_path):
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    (wheels / "requirements.txt").write_text("lz4==1\n")
+    context = node._context(wheels)
+    with tarfile.open(fileobj=context) as tar:
+        assert tar.getnames() == [
+            "Dockerfile",
+            "msgrlab",
+            "source/messenger/__init__.py",
+            "source/toolkit/__init__.py",
+            "wheels/requirements.txt",
+        ]
+        assert tar.getmember("msgrlab").mode == 0o755
+        assert {member.mtime for member in tar} == {0}
+    assert node._context(wheels).getvalue() == context.getvalue()
+
+
+def test_a_recipe_that_is_not_installed_is_said(checkout):
+    shutil.rmtree(checkout / "clusters")
+    package = toolkit.__file__.rpartition("/")[0]
+    assert package
+    with pytest.raises(LocalError, match=r"clusters/images/node is not in .*not installed as a whole"):
+        node._recipe()
+
+
+def test_what_a_node_imports_is_among_its_dependencies():
+    """In a Python that has nothing else installed, by the names of the wheels' top-level modules."""
+    script = """
+import sys
+import toolkit.cluster.node
+from importlib.metadata import packages_distributions
+known = packages_distributions()
+print(*sorted({name.lower().replace("_", "-") for top in {m.partition(".")[0] for m in sys.modules}
+               for name in known.get(top, ())}))
+"""
+    said = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert set(said) <= {*node.DEPENDENCIES, "cffi", "pycparser", "msgrlab", "setuptools"}
+
+
+@pytest.mark.needs("docker")
+def test_the_image_runs_a_node():
+    tag = node.build(say=lambda _: None)
+    assert tag == node.tag()
+    with connected() as engine:
+        assert docker.has(engine, tag)
+        assert node.exists(engine)
+        options = {"network_mode": "none", "cap_drop": ["ALL"], "remove": True, "init": True}
+        said = engine.containers.run(
+            tag, ["python3", "-c", "import toolkit.cluster.node as n; print(n)"], **options
+        )
+    assert b"/opt/msgrlab/toolkit/cluster/node.py" in said
+
+
+@pytest.mark.needs("docker")
+def test_a_made_image_is_not_made_again():
+    node.build(say=lambda _: None)
+    assert node.build(say=pytest.fail) == node.tag()

@@ -1,0 +1,83 @@
+"""Making an image: logs, one at a time, nothing half-made."""
+
+import multiprocessing
+import time
+
+import pytest
+
+from messenger.errors import LocalError
+from toolkit.cluster.images.work import Work, alone, whole
+
+
+def test_what_programs_say_is_in_the_log(tmp_path):
+    told = []
+    work = Work(tmp_path / "log", told.append)
+    assert work.run("sh", "-c", "echo out; echo err >&2") == "out\nerr\n"
+    assert (tmp_path / "log").read_text().splitlines()[1:] == ["out", "err"]
+    assert told[1:] == ["out", "err"]
+
+
+def test_a_program_that_fails_says_where_to_read_why(tmp_path):
+    work = Work(tmp_path / "log")
+    with pytest.raises(LocalError, match=r"sh ended with exit code 3; what was said is in .*/log$"):
+        work.run("sh", "-c", "echo why; exit 3")
+    assert "why" in (tmp_path / "log").read_text()
+
+
+def test_a_program_ends_with_whoever_waits(tmp_path):
+    def interrupt(said):
+        if said == "begun":
+            raise KeyboardInterrupt
+
+    began_s = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        Work(tmp_path / "log", interrupt).run("sh", "-c", "echo begun; exec sleep 60")
+    assert time.monotonic() - began_s < 30
+
+
+@pytest.mark.parametrize("error", [LocalError, KeyboardInterrupt])
+def test_nothing_half_made_is_left(tmp_path, error):
+    with pytest.raises(error), whole(tmp_path / "image") as unfinished:
+        raise error((unfinished / "file").write_text("half"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_crash_left_is_no_obstacle(tmp_path):
+    for name in (".image.unfinished", "image"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "old").write_text("old")
+    with whole(tmp_path / "image") as unfinished:
+        (unfinished / "new").write_text("new")
+    assert [path.name for path in tmp_path.rglob("*")] == ["image", "new"]
+
+
+def _hold(path, held, release):
+    with alone(path, lambda _: None):
+        held.set()
+        release.wait()
+
+
+def test_others_wait_and_say_so(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    held, release = context.Event(), context.Event()
+    other = context.Process(target=_hold, args=(tmp_path / "image", held, release))
+    other.start()
+    assert held.wait(30)
+    said = []
+
+    def say(what):
+        said.append(what)
+        release.set()
+
+    with alone(tmp_path / "image", say):
+        assert said == ["somebody else is making image: waiting"]
+    other.join()
+
+
+def test_a_place_where_nothing_can_be_written(tmp_path):
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(LocalError, match=r"file: .*; --root names another directory"),
+        alone(tmp_path / "file/x", print),
+    ):
+        pass

@@ -1,0 +1,69 @@
+"""The schema for editors says the same as the model."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from ruamel.yaml import YAML
+
+from toolkit.cluster.spec import ready_made
+from toolkit.cluster.spec.schema import json_schema, schema_text
+
+CLUSTERS = Path(__file__).parents[4] / "clusters"
+SCHEMA = json_schema()
+
+
+def check(text: str) -> None:
+    values = json.loads(json.dumps(YAML(typ="safe", pure=True).load(text)))
+    jsonschema.validate(values, SCHEMA, jsonschema.Draft202012Validator)
+
+
+def test_the_file_is_what_the_command_prints() -> None:
+    text = (CLUSTERS / "schema.json").read_text()
+    assert text == schema_text(), "python -m toolkit.cluster.spec > clusters/schema.json"
+
+
+def test_it_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_everything_is_described() -> None:
+    bare = [
+        f"{name}.{field}"
+        for name, definition in {"": SCHEMA, **SCHEMA["$defs"]}.items()
+        for field, values in definition["properties"].items()
+        if not values.get("description")
+    ]
+    assert bare == []
+    assert all("description" in definition for definition in SCHEMA["$defs"].values())
+
+
+@pytest.mark.parametrize("name", ready_made())
+def test_ready_made_specs_are_right_by_it(name: str) -> None:
+    check(ready_made()[name].read_text())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nodes: {A: {entity: osd.1}}",
+        "nodes: {a: {entity: osd.1, x: 1}}",
+        "nodes: {a: {ceph: rgw}}",
+        "nodes: {a: {entity: osd.1}}\ntraffic: [{sender: a, to: b}]",
+        "nodes: {a: {entity: osd.1}}\nlinks: [{from: a, to: b, delay: 1}]",
+        "nodes: {a: {entity: osd.1}}\nseed: x",
+        "backend: process",
+    ],
+)
+def test_mistakes_are_seen_by_it(text: str) -> None:
+    with pytest.raises(jsonschema.ValidationError):
+        check(text)
+
+
+def test_a_spec_that_was_written_down_is_right_by_it() -> None:
+    from toolkit.cluster.spec import read_spec
+
+    values: dict[str, Any] = read_spec("mesh").as_json()
+    jsonschema.validate(values, SCHEMA, jsonschema.Draft202012Validator)

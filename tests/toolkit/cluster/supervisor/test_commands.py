@@ -1,0 +1,261 @@
+"""up, status, exec, tell, fault and down, as a user types them."""
+
+import json
+import os
+import re
+import select
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from messenger.errors import LocalError
+from tests.support.clusters import (
+    command_line,
+    done,
+    environment,
+    msgrlab,
+    processes_of,
+    remains,
+    state,
+    told,
+)
+from toolkit.checks.history import History
+from toolkit.cluster.supervisor import wire
+from toolkit.cluster.supervisor.client import NotKept, ask
+from toolkit.machine.leases import Lease, leases
+
+__all__ = ["state"]
+
+pytestmark = pytest.mark.usefixtures("state")
+
+SPEC = """\
+name: pair
+nodes:
+  a: {entity: osd.1}
+  b: {entity: osd.2}
+"""
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> str:
+    path = tmp_path / "pair.yaml"
+    path.write_text(SPEC)
+    return str(path)
+
+
+def status_of(name: str) -> Any:
+    found = told("status", name, "--json")["clusters"]
+    assert len(found) == 1
+    return found[0]
+
+
+def test_a_cluster_from_up_to_down(spec: str, state: Path) -> None:
+    printed = done("up", spec)
+    assert re.match(
+        r"cluster pair is up: 2 nodes in \d+\.\d\d s\n  a  messenger  v2:127\.0\.0\.1:\d+/1001\n", printed
+    )
+    assert "msgrlab down pair" in printed
+    label = str(Lease.find("pair").label)
+    assert "cluster 'pair' is there already" in msgrlab("up", spec).stderr
+
+    done("tell", "a", "send", "b", "--count", "3")
+    deadline_s = time.monotonic() + 20
+    while not (sessions := status_of("pair")["nodes"]["b"]["sessions"]) or sessions[0]["in_seq"] < 3:
+        assert time.monotonic() < deadline_s
+    assert told("tell", "b", "session", "a")["in_seq"] == 3
+    table = done("status")
+    assert re.search(r"b +messenger +up +\d+ +v2:127\.0\.0\.1:\d+/1002 +a READY connect_seq=0 in_seq=3", table)
+    assert "checks: " in table
+
+    assert "no node 'c'" in msgrlab("fault", "partition a c").stderr
+    assert "no cluster 'other'" in msgrlab("fault", "partition", "a", "b", "--name", "other").stderr
+    assert "no peer 'c'" in msgrlab("tell", "a", "send", "c").stderr
+    done("fault", "partition", "a", "b")
+    about = status_of("pair")
+    assert about["faults"] == ["partition a b"]
+    assert {(link["from"], link["to"]) for link in about["links"] if link["blocked"]} == {("a", "b"), ("b", "a")}
+    done("fault", "heal")
+    done("fault", "kill b")
+    assert (status_of("pair")["state"], status_of("pair")["nodes"]["b"]["state"]) == ("hurt", "down")
+    done("fault", "restart b --new-nonce")
+    assert status_of("pair")["nodes"]["b"]["address"].endswith("/3002")
+
+    assert done("down") == "pair: down\n"
+    assert (remains(state), processes_of(label)) == ([], [])
+    assert done("status") == "no cluster is up: msgrlab up two-peers\n"
+
+
+def test_exec_runs_on_the_host_of_a_node(spec: str) -> None:
+    done("up", spec)
+    label = str(Lease.find("pair").label)
+    finished = msgrlab("exec", "a", "--", "sh", "-c", "pwd; echo $MSGRLAB_CLUSTER; cat; exit 7", stdin="words")
+    directory = Lease.find("pair").directory / "a"
+    assert (finished.stdout, finished.returncode) == (f"{directory}\n{label}\nwords", 7)
+    assert msgrlab("exec", "a", "--", "sh", "-c", "kill -9 $$").returncode == 128 + 9
+    for arguments, complaint in (
+        (("exec", "a", "--", "nosuch"), "a: nosuch: no such program there"),
+        (("exec", "z", "--", "true"), "no node 'z' in cluster 'pair'; there are a, b"),
+        (("exec", "--name", "other", "a", "--", "true"), "no cluster 'other'; there is pair"),
+    ):
+        failed = msgrlab(*arguments)
+        assert (failed.returncode, failed.stderr) == (2, f"msgrlab: {complaint}\n")
+    done("down")
+
+
+def test_several_clusters_need_names(spec: str, state: Path) -> None:
+    done("up", spec)
+    assert told("up", spec, "--name", "other", "--set", "speaks.mode=secure", "--json")["name"] == "other"
+    failed = msgrlab("exec", "a", "--", "true")
+    assert failed.stderr == "msgrlab: several clusters are there: other, pair; say which by --name\n"
+    assert [each["name"] for each in told("status", "--json")["clusters"]] == ["other", "pair"]
+    assert done("down", "--all") == "other: down\npair: down\n"
+    assert remains(state) == []
+    assert done("down", "--all") == "no cluster is up\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "complaint"),
+    [
+        (["up", "nosuch"], 2, "no cluster 'nosuch'"),
+        (["up", "{spec}", "--backend", "podman"], 2, "unknown backend 'podman'; known: process, netns, docker"),
+        (["up", "{spec}", "--set", "nodes.a.policy=friendly"], 2, "unknown policy 'friendly'"),
+        (["up", "{spec}", "--set", "speaks.mod=secure"], 2, "unknown key"),
+        (["up", "{spec}", "--set", "speaks"], 2, "give KEY=VALUE"),
+        (["up", "{spec}", "--name", "No Name"], 2, "is no name for a cluster"),
+        (["up", "{spec}", "--set", "networks.public.subnet=10.77.0.0/24"], 3, "give --backend netns"),
+        (["status", "nosuch"], 2, "no cluster 'nosuch'; none is up"),
+        (["down", "nosuch"], 2, "no cluster 'nosuch'; none is up"),
+        (["tell", "a", "send", "b"], 2, "no cluster is up: msgrlab up two-peers"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_leaves_nothing(
+    arguments: list[str], code: int, complaint: str, spec: str, state: Path
+) -> None:
+    failed = msgrlab(*(each.format(spec=spec) for each in arguments))
+    assert (failed.returncode, failed.stdout) == (code, "")
+    assert failed.stderr.startswith("msgrlab: ")
+    assert failed.stderr.count("\n") == 1
+    assert complaint in failed.stderr
+    assert remains(state) == []
+
+
+def test_verbs_of_nodes_are_explained(spec: str) -> None:
+    done("up", spec)
+    for arguments, complaint in (
+        (("a", "send", "b", "--cout", "3"), "unexpected keyword argument 'cout'; it takes peer count size_bytes"),
+        (("a", "dance"), "no verb 'dance'; there are arm, auth"),
+        (("z", "send", "b"), "no node 'z' in cluster 'pair'; there are a, b"),
+    ):
+        failed = msgrlab("tell", *arguments)
+        assert failed.returncode == 2
+        assert complaint in failed.stderr
+    done("down")
+
+
+def test_foreground_ends_with_its_command(spec: str, state: Path) -> None:
+    running = subprocess.Popen(
+        command_line("up", spec, "--foreground", "--json"),
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stdout is not None
+    text = ""
+    while not text.endswith("}\n") or text.count("{") != text.count("}"):
+        text += running.stdout.readline()
+    assert json.loads(text)["name"] == "pair"
+    assert status_of("pair")["state"] == "up"
+    running.send_signal(signal.SIGINT)
+    running.communicate(timeout=20)
+    assert running.returncode == 130
+    assert remains(state) == []
+
+
+def test_a_supervisor_that_is_told_to_end_takes_its_cluster_down(spec: str, state: Path) -> None:
+    done("up", spec)
+    label = str(Lease.find("pair").label)
+    for pid in processes_of(label):
+        if b"supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGTERM)
+            break
+    deadline_s = time.monotonic() + 20
+    while remains(state) or processes_of(label):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+
+
+def test_whoever_follows_sees_what_happens_until_the_end(spec: str) -> None:
+    done("up", spec)
+    following = subprocess.Popen(
+        command_line("status", "pair", "--follow"), env=environment(), stdout=subprocess.PIPE, text=True
+    )
+    assert following.stdout is not None
+    seen = ""
+    while "b         freeze, incarnation 1" not in seen:  # it may not be looking when the first ones come
+        done("fault", "freeze b")
+        done("fault", "thaw b")
+        if select.select([following.stdout], [], [], 0.5)[0]:
+            seen += os.read(following.stdout.fileno(), 1 << 16).decode()
+    done("down")
+    following.communicate(timeout=20)
+    assert following.returncode == 0
+
+
+def test_a_supervisor_answers_requests(spec: str) -> None:
+    done("up", spec, "--set", 'proxies=[{"from": a, "to": b, "script": ["-> MESSAGE #9: cut"]}]')
+    lease = Lease.find("pair")
+    assert all(each["ok"] for each in ask(lease, "check"))
+    assert [each["id"] for each in ask(lease, "check", only=["INV-1"])] == ["INV-1"]
+    assert ask(lease, "faults") == ["proxy a b '-> MESSAGE #9: cut before'"]
+    assert [(each["from"], each["to"]) for each in ask(lease, "proxies")] == [("a", "b")]
+    events = ask(lease, "history", after=0)
+    assert [event["node"] for event in events["records"] if event["kind"] == "process"] == ["a", "b"]
+    assert ask(lease, "history", after=events["next"])["records"] == []
+    for request, complaint in (
+        ({"do": "dance"}, "unknown request 'dance'; known: check, command"),
+        ({"do": "fault"}, "missing a required argument: 'text'"),
+        ({"do": "fault", "text": "dance"}, "no fault 'dance'"),
+        ({"do": "check", "only": ["INV-99"]}, "INV-99"),
+    ):
+        with pytest.raises(LocalError, match=complaint):
+            ask(lease, **request)
+    with socket.socket(socket.AF_UNIX) as connection, wire.short_path(lease.directory) as path:
+        connection.connect(path)
+        connection.sendall(b"not JSON\n")
+        assert wire.receive(connection) == {"error": "control socket: a line that is no JSON object", "code": 2}
+    done("down")
+    with pytest.raises(NotKept):
+        ask(lease, "status")
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_what_is_worth_keeping_is_kept(*, killed: bool, spec: str, state: Path, tmp_path: Path) -> None:
+    done("up", spec)
+    done("tell", "a", "send", "b")
+    while not status_of("pair")["nodes"]["b"]["sessions"]:
+        time.sleep(0.01)
+    if killed:
+        for pid in processes_of(str(Lease.find("pair").label)):
+            os.kill(pid, signal.SIGKILL)
+    assert done("down", "--keep", str(tmp_path / "kept")) == "pair: down\n"
+    history = History.load(tmp_path / "kept" / "pair" / "history.ndjson")
+    assert {"a", "b"} == set(history.nodes)
+    assert remains(state) == []
+    done("up", spec)
+    again = msgrlab("down", "--keep", str(tmp_path / "kept"))
+    assert (again.returncode, "nothing is overwritten" in again.stderr) == (2, True)
+    done("down")
+
+
+def test_ten_cycles_leave_nothing(spec: str, state: Path) -> None:
+    for _ in range(10):
+        done("up", spec)
+        label = str(leases()[0].label)
+        done("down", "pair")
+        assert (remains(state), processes_of(label)) == ([], [])

@@ -1,0 +1,85 @@
+"""What a notebook shows of a cluster."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from toolkit.cluster.showing import html_of
+
+NODE = {"kind": "messenger", "entity": "osd.1", "state": "up", "address": "v2:127.0.0.1:6800/1", "last_words": ""}
+NUMBERS = {"connect_seq": 1, "in_seq": 2, "out_seq": 3456, "queued": 0, "sent": 5}
+STATUS: dict[str, Any] = {
+    "name": "pair",
+    "backend": "netns",
+    "state": "hurt",
+    "up_s": 3.21,
+    "ready_s": 0.5,
+    "nodes": {
+        "a": NODE | {"sessions": [{"peer": "b", "state": "READY", **NUMBERS}, {"peer": "c", "state": "STANDBY"}]},
+        "b": NODE | {"state": "dead", "address": "0.0.0.0:0/2", "last_words": "<no memory>"},
+        "osd": {"kind": "osd", "state": "up", "address": "", "last_words": ""},
+    },
+    "links": [{"from": "a", "to": "b", "delay_ms": 20.0, "blocked": True}],
+    "faults": ["partition a b --one-way"],
+    "nemesis": {
+        "seed": 7,
+        "steps": 3,
+        "done": ["x"],
+        "next": "   2.000  kill a",
+        "violations": ["V"],
+        "problems": [],
+    },
+    "captures": {"a": "/tmp/a.pcapng"},
+    "proxies": ["a b"],
+    "events": [{"time_s": 1.5, "node": "a", "kind": "event", "what": "session 1 with b: connect"}],
+    "checks": {
+        "judged": True,
+        "passed": 28,
+        "note": "",
+        "failed": [{"id": "INV-1", "name": "x", "violations": ["lost"]}],
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        "<b>pair</b> on netns",
+        "ready in 0.50 s, up for 3.2 s",
+        ">osd.1<",
+        ">READY</span>",
+        ">STANDBY</span>",
+        ">3,456<",
+        "does not listen",
+        "last words of b",
+        "&lt;no memory&gt;",
+        "a → b: nothing passes; delay 20ms",
+        "partition a b --one-way",
+        "1 of 3 steps, seed 7",
+        "next 2.000  kill a",
+        "a: /tmp/a.pcapng",
+        ">a → b</span>",
+        "session 1 with b: connect",
+        "28 hold",
+        "INV-1: lost",
+    ],
+)
+def test_everything_of_note_is_shown(shown: str) -> None:
+    assert shown in html_of(STATUS)
+
+
+def test_a_row_has_a_cell_for_each_column() -> None:
+    rows = html_of(STATUS).partition("<details>")[0].split("<tr>")[1:]
+    assert len(rows) == 1 + 4  # titles, and a has two sessions
+    assert len({row.count("</td>") + row.count("</th>") for row in rows}) == 1
+
+
+def test_what_there_is_not_leaves_no_line() -> None:
+    quiet = copy.deepcopy(STATUS) | {"links": [], "faults": [], "nemesis": None, "captures": {}, "proxies": []}
+    quiet |= {"events": [], "checks": {"judged": False, "failed": [], "note": "60000 records are too many"}}
+    html = html_of(quiet)
+    assert "60000 records are too many" in html
+    assert not [
+        word for word in ("links", "faults in force", "nemesis", "captures", "proxies", "details") if word in html
+    ]

@@ -1,0 +1,2 @@
+from .running import Cluster as Cluster
+from .running import up as up

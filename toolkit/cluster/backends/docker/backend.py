@@ -1,0 +1,259 @@
+"""Containers on private networks of Docker's, one for each node."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from ipaddress import ip_network
+from typing import TYPE_CHECKING, ClassVar
+
+from messenger.errors import LocalError
+from toolkit.cluster.backends.base import Backend, HostWish, NetworkWish
+from toolkit.cluster.backends.docker.host import DIRECTORY, ContainerHost
+from toolkit.cluster.backends.docker.subnets import Subnet, free, require_free, used
+from toolkit.cluster.backends.subnets import Addressing, assign
+from toolkit.cluster.images import names as images
+from toolkit.cluster.images import node
+from toolkit.errors import Unsupported
+from toolkit.machine.changes import DockerObjects
+from toolkit.machine.docker_engine import connect, connected, current_place, refused
+from toolkit.machine.docker_objects import remove_from
+from toolkit.machine.labels import DOCKER_LABEL, PROCESS_VARIABLE
+from toolkit.machine.leases import Lease
+from toolkit.network.namespace_faults import NamespaceNetwork
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+_AT_ONCE = 16
+_OVERLAP = "overlaps"
+_LIMITS = {"pids_limit": 512, "mem_limit": "4g"}
+"""What a node needs is far less; a runaway is to stop somewhere."""
+_DAEMON_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"]
+"""Daemons of Ceph change their user, and have files of two; our own node needs no capability at all."""
+
+
+class DockerBackend(Backend):
+    """A container per node on bridges that lead nowhere else.
+
+    Containers are unprivileged and reach nothing but each other. Faults of the network are this machine's doing,
+    in the containers' namespaces, which takes an engine of this machine and root.
+    """
+
+    name: ClassVar[str] = "docker"
+    driver: ClassVar[str] = "bridge"
+    """Of the networks."""
+    network_kind: ClassVar[type[NamespaceNetwork]] = NamespaceNetwork
+
+    def __init__(self, lease: Lease, say: Callable[[str], None]) -> None:
+        super().__init__(lease, say)
+        self.hosts: dict[str, ContainerHost] = {}  # type: ignore[assignment]
+        self._engines: dict[str, DockerClient] = {}
+        self._networks: Sequence[NetworkWish] = ()
+        self._wishes: list[HostWish] = []
+        self._network = self.network_kind(lease, self.hosts)
+
+    @classmethod
+    def places(cls) -> list[str]:
+        """The engines that nodes are spread over."""
+        return [current_place()]
+
+    @classmethod
+    def check(cls, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
+        """See :meth:`Backend.check`."""
+        fixed = _settled(networks, hosts)
+        for wish in fixed:
+            if wish.subnet:
+                cls._gateway(wish, ip_network(wish.subnet), hosts)
+        for place in cls.places():
+            with connected(place) as engine:
+                cls._check_engine(engine, place)
+                for image in {wish.image or node.NAME for wish in hosts}:
+                    images.require(image, engine)
+                taken = used(engine, here=_is_of_this_machine(place))
+                for wish in fixed:
+                    if wish.subnet:
+                        require_free(wish.name, ip_network(wish.subnet), taken)
+
+    @classmethod
+    def _check_engine(cls, engine: "DockerClient", place: str) -> None:
+        if (kind := engine.version()["Os"]) != "linux":
+            raise Unsupported(f"Docker at {place} has containers of {kind}: nodes take Linux")
+
+    def open(self, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
+        """See :meth:`Backend.open`."""
+        places = self.places()
+        for place in places:
+            self.lease.journal.note(DockerObjects(str(self.lease.label), place))
+            self._engines[place] = connect(place)
+        with refused():
+            self._networks = self._make_networks(_settled(networks, hosts), hosts)
+        self.add(*hosts)
+
+    def add(self, *wishes: HostWish) -> None:
+        """Make more hosts on the networks that there are.
+
+        Raises:
+            LocalError: it did not work.
+        """
+        first = len(self._wishes)
+        self._wishes += wishes
+        addressing = assign(self._networks, self._wishes)
+        # From now on they are certain, whoever comes next.
+        self._wishes = [replace(wish, addresses=addressing.of(wish.name)) for wish in self._wishes]
+        places = list(self._engines)
+        where = {wish.name: places[number % len(places)] for number, wish in enumerate(wishes, first)}
+        self.say(f"containers for {', '.join(where)}")
+        with refused():
+            tags = {place: self._tags(place, wishes) for place in places}
+            with ThreadPoolExecutor(_AT_ONCE) as pool:
+                made = pool.map(
+                    lambda wish: self._make_host(wish, where[wish.name], tags[where[wish.name]], addressing),
+                    wishes,
+                )
+                self.hosts.update({host.name: host for host in made})
+
+    @property
+    def network(self) -> NamespaceNetwork:
+        """See :meth:`Backend.network`."""
+        return self._network
+
+    def close(self) -> None:
+        """See :meth:`Backend.close`."""
+        self._network.close()
+        with refused():
+            for engine in self._engines.values():
+                remove_from(engine, f"{DOCKER_LABEL}={self.lease.label}")
+                engine.close()
+        self._engines.clear()
+        self.hosts.clear()
+
+    # ---- networks
+
+    def _make_networks(self, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> list[NetworkWish]:
+        """Make networks; those without a subnet get one that nothing else uses just now."""
+        place, engine = next(iter(self._engines.items()))
+        taken = used(engine, here=_is_of_this_machine(place))
+        for wish in networks:
+            if wish.subnet:
+                taken[ip_network(wish.subnet)] = f"network {wish.name}"
+        given = []
+        for wish in networks:
+            subnets = iter([ip_network(wish.subnet)]) if wish.subnet else free(self.lease.label.number, taken)
+            subnet = self._make_network(engine, wish, subnets, hosts)
+            taken[subnet] = f"network {wish.name}"
+            given.append(replace(wish, subnet=str(subnet)))
+        return given
+
+    def _make_network(
+        self, engine: "DockerClient", wish: NetworkWish, subnets: Iterator[Subnet], hosts: Sequence[HostWish]
+    ) -> Subnet:
+        """Make a network with the first of some subnets that is still free when its turn comes."""
+        import docker.errors
+        from docker.types import IPAMConfig, IPAMPool
+
+        last: LocalError | None = None
+        for subnet in subnets:
+            gateway = self._gateway(wish, subnet, hosts)
+            try:
+                engine.api.create_network(
+                    self._name(wish.name), driver=self.driver, options=self._options(wish), internal=True,
+                    attachable=self.driver == "overlay" or None, labels=self._labels, check_duplicate=True,
+                    enable_ipv6=subnet.version == 6,
+                    ipam=IPAMConfig(pool_configs=[IPAMPool(str(subnet), self._own_range(subnet), gateway)]),
+                )  # fmt: skip
+            except docker.errors.APIError as error:
+                last = LocalError(f"network {wish.name}: Docker: {error.explanation or error}")
+                if _OVERLAP not in str(error.explanation):
+                    raise last from None
+            else:
+                return subnet
+        raise last or LocalError(f"network {wish.name}: every subnet that could be had is in use; give it one")
+
+    @staticmethod
+    def _gateway(wish: NetworkWish, subnet: Subnet, hosts: Sequence[HostWish]) -> str:
+        """An address for the bridge itself: the last one, unless that is wished for."""
+        addresses = assign([replace(wish, subnet=str(subnet))], [_only_on(host, wish.name) for host in hosts])
+        taken = {str(found) for by_network in addresses.addresses.values() for found in by_network.values()}
+        last = subnet.num_addresses - 2  # the very last one is for broadcasts
+        for address in (subnet[number] for number in range(last, max(0, last - len(taken) - 1), -1)):
+            if str(address) not in taken:
+                return str(address)
+        raise LocalError(f"network {wish.name}: {subnet} has no address left for Docker's own end of it")
+
+    @staticmethod
+    def _own_range(_subnet: Subnet) -> str | None:
+        """The part of a subnet that Docker takes addresses from for its own ends; any of those that are left."""
+        return None
+
+    def _options(self, wish: NetworkWish) -> dict[str, str]:
+        return {"com.docker.network.driver.mtu": str(wish.mtu)}
+
+    # ---- containers
+
+    def _tags(self, place: str, hosts: Sequence[HostWish]) -> dict[str, str]:
+        """Docker's names of the images that hosts wish for; that of our node is made anew of a changed source."""
+        wished = {wish.image for wish in hosts}
+        return {name: images.tag(name) if name else node.build(place, say=self.say) for name in wished}
+
+    def _make_host(self, wish: HostWish, place: str, tags: Mapping[str, str], all_of: Addressing) -> ContainerHost:
+        api, addresses = self._engines[place].api, all_of.of(wish.name)
+        endpoints = {
+            name: {"ipv6_address" if ":" in address else "ipv4_address": address, "aliases": [wish.name]}
+            for name, address in addresses.items()
+        }
+        first, *others = endpoints
+        networking = {self._name(first): api.create_endpoint_config(**endpoints[first])}
+        container: str = api.create_container(
+            tags[wish.image],
+            command=["sleep", "infinity"],
+            entrypoint=[],
+            name=self._name(wish.name),
+            hostname=wish.name,
+            labels=self._labels,
+            environment={PROCESS_VARIABLE: str(self.lease.label)},
+            working_dir=str(DIRECTORY),
+            user="0:0",
+            networking_config=api.create_networking_config(networking),
+            host_config=api.create_host_config(
+                network_mode=self._name(first),
+                init=True,
+                cap_drop=["ALL"],
+                cap_add=_DAEMON_CAPABILITIES if wish.image else [],
+                security_opt=["no-new-privileges"],
+                restart_policy={"Name": "no"},
+                **_LIMITS,
+            ),
+        )["Id"]
+        for network in others:
+            api.connect_container_to_network(container, self._name(network), **endpoints[network])
+        api.start(container)
+        logs = self.lease.directory / wish.name
+        label = str(self.lease.label)
+        return ContainerHost(wish.name, self._engines[place], place, container, addresses, logs, label)
+
+    def _name(self, what: str) -> str:
+        """Of a container or a network: Docker's names are the whole engine's, and a swarm's have no dots."""
+        return f"{self.lease.label.name}-{self.lease.label.token}-{what}"
+
+    @property
+    def _labels(self) -> dict[str, str]:
+        return {DOCKER_LABEL: str(self.lease.label)}
+
+
+def _settled(networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> list[NetworkWish]:
+    """Wishes for networks; where a host wishes for an address, the subnet is settled, too."""
+    subnets = assign(networks, hosts).subnets
+    settled = {wish.name for wish in networks if wish.subnet} | {
+        name for host in hosts for name in host.addresses or ()
+    }
+    return [replace(wish, subnet=str(subnets[wish.name])) if wish.name in settled else wish for wish in networks]
+
+
+def _only_on(host: HostWish, network: str) -> HostWish:
+    """A host's wish, as far as it is about one network."""
+    addresses = {name: address for name, address in (host.addresses or {}).items() if name == network}
+    return replace(host, networks=tuple(name for name in host.networks if name == network), addresses=addresses)
+
+
+def _is_of_this_machine(place: str) -> bool:
+    return place.startswith("unix://")

@@ -1,0 +1,192 @@
+"""A host that is a container."""
+
+import io
+import os
+import signal
+import sys
+import tarfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, TypeVar
+
+from messenger.errors import LocalError
+from toolkit.cluster.backends.base import Host
+from toolkit.cluster.backends.docker.program import ContainerProgram
+from toolkit.errors import Unsupported
+from toolkit.machine.docker_engine import refused
+from toolkit.machine.labels import PROCESS_VARIABLE
+from toolkit.network.namespaces import inside
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+T = TypeVar("T")
+
+_END_TIMEOUT_S = 5.0
+_BIRTH_TIMEOUT_S = 1.0
+_POLL_S = 0.005
+DIRECTORY = PurePosixPath("/var/lib/msgrlab")
+
+
+class ContainerHost(Host):
+    """A container that runs.
+
+    Args:
+        name: of its node.
+        engine: that has it.
+        place: of the engine (:mod:`toolkit.machine.docker_engine`).
+        container: its id.
+        addresses: by network.
+        logs: directory of this machine for what its programs print.
+        label: of the cluster.
+    """
+
+    messenger = ("msgrlab", "node")
+    is_container = True
+
+    def __init__(
+        self,
+        name: str,
+        engine: "DockerClient",
+        place: str,
+        container: str,
+        addresses: Mapping[str, str],
+        logs: Path,
+        label: str,
+    ) -> None:
+        self.name = name
+        self.addresses = addresses
+        self.directory = Path(DIRECTORY)
+        self._api = engine.api
+        self._place = place
+        self._container = container
+        self._logs = logs
+        self._logs.mkdir(exist_ok=True)
+        pid = int(self._api.inspect_container(container)["State"]["Pid"])
+        self.namespace = Path(f"/proc/{pid}/ns/net") if _is_here(pid, label) else None
+
+    def named(self, name: str) -> "ContainerHost":
+        """The same container, as the host of another node."""
+        other = copy(self)
+        other.name = name
+        return other
+
+    @refused()
+    def start(self, argv: Sequence[str], *, piped: bool = False, log: str = "") -> ContainerProgram:
+        """See :meth:`Host.start`."""
+        return ContainerProgram(
+            self._api,
+            self._container,
+            argv,
+            environment=self.variables,
+            piped=piped,
+            log=self._logs / log if log else None,
+            seen=self.namespace is not None,
+        )
+
+    def run(self, *argv: str, stdin: str = "", timeout_s: float = 30.0) -> str:
+        """See :meth:`Host.run`."""
+        program = self.start(argv, piped=True)
+        assert program.stdin is not None
+        assert program.stdout is not None
+        output: list[bytes] = []
+        # Both at once: a program may write before it has read all.
+        writer = threading.Thread(target=_feed, args=(program.stdin, stdin.encode()), daemon=True)
+        reader = threading.Thread(
+            target=lambda out: output.append(out.read()), args=(program.stdout,), daemon=True
+        )
+        writer.start()
+        reader.start()
+        try:
+            code = program.wait(timeout_s)
+        except TimeoutError:
+            program.signal(signal.SIGKILL)
+            raise LocalError(f"{self.name}: {argv[0]} did not end within {timeout_s:g} s") from None
+        finally:
+            reader.join(_END_TIMEOUT_S)
+            writer.join(_END_TIMEOUT_S)
+            program.stdout.close()
+        said = output[0].decode(errors="replace")
+        if code:
+            words = program.errors().strip() or said.strip()
+            raise LocalError(f"{self.name}: {argv[0]} ended with exit code {code}: {words}")
+        return said
+
+    def interactive(self, argv: Sequence[str]) -> int:
+        """See :meth:`Host.interactive`."""
+        from toolkit.cluster.backends.docker.terminal import run
+
+        return run(self._api, self._container, self._with_variables(argv))
+
+    def entering(self, argv: Sequence[str]) -> list[str]:
+        """See :meth:`Host.entering`."""
+        module = "toolkit.cluster.backends.docker.terminal"
+        return [sys.executable, "-m", module, self._place, self._container, *self._with_variables(argv)]
+
+    def _with_variables(self, argv: Sequence[str]) -> list[str]:
+        settings = [f"{name}={value}" for name, value in self.variables.items()]
+        return ["env", *settings, *argv] if settings else [*argv]
+
+    @refused()
+    def write(self, name: str, content: bytes) -> Path:
+        """See :meth:`Host.write`."""
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w") as tar:
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            entry.mode = 0o644
+            tar.addfile(entry, io.BytesIO(content))
+        self._api.put_archive(self._container, str(DIRECTORY), packed.getvalue())
+        return self.directory / name
+
+    @refused()
+    def read(self, name: str) -> bytes:
+        """See :meth:`Host.read`."""
+        import docker.errors
+
+        if (log := self._logs / name).is_file():
+            return log.read_bytes()
+        try:
+            chunks, _ = self._api.get_archive(self._container, str(DIRECTORY / name))
+        except docker.errors.NotFound:
+            raise LocalError(f"{self.name}: no file {DIRECTORY / name} in its container") from None
+        with tarfile.open(fileobj=io.BytesIO(b"".join(chunks))) as tar:
+            file = tar.extractfile(tar.getmembers()[0])
+            if file is None:
+                raise LocalError(f"{self.name}: {DIRECTORY / name} in its container is no file")
+            return file.read()
+
+    def inside(self, what: Callable[[], T]) -> T:
+        """See :meth:`Host.inside`."""
+        if self.namespace is None:
+            where = "takes root" if self._place.startswith("unix://") else f"is on another machine ({self._place})"
+            raise Unsupported(f"node {self.name}: the network namespace of its container {where}")
+        return inside(self.namespace, what)
+
+
+def _is_here(pid: int, label: str) -> bool:
+    """Whether a container's process is one of this machine, and this user's to meddle with."""
+    if os.geteuid() != 0:
+        return False
+    deadline_s = time.monotonic() + _BIRTH_TIMEOUT_S
+    while True:
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:
+            return False
+        if f"{PROCESS_VARIABLE}={label}".encode() in environment.split(b"\0"):
+            return True
+        if time.monotonic() > deadline_s:
+            return False
+        time.sleep(_POLL_S)  # the engine says that it runs while it still is what the engine makes it out of
+
+
+def _feed(into: io.BufferedIOBase, content: bytes) -> None:
+    try:
+        into.write(content)
+        into.close()
+    except BrokenPipeError:
+        return

@@ -1,0 +1,134 @@
+"""Hosts that share this machine's programs and files; some have a network of their own."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from messenger.errors import LocalError
+from toolkit.cluster.backends.base import Host, Program
+from toolkit.cluster.programs import LocalProgram
+from toolkit.machine.labels import PROCESS_VARIABLE
+from toolkit.machine.leases import Lease
+from toolkit.network.namespaces import inside
+
+if TYPE_CHECKING:
+    from toolkit.cluster.zygote import Zygote
+
+T = TypeVar("T")
+
+_CHECKOUT = Path(__file__).parents[3]
+"""Where the packages are; programs are started from elsewhere."""
+_END_TIMEOUT_S = 2.0
+
+
+class LocalHost(Host):
+    """This machine, with a directory for one node.
+
+    Args:
+        name: of the node.
+        lease: of the cluster.
+        addresses: by network.
+        namespace: the network namespace in which its programs run, if it has one.
+        zygote: starts messengers of ours quickly, if there is one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        lease: Lease,
+        addresses: Mapping[str, str],
+        namespace: Path | None = None,
+        zygote: "Zygote | None" = None,
+    ) -> None:
+        self.name = name
+        self.addresses = addresses
+        self.namespace = namespace
+        self.directory = lease.directory / name
+        self.directory.mkdir(mode=0o700, exist_ok=True)
+        self._label = str(lease.label)
+        self._zygote = zygote
+        self._programs: list[Program] = []
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of every program here."""
+        paths = [str(_CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])]
+        own = {PROCESS_VARIABLE: self._label, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+        return {**os.environ, **self.variables, **own}
+
+    def start(self, argv: Sequence[str], *, piped: bool = False, log: str = "") -> Program:
+        """See :class:`Host`."""
+        program = self._started(argv, self.directory / log if log else None, piped=piped)
+        self._programs = [known for known in self._programs if known.poll() is None]
+        self._programs.append(program)
+        return program
+
+    def _started(self, argv: Sequence[str], log: Path | None, *, piped: bool) -> Program:
+        if self._zygote is not None and piped and tuple(argv) == tuple(self.messenger):
+            return self._zygote.start(log, self.namespace)
+        environment, directory = self.environment, self.directory
+        # What a thread starts is born into the namespace that the thread is in.
+        return self.inside(
+            lambda: LocalProgram(argv, environment=environment, directory=directory, piped=piped, log=log)
+        )
+
+    def run(self, *argv: str, stdin: str = "", timeout_s: float = 30.0) -> str:
+        """See :class:`Host`."""
+        try:
+            done = self.inside(
+                lambda: subprocess.run(
+                    argv,
+                    input=stdin,
+                    env=self.environment,
+                    cwd=self.directory,
+                    capture_output=True,
+                    text=True,
+                    errors="replace",
+                    timeout=timeout_s,
+                    check=False,
+                )
+            )
+        except OSError as error:
+            raise LocalError(f"{self.name}: {argv[0]}: {error.strerror}") from None
+        except subprocess.TimeoutExpired:
+            raise LocalError(f"{self.name}: {argv[0]} did not end within {timeout_s:g} s") from None
+        if done.returncode:
+            words = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
+            raise LocalError(f"{self.name}: {argv[0]}: {words[0]}")
+        return done.stdout
+
+    def interactive(self, argv: Sequence[str]) -> int:
+        """See :class:`Host`."""
+        try:
+            return self.inside(lambda: subprocess.call(argv, env=self.environment, cwd=self.directory))
+        except OSError as error:
+            raise LocalError(f"{self.name}: {argv[0]}: {error.strerror}") from None
+
+    def write(self, name: str, content: bytes) -> Path:
+        """See :class:`Host`."""
+        path = self.directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        return path
+
+    def read(self, name: str) -> bytes:
+        """See :class:`Host`."""
+        try:
+            return (self.directory / name).read_bytes()
+        except OSError as error:
+            raise LocalError(f"{self.name}: {name}: {error.strerror}") from None
+
+    def inside(self, what: Callable[[], T]) -> T:
+        """See :class:`Host`."""
+        return what() if self.namespace is None else inside(self.namespace, what)
+
+    def close(self) -> None:
+        """End what was started here and still runs."""
+        for program in self._programs:
+            program.signal(signal.SIGKILL)
+        for program in self._programs:
+            program.wait(_END_TIMEOUT_S)
+        self._programs.clear()

@@ -1,0 +1,103 @@
+"""The ``netns`` backend: every host a network namespace of this machine, on a switch that is one as well."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from ipaddress import ip_interface
+from pathlib import Path
+from typing import ClassVar
+
+from toolkit.cluster.backends.base import Backend, HostWish, NetworkWish
+from toolkit.cluster.backends.local_host import LocalHost
+from toolkit.cluster.backends.subnets import assign
+from toolkit.cluster.chroot import check_images
+from toolkit.machine.changes import Namespace
+from toolkit.machine.leases import Lease
+from toolkit.network import namespaces
+from toolkit.network.namespace_faults import NamespaceNetwork
+from toolkit.network.switch import Plug, wire
+
+_SWITCH = "net-switch"
+"""No node can be called so."""
+
+
+class NetnsBackend(Backend):
+    """Programs of this machine, each in the namespace of its host.
+
+    The machine's own interfaces, routes and addresses are not touched, and subnets may be those of other clusters.
+    """
+
+    name: ClassVar[str] = "netns"
+
+    def __init__(self, lease: Lease, say: Callable[[str], None]) -> None:
+        super().__init__(lease, say)
+        self.hosts: dict[str, LocalHost] = {}  # type: ignore[assignment]
+        self._networks: Sequence[NetworkWish] = ()
+        self._wishes: list[HostWish] = []
+        self._plugs: list[Plug] = []
+        self._namespaces: list[Namespace] = []
+        self._network: NamespaceNetwork | None = None
+
+    @classmethod
+    def check(cls, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
+        """See :meth:`Backend.check`."""
+        check_images(hosts)
+        assign(networks, hosts)
+        namespaces.check()
+
+    def open(self, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
+        """See :meth:`Backend.open`."""
+        self._networks = networks
+        switch = self._new_namespace(_SWITCH)
+        self._network = NamespaceNetwork(self.lease, self.hosts, switch)
+        self.say(f"namespaces for {', '.join(wish.name for wish in hosts)}")
+        self.add(*hosts)
+
+    def add(self, *wishes: HostWish) -> None:
+        """Make more hosts on the networks that there are.
+
+        Raises:
+            LocalError: it did not work.
+        """
+        self._wishes += wishes
+        addressing = assign(self._networks, self._wishes)
+        # From now on they are certain, whoever comes next.
+        self._wishes = [replace(wish, addresses=addressing.of(wish.name)) for wish in self._wishes]
+        mtus = {network.name: network.mtu for network in self._networks}
+        plugs = []
+        for wish in wishes:
+            namespace = self._new_namespace(wish.name)
+            self.hosts[wish.name] = LocalHost(
+                wish.name, self.lease, addressing.of(wish.name), namespace, self.zygote
+            )
+            for number, (network, address) in enumerate(addressing.addresses[wish.name].items()):
+                own = ip_interface(f"{address}/{addressing.subnets[network].prefixlen}")
+                plugs.append(Plug(wish.name, namespace, network, f"eth{number}", own, mtus[network]))
+        switch = namespaces.DIRECTORY / self.lease.label.namespace(_SWITCH)
+        wire(switch, plugs, self._plugs)
+        self._plugs += plugs
+        self.network.plug([plug.cable(switch) for plug in plugs])
+
+    def _new_namespace(self, name: str) -> Path:
+        change = Namespace(self.lease.label.namespace(name))
+        self.lease.journal.note(change)
+        self._namespaces.append(change)
+        return namespaces.create(change.name)
+
+    @property
+    def network(self) -> NamespaceNetwork:
+        """See :meth:`Backend.network`."""
+        assert self._network is not None, "open() comes first"
+        return self._network
+
+    def close(self) -> None:
+        """See :meth:`Backend.close`."""
+        with ExitStack() as undo:
+            for change in self._namespaces:
+                undo.callback(change.undo)
+            if self._network is not None:
+                undo.callback(self._network.close)
+            for host in self.hosts.values():
+                undo.callback(host.close)
+        self._namespaces.clear()
+        self.hosts.clear()

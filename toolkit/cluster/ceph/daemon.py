@@ -1,0 +1,283 @@
+"""One real daemon of Ceph as a node."""
+
+import contextlib
+import signal
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from messenger.errors import LocalError
+from toolkit.cluster.backends.base import Program
+from toolkit.cluster.ceph.layout import Layout, Member
+from toolkit.cluster.ceph.programs import ask, check_socket, furnish, lasting
+from toolkit.cluster.nodes import RunningNode
+
+READY_TIMEOUT_S = 90.0
+STOP_TIMEOUT_S = 10.0
+"""How long a daemon may take to end in order."""
+
+_END_TIMEOUT_S = 5.0
+_KEYS = "keyring.all"
+"""What monitors know of keys when they begin."""
+_MON_STORE = f"""\
+conf=$PWD/ceph.conf
+identity=$2
+fsid=$3
+cipher=$4
+shift 4
+if monmaptool --help 2>&1 | grep -q auth-allowed-ciphers; then
+    # whoever chooses among types of keys has to be told that this one will do
+    for option in allowed-ciphers service-cipher preferred-cipher; do
+        set -- "$@" "--auth-$option" "$cipher"
+    done
+fi
+monmaptool --create --clobber --fsid "$fsid" "$@" "$PWD/monmap"
+ceph-mon -c "$conf" -i "$identity" --mkfs --monmap "$PWD/monmap" --keyring "$PWD/{_KEYS}"
+"""
+_READY = {
+    "mon": ("mon_status", {"leader", "peon"}),
+    "osd": ("status", {"active"}),
+    "mds": ("status", {"up:active", "up:standby", "up:standby-replay"}),
+}
+"""What daemons are asked, and the states in which they serve; a manager only has to answer."""
+
+
+class Company(Protocol):
+    """The other daemons of a cluster, as far as one depends on them."""
+
+    layout: Layout
+    """Who is who."""
+
+    def launch(self, start: Callable[[], Program]) -> Program:
+        """Start a program, in a thread that lasts: daemons end with the thread that has started them."""
+
+    def introduce(self) -> None:
+        """Have the monitors know of all OSDs, if they do not yet; raises LocalError."""
+
+    def recreate(self) -> None:
+        """Make placement groups anew that nobody has any more; raises LocalError."""
+
+    def settle(self) -> None:
+        """Wait until the cluster is healthy for the first time; raises LocalError."""
+
+    def status(self) -> dict[str, Any]:
+        """What the monitors say of the cluster; raises LocalError."""
+
+
+class CephDaemon(RunningNode):
+    """A real daemon. Made by :class:`toolkit.cluster.ceph.CephNodes`.
+
+    Args:
+        company: its cluster.
+        member: which of its members it is.
+    """
+
+    def __init__(self, company: Company, member: Member) -> None:
+        super().__init__(member.node, member.host)
+        self.kind = member.kind
+        self.member = member
+        self._company = company
+        self._layout = company.layout
+        self._program: Program | None = None
+        self._state = self._thaws_to = "new"
+        self._has_lost = False
+        """Whether it has lost what it stored, and the others do not know yet."""
+
+    @property
+    def daemon(self) -> str:
+        """As Ceph calls it: ``osd.0``."""
+        return self.member.name
+
+    @property
+    def state(self) -> str:
+        """See :class:`RunningNode`."""
+        if self._state in {"starting", "up", "frozen"} and self._program is not None:
+            return self._state if self._program.poll() is None else "dead"
+        return self._state
+
+    @property
+    def pid(self) -> int:
+        """See :class:`RunningNode`."""
+        return self._program.pid if self._program is not None and self.alive else 0
+
+    @property
+    def address(self) -> str:
+        """See :class:`RunningNode`; of all but monitors the host alone is certain."""
+        return self._layout.mon_addrs[self.member.id] if self.kind == "mon" else self.member.addresses[0]
+
+    # ---- its files
+
+    def prepare(self) -> None:
+        """Write its configuration and its keys, and make its store.
+
+        Raises:
+            LocalError: a program of Ceph failed.
+        """
+        layout, host = self._layout, self.host
+        check_socket(host, self.daemon)
+        furnish(host, layout.spec.ceph.release)
+        host.write("ceph.conf", layout.conf(self.member).encode())
+        host.write("keyring", layout.keys_for(self.member).format().encode())
+        if self.kind == "mon":
+            host.write(_KEYS, layout.keyring.format().encode())
+        self._make_store()
+
+    def _make_store(self) -> None:
+        script, *arguments = getattr(self, f"_{self.kind}_store")()
+        steps = f'cd "$1"; rm -rf store; mkdir store\n{script}'
+        self.host.run("sh", "-ec", steps, "sh", str(self.host.directory), *arguments)
+
+    def _mon_store(self) -> list[str]:
+        layout = self._layout
+        monitors = [word for name, addrs in layout.mon_addrs.items() for word in ("--addv", name, addrs)]
+        return [_MON_STORE, self.member.id, layout.fsid, layout.spec.speaks.cipher, *monitors]
+
+    def _osd_store(self) -> list[str]:
+        # the monitors are told the same identity, or the OSD would stay booting for ever
+        return [
+            'ceph-osd -c "$PWD/ceph.conf" -i "$2" --mkfs --osd-uuid "$3" --no-mon-config',
+            *(self.member.id, self._layout.osd_uuids[self.member.id]),
+        ]
+
+    def _mgr_store(self) -> list[str]:
+        return ["mkdir -p modules"]
+
+    def _mds_store(self) -> list[str]:
+        return [":"]
+
+    # ---- its process
+
+    def start(self) -> None:
+        """See :class:`RunningNode`; for the first time it makes its store, and an OSD waits for monitors."""
+        if self.alive:
+            raise LocalError(f"node {self.name} is {self.state} already")
+        try:
+            if self._state == "new":
+                self.prepare()
+                if self.kind == "osd":
+                    self._company.introduce()
+            conf = str(self.host.directory / "ceph.conf")
+            argv = [*lasting(self.host), f"ceph-{self.kind}", "-c", conf, "-i", self.member.id, "-f"]
+            self._program = self._company.launch(lambda: self.host.start(argv, log=self._output))
+        except LocalError:
+            self._state = "dead"
+            raise
+        self._state = "starting"
+
+    def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """See :class:`RunningNode`; for the first time until the whole cluster is healthy."""
+        super().wait_ready(timeout_s)
+        self._company.settle()
+        if self._has_lost:
+            self._company.recreate()
+            self._has_lost = False
+
+    def ready(self) -> bool:
+        """See :class:`RunningNode`: whether the monitors know it and it serves."""
+        if self.state == "up":
+            return True
+        if self.state != "starting":
+            return False
+        prefix, serving = _READY.get(self.kind, ("version", set()))
+        try:
+            answer = self.ask(prefix)
+        except LocalError:
+            return False  # it does not listen yet, or does not know yet
+        if serving and answer.get("state") not in serving:
+            return False
+        self._state = "up"
+        return True
+
+    def kill(self) -> None:
+        """See :class:`RunningNode`; what is in a memstore is lost."""
+        if self._program is not None:
+            if self.kind == "osd" and self._layout.spec.ceph.store == "memstore" and self._state != "down":
+                self._has_lost = True
+            self._program.signal(signal.SIGKILL)
+            self._program.wait(_END_TIMEOUT_S)
+            self._state = "down"
+
+    def stop(self) -> None:
+        """See :class:`RunningNode`: an OSD tells the monitors that it goes, and keeps what it stores."""
+        if self._program is None or not self.alive:
+            return
+        self._program.signal(signal.SIGCONT)
+        self._program.signal(signal.SIGTERM)
+        try:
+            self._program.wait(STOP_TIMEOUT_S)
+        except TimeoutError:
+            self.kill()
+        self._state = "down"
+
+    def finish(self) -> None:
+        """See :class:`RunningNode`: nobody needs what it stores any more."""
+        self.kill()
+
+    def freeze(self, frozen: bool) -> None:  # noqa: FBT001 - as in RunningNode
+        """See :class:`RunningNode`."""
+        program = self._running()
+        if frozen == (self.state == "frozen"):
+            return
+        program.signal(signal.SIGSTOP if frozen else signal.SIGCONT)
+        if frozen:
+            self._thaws_to = self._state
+        self._state = "frozen" if frozen else self._thaws_to
+
+    def restart(self, *, new_nonce: bool = False, wiped: bool = False) -> None:  # noqa: ARG002 - always a new one
+        """See :class:`RunningNode`; monitors have no nonce, other daemons have a new one each time.
+
+        Raises:
+            LocalError: it does not come up again; or it is to forget what no other monitor knows.
+        """
+        if wiped and self.kind == "mon" and len(self._layout.mon_addrs) == 1:
+            raise LocalError(f"{self.name}: the only monitor, wiped, would be another cluster's")
+        self.kill()
+        if wiped:
+            self._make_store()
+            self._has_lost = self.kind == "osd"
+        self.start()
+        self.wait_ready()
+
+    def ask(self, prefix: str, **args: Any) -> Any:  # noqa: ANN401 - whatever JSON the daemon answers
+        """Its answer on its admin socket, whatever it is.
+
+        Raises:
+            LocalError: nobody answers, or it does not know the command.
+        """
+        return ask(self.host, self.daemon, {"prefix": prefix, **args})
+
+    def command(self, verb: str, **args: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
+        """See :class:`RunningNode`; the verbs are those of its admin socket, such as ``config show``."""
+        self._running()
+        if self.state == "frozen":
+            raise LocalError(f"node {self.name} is frozen: msgrlab fault thaw {self.name}")
+        answer = self.ask(verb, **args)
+        return answer if isinstance(answer, dict) else {"answer": answer}
+
+    def status(self) -> dict[str, Any]:
+        """See :class:`RunningNode`; with what the daemon says of itself, where it can be asked."""
+        about = super().status() | {"daemon": self.daemon}
+        if self.state in {"starting", "up"} and self.kind in _READY:
+            prefix, _ = _READY[self.kind]
+            with contextlib.suppress(LocalError):
+                about["serves_as"] = self.ask(prefix).get("state", "")
+            if self.kind == "mon":
+                about["cluster"] = self._company.status()
+        return about
+
+    def log(self, lines: int = 20) -> str:
+        """See :class:`RunningNode`: what it has printed, or else logged."""
+        for name in (self._output, f"{self.daemon}.log"):
+            with contextlib.suppress(LocalError):
+                text = self.host.read(name).decode(errors="replace").strip()
+                if text:
+                    return "\n".join(text.splitlines()[-lines:])
+        return ""
+
+    @property
+    def _output(self) -> str:
+        return f"{self.daemon}.out"
+
+    def _running(self) -> Program:
+        if self._program is None or not self.alive:
+            raise LocalError(f"node {self.name} is {self.state}: msgrlab fault restart {self.name}")
+        return self._program

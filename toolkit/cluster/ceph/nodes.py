@@ -1,0 +1,345 @@
+"""The real daemons of a cluster, all together: made, started, waited for, asked, ended."""
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from messenger.cephx.keyring import Keyring
+from messenger.denc.address import AddrVec
+from messenger.denc.entity import AuthName
+from messenger.errors import LocalError
+from messenger.link import Protocol
+from toolkit.cluster.backends.base import Host, Program
+from toolkit.cluster.ceph.daemon import READY_TIMEOUT_S, CephDaemon
+from toolkit.cluster.ceph.layout import Layout
+from toolkit.cluster.ceph.programs import furnish, require_programs
+from toolkit.cluster.spec.model import ClusterSpec, RadosClient
+from toolkit.rados.node.spec import RadosSpec
+
+HARMLESS = {
+    "MON_DISK_LOW": "this machine's disk",
+    "MGR_DOWN": "no manager was asked for",
+    "MGR_MODULE_ERROR": "managers run without modules",
+    "MGR_MODULE_DEPENDENCY": "managers run without modules",
+    "MDS_INSUFFICIENT_STANDBY": "one MDS has no standby",
+    "TOO_FEW_OSDS": "small on purpose",
+    "POOL_NO_REDUNDANCY": "small on purpose",
+    "TOO_FEW_PGS": "small on purpose",
+    "POOL_APP_NOT_ENABLED": "a pool that was just made",
+}
+"""Health checks that a cluster may warn of and be ready, and why."""
+
+_POLL_S = 0.02
+_CLEAN = "Started/Primary/Active/Clean"
+"""What an OSD calls a placement group of which it is the primary, and which is active and clean."""
+_REPLICA = "Started/ReplicaActive/RepNotRecovering"
+"""What it calls one that it keeps a copy of, and which is up to date."""
+_QUERIES = 4
+"""Run at once."""
+
+
+class CephNodes:
+    """Real daemons on hosts of any backend.
+
+    Args:
+        spec: of the cluster.
+        hosts: of its daemons and of our clients, by the names of nodes.
+        say: told in a few words what is being done.
+
+    Raises:
+        LocalError: programs that are not installed.
+        Unsupported: an image takes root.
+    """
+
+    def __init__(
+        self, spec: ClusterSpec, hosts: Mapping[str, Host], say: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._say = say
+        self._hosts = hosts
+        self.layout = Layout(spec, hosts)
+        if not all(member.host.is_container for member in self.layout.members.values()):
+            require_programs({member.kind for member in self.layout.members.values()}, spec.ceph.release)
+        # daemons end with the thread that starts them: this one goes on until the end
+        self._thread = ThreadPoolExecutor(1, "ceph daemons")
+        self._introduction, self._settlement = _Once(self._introduce), _Once(self._settle)
+        self.nodes = {name: CephDaemon(self, member) for name, member in self.layout.members.items()}
+        """By name, in the spec's order. They are to be started all at once, each in a thread of its own."""
+
+    def of(self, kind: str) -> list[CephDaemon]:
+        """The daemons of a kind."""
+        return [node for node in self.nodes.values() if node.kind == kind]
+
+    # ---- up and down
+
+    def up(self) -> None:
+        """Make and start all of them, and wait until they serve.
+
+        Raises:
+            LocalError: they do not; with the last words of the daemon that does not, or the cluster's health.
+        """
+
+        def start(node: CephDaemon) -> None:
+            node.start()
+            node.wait_ready()
+
+        self._each(start)
+
+    def down(self) -> None:
+        """End all of them at once; nothing they have stored is kept. A second call does nothing."""
+        self._each(CephDaemon.finish)
+        self._thread.shutdown()
+
+    def wait_healthy(self, timeout_s: float = READY_TIMEOUT_S) -> None:
+        """Wait until all placement groups are clean, and health is OK but for :data:`HARMLESS` warnings.
+
+        Raises:
+            LocalError: it takes longer; with what is wrong.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            problems = self._problems()
+            if not problems:
+                return
+            if time.monotonic() > deadline_s:
+                raise LocalError(f"Ceph is not healthy after {timeout_s:.0f} s: {'; '.join(problems)}")
+            time.sleep(_POLL_S)
+
+    # ---- for its daemons
+
+    def launch(self, start: Callable[[], Program]) -> Program:
+        """See :class:`Company`."""
+        return self._thread.submit(start).result()
+
+    def introduce(self) -> None:
+        """See :class:`Company`."""
+        self._introduction()
+
+    def recreate(self) -> None:
+        """See :class:`Company`; only of an OSD alone: of several, others have what one has lost."""
+        if len(self.of("osd")) == 1:
+            self._say("Ceph: placement groups are made anew")
+            self._batch(f"osd force-create-pg {group} --yes-i-really-mean-it" for group in self._group_names())
+
+    def settle(self) -> None:
+        """See :class:`Company`."""
+        self._settlement()
+
+    # ---- asking
+
+    def ceph(self, *arguments: str, stdin: str = "") -> str:
+        """What Ceph's own ``ceph`` prints on the host of a monitor that runs, as ``client.admin``.
+
+        Raises:
+            LocalError: the command failed, with its own words, or no monitor runs.
+        """
+        return self._tool("ceph", *arguments, stdin=stdin)
+
+    def rados(self, *arguments: str, stdin: str = "") -> str:
+        """What Ceph's own ``rados`` prints there; raises LocalError likewise."""
+        return self._tool("rados", *arguments, stdin=stdin)
+
+    def status(self) -> dict[str, Any]:
+        """Health, quorum, and how many OSDs there are, are up, and are in.
+
+        Raises:
+            LocalError: the monitors do not answer.
+        """
+        told = json.loads(self.ceph("status", "--format", "json", "--connect-timeout", "2"))
+        osdmap = told["osdmap"].get("osdmap", told["osdmap"])  # one level deeper until Nautilus
+        return {
+            "health": told["health"]["status"],
+            "checks": {name: entry["summary"]["message"] for name, entry in told["health"]["checks"].items()},
+            "quorum": told["quorum_names"],
+            "osds": {"all": osdmap["num_osds"], "up": osdmap["num_up_osds"], "in": osdmap["num_in_osds"]},
+            "pgs": {entry["state_name"]: entry["count"] for entry in told["pgmap"].get("pgs_by_state", [])},
+            "mgr": bool(told.get("mgrmap", {}).get("available")),
+        }
+
+    def listeners(self) -> dict[str, list[tuple[str, int]]]:
+        """Host and port of where clients dial, by the names of nodes: monitors, and OSDs as they are now.
+
+        Raises:
+            LocalError: the monitors do not answer.
+        """
+        mons = self.of("mon")
+        found = {node.name: [(addr.host, addr.port) for addr in AddrVec.parse(node.address)] for node in mons}
+        dump = json.loads(self.ceph("osd", "dump", "--format", "json", "--connect-timeout", "5"))
+        by_id = {int(node.member.id): node.name for node in self.of("osd")}
+        for osd in dump["osds"]:
+            if osd["up"] and osd["osd"] in by_id:
+                pairs = [entry["addr"].rpartition(":") for entry in osd["public_addrs"]["addrvec"]]
+                found[by_id[osd["osd"]]] = [(host.strip("[]"), int(port)) for host, _, port in pairs]
+        return found
+
+    def keyring_of(self, client: str) -> Keyring:
+        """A keyring with the key of one of our clients, or of ``client.admin``.
+
+        Raises:
+            LocalError: there is no such client.
+        """
+        name = AuthName.parse(client)
+        if name not in self.layout.keyring.entries:
+            raise LocalError(f"{client}: the cluster has no key for it")
+        return self.layout.keys_of(name)
+
+    def admit(self, node: str) -> None:
+        """Write configuration and key of one of our clients to its host, where Ceph's own tools find them."""
+        host, client = self._hosts[node], self.layout.spec.clients()[node]
+        furnish(host, self.layout.spec.ceph.release)
+        host.variables["CEPH_ARGS"] = f"--name {client.rados}"
+        host.write("ceph.conf", self.layout.client_conf(host).encode())
+        host.write("keyring", self.keyring_of(client.rados).format().encode())
+
+    def client_specs(self, start_s: float) -> dict[str, RadosSpec]:
+        """What each of our clients is told.
+
+        Args:
+            start_s: monotonic time at which the cluster began.
+        """
+        spec = self.layout.spec
+        return {node: self._client_spec(node, client, start_s) for node, client in spec.clients().items()}
+
+    def _client_spec(self, node: str, client: RadosClient, start_s: float) -> RadosSpec:
+        spec = self.layout.spec
+        speech = spec.speech_of(node)
+        monitors = {name: AddrVec.parse(addrs) for name, addrs in self.layout.mon_addrs.items()}
+        spoken = {
+            name: AddrVec(tuple(addr for addr in addrs if str(Protocol.of(addr)) in speech.protocols))
+            for name, addrs in monitors.items()
+        }
+        return RadosSpec(
+            name=node,
+            rados=client.rados,
+            monitors=[str(addrs) for addrs in spoken.values()],
+            keyring=self.keyring_of(client.rados).format() if speech.auth == "cephx" else "",
+            pool=client.pool,
+            mode="secure" if speech.mode == "secure" else "crc",
+            names={str(addrs): name for name, addrs in [*monitors.items(), *spoken.items()]},
+            options=dict(client.options),
+            seed=spec.seed,
+            start_s=start_s,
+        )
+
+    # ---- inside
+
+    def _tool(self, tool: str, *arguments: str, stdin: str = "") -> str:
+        monitor = next((node for node in self.of("mon") if node.state in {"starting", "up"}), None)
+        if monitor is None:
+            raise LocalError("no monitor runs: msgrlab fault restart MON")
+        conf = str(monitor.host.directory / "ceph.conf")
+        return monitor.host.run(tool, "-c", conf, *arguments, stdin=stdin)
+
+    def _introduce(self) -> None:
+        layout = self.layout
+        self._wait_for(self.of("mon"))
+        lines = [f"osd new {identity} {osd_id}" for osd_id, identity in layout.osd_uuids.items()]
+        for pool, pg_num in layout.pools.items():
+            application = "cephfs" if pool.startswith("cephfs_") else "rados"
+            lines += [f"osd pool create {pool} {pg_num}", f"osd pool application enable {pool} {application}"]
+        if layout.of("mds"):
+            lines.append("fs new files cephfs_metadata cephfs_data")
+        self._say("Ceph: the monitors are told of OSDs and pools")
+        self._batch(lines)
+
+    def _batch(self, lines: Iterable[str]) -> None:
+        """Have the monitors carry out commands, in one go."""
+        said = self.ceph(stdin="".join(f"{line}\n" for line in lines))
+        if errors := [line for line in said.splitlines() if line.startswith("Error")]:
+            raise LocalError(f"ceph: {'; '.join(errors)}")
+
+    def _group_names(self) -> list[str]:
+        """Of the placement groups of all pools, which were made in this order."""
+        pools = enumerate(self.layout.pools.values(), 1)
+        return [f"{number}.{seed:x}" for number, pg_num in pools for seed in range(pg_num)]
+
+    def _settle(self) -> None:
+        self._wait_for(list(self.nodes.values()))
+        self._say("Ceph: waiting for health")
+        self.wait_healthy()
+
+    @staticmethod
+    def _wait_for(nodes: list[CephDaemon]) -> None:
+        """Wait for daemons that somebody else starts."""
+        deadline_s = time.monotonic() + READY_TIMEOUT_S
+        for node in nodes:
+            while not node.ready():
+                if node.state in {"dead", "down"} or time.monotonic() > deadline_s:
+                    raise LocalError(f"{node.daemon} did not come up: {node.last_words() or 'silently'}")
+                time.sleep(_POLL_S)
+
+    def _problems(self) -> list[str]:
+        """What keeps the cluster from being ready; the quicker questions first."""
+        unclean = self._unclean_pgs()
+        if unclean:
+            return [f"{unclean} placement groups are not clean"]
+        told = self.status()
+        problems = [text for name, text in told["checks"].items() if not self._is_harmless(name)]
+        if len(told["quorum"]) < len(self.of("mon")):
+            problems.append(f"of the monitors only {', '.join(told['quorum'])} are in quorum")
+        osds = len(self.of("osd"))
+        if not osds <= min(told["osds"]["up"], told["osds"]["in"]):
+            problems.append(f"of {osds} OSDs {told['osds']['up']} are up, {told['osds']['in']} in")
+        if self.of("mgr"):
+            # beside the groups that were asked for there are those of a manager's modules
+            groups = told["pgs"].items()
+            problems += [f"{n} placement groups are {state}" for state, n in groups if "active+clean" not in state]
+            if not told["mgr"]:
+                problems.append("no manager is active")
+        if self.of("mds") and not any(node.status().get("serves_as") == "up:active" for node in self.of("mds")):
+            problems.append("no MDS is active")
+        return problems
+
+    def _is_harmless(self, check_name: str) -> bool:
+        # newer releases say of keys of type aes that they are insecure, however much they were asked for
+        of_keys = check_name.startswith("AUTH_INSECURE_") and self.layout.spec.speaks.cipher == "aes"
+        return check_name in HARMLESS or of_keys
+
+    def _unclean_pgs(self) -> int:
+        """How many placement groups are not clean, by what OSDs say: there may be no manager to ask."""
+        expected = sum(self.layout.pools.values())
+        answers = [osd.ask("dump_pgstate_history") for osd in self.of("osd") if osd.state == "up"]
+        if all("pgs" in answer for answer in answers):
+            states: list[str] = [group["currently"] for answer in answers for group in answer["pgs"]]
+            clean = sum(state.startswith(_CLEAN) for state in states)
+            # a primary without its replicas calls itself clean as well, until it hears of them
+            replicated = sum(state == _REPLICA for state in states) // max(1, self.layout.pool_size - 1)
+            return max(0, expected - (min(clean, replicated) if self.layout.pool_size > 1 else clean))
+        # Nautilus does not say on the admin socket what state they are in
+        with ThreadPoolExecutor(_QUERIES) as pool:
+            return expected - sum(pool.map(self._is_clean, self._group_names()))
+
+    def _is_clean(self, group: str) -> bool:
+        try:
+            state: str = json.loads(self.ceph("tell", group, "query", "--connect-timeout", "5"))["state"]
+        except (LocalError, ValueError):
+            return False
+        return state.startswith("active+clean")
+
+    def _each(self, what: Callable[[CephDaemon], None]) -> None:
+        with ThreadPoolExecutor(len(self.nodes)) as pool:
+            for done in [pool.submit(what, node) for node in self.nodes.values()]:
+                done.result()
+
+
+class _Once:
+    """Something that is done by whoever comes first, while others wait for it; all get the same error."""
+
+    def __init__(self, what: Callable[[], None]) -> None:
+        self._what = what
+        self._lock = threading.Lock()
+        self._is_done = False
+        self._error: LocalError | None = None
+
+    def __call__(self) -> None:
+        with self._lock:
+            if not self._is_done:
+                self._is_done = True
+                try:
+                    self._what()
+                except LocalError as error:
+                    self._error = error
+            if self._error is not None:
+                raise self._error

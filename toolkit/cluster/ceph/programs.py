@@ -1,0 +1,120 @@
+"""Which programs of Ceph a host runs, and how its daemons are asked."""
+
+import json
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from messenger.errors import LocalError
+from toolkit.cluster.backends.base import Host
+from toolkit.cluster.chroot import images_root, in_image
+from toolkit.cluster.daemons import SOCKET_PATH_LIMIT, ask_admin_socket, require_tools
+from toolkit.cluster.images import find_or_build
+from toolkit.errors import Unsupported
+from toolkit.machine.leases import STATE_VARIABLE, state_root
+
+PROGRAMS = (
+    *("ceph-mon", "monmaptool", "ceph-osd", "ceph-mgr", "ceph-mds"),
+    *("ceph", "rados", "ceph-authtool", "ceph-conf"),
+)
+"""Those that a host takes from its image."""
+
+_TOOLS = {
+    "mon": ("ceph-mon", "monmaptool", "ceph"),
+    "osd": ("ceph-osd",),
+    "mgr": ("ceph-mgr",),
+    "mds": ("ceph-mds",),
+}
+_ASK = """\
+import json, socket, struct, sys
+connection = socket.socket(socket.AF_UNIX)
+connection.settimeout(20)
+connection.connect(sys.argv[1])
+connection.sendall(sys.argv[2].encode() + bytes(1))
+stream = connection.makefile("rb")
+print(stream.read(struct.unpack(">I", stream.read(4))[0]).decode())
+"""
+
+
+def require_programs(kinds: set[str], release: str) -> None:
+    """Check that daemons of these kinds can run on this machine.
+
+    Raises:
+        LocalError: they are not installed; the message has the packages that bring them.
+        Unsupported: an image takes root.
+    """
+    if release == "host":
+        require_tools([tool for kind in sorted(kinds) for tool in _TOOLS[kind]])
+    elif os.geteuid() != 0:
+        raise Unsupported(f"Ceph {release} comes from an image, which takes root; release: host needs none")
+
+
+def furnish(host: Host, release: str) -> None:
+    """Have a host's programs of Ceph be those of a release, and know which cluster is theirs."""
+    host.variables["CEPH_CONF"] = str(host.directory / "ceph.conf")
+    host.variables["CEPH_ARGS"] = ""
+    if host.is_container:
+        host.run(
+            "sh", "-ec", 'mkdir -p /etc/ceph; ln -sf "$1" /etc/ceph/ceph.conf', "sh", f"{host.directory}/ceph.conf"
+        )
+        return
+    if release == "host":
+        return
+    scripts = host.directory / "bin"
+    scripts.mkdir(parents=True, exist_ok=True)
+    inside = shlex.join(in_image(find_or_build(release, images_root()), _shared(host.directory)))
+    for program in PROGRAMS:
+        script = scripts / program
+        script.write_text(f'#!/bin/sh\nexec {inside} /usr/bin/{program} "$@"\n')
+        script.chmod(0o755)
+    host.variables["PATH"] = f"{scripts}:{os.environ['PATH']}"
+    host.variables["LC_ALL"] = "C.UTF-8"
+
+
+def _shared(directory: Path) -> Path:
+    """What programs of an image see of this machine: the directories of clusters."""
+    root = state_root().absolute()
+    return root if directory.is_relative_to(root) else directory
+
+
+def lasting(host: Host) -> list[str]:
+    """What to put in front of a command line to have a daemon end with the thread that started it, if it can."""
+    # in a container that would be a process of Docker's; into a namespace threads go for a moment only
+    return ["setpriv", "--pdeathsig", "KILL"] if host.namespace is None and not host.is_container else []
+
+
+def check_socket(host: Host, daemon: str) -> None:
+    """Whether a daemon's admin socket can be where it is to be.
+
+    Raises:
+        LocalError: its path is too long for a socket.
+    """
+    path = host.directory / f"{daemon}.asok"
+    if len(os.fsencode(path)) > SOCKET_PATH_LIMIT:
+        raise LocalError(f"{path} is too long a path for a socket; {STATE_VARIABLE} names a shorter directory")
+
+
+def ask(host: Host, daemon: str, command: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever JSON it answers
+    """A daemon's answer on its admin socket.
+
+    Args:
+        host: where it runs.
+        daemon: its name: ``osd.0``.
+        command: its ``prefix`` and arguments.
+
+    Raises:
+        LocalError: nobody answers, or the daemon does not know the command.
+    """
+    path = host.directory / f"{daemon}.asok"
+    if not host.is_container:
+        try:
+            return ask_admin_socket(path, command)
+        except OSError as error:
+            raise LocalError(f"{daemon}: {path.name}: {error.strerror or error}") from None
+    reply = host.run("python3", "-c", _ASK, str(path), json.dumps({**command, "format": "json"}))
+    try:
+        return json.loads(reply)
+    except ValueError:
+        raise LocalError(f"{daemon} on {command['prefix']!r}: {reply.strip() or 'no answer'}") from None

@@ -1,0 +1,59 @@
+"""Taking clusters down, whatever state they are in: with their supervisor, or from their journal alone."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from messenger.errors import LocalError
+from toolkit.cluster.keeping import keep_files
+from toolkit.cluster.supervisor.client import ask_down
+from toolkit.machine.changes import Processes
+from toolkit.machine.leases import Lease
+
+
+def take_down(lease: Lease, keep: Path | None = None) -> list[str]:
+    """Take a cluster down; returns what could not be undone, a line each.
+
+    Args:
+        lease: of the cluster.
+        keep: a directory for its history, captures and logs.
+    """
+    remains = ask_down(lease, keep)
+    return remains if remains is not None and not lease.directory.exists() else end_by_force(lease, keep)
+
+
+def end_by_force(lease: Lease, keep: Path | None = None) -> list[str]:
+    """End all that carries a cluster's label, and undo its journal; returns what could not be undone."""
+    problems: list[str] = []
+    try:
+        Processes(str(lease.label)).undo()  # first of all, so that nobody undoes the same
+        if keep is not None and lease.directory.exists():
+            keep_files(lease.directory, keep)
+    except LocalError as error:
+        problems.append(str(error))
+    try:
+        return problems + lease.journal.undo()
+    except LocalError as error:
+        return [*problems, str(error)]
+
+
+def take_all_down(
+    leases: Sequence[Lease],
+    tell: Callable[[Lease, list[str]], None] = lambda _lease, _remains: None,
+    keep: Path | None = None,
+) -> bool:
+    """Take clusters down, all at once; whether nothing is left of any.
+
+    Args:
+        leases: of the clusters.
+        tell: told of each, when it is through, what could not be undone.
+        keep: a directory for their histories, captures and logs, in one of its own each.
+    """
+    if not leases:
+        return True
+    with ThreadPoolExecutor(min(len(leases), 16)) as threads:
+        kept = [keep / lease.label.name if keep else None for lease in leases]
+        outcomes = list(zip(leases, threads.map(take_down, leases, kept), strict=True))
+    for lease, remains in outcomes:
+        tell(lease, remains)
+    return not any(remains for _, remains in outcomes)

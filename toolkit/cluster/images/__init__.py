@@ -1,0 +1,13 @@
+"""Images: what programs a host of a cluster has, as directories to ``chroot`` into and for Docker."""
+
+from toolkit.cluster.images.debian import (
+    IMAGES_VARIABLE,
+    RELEASES,
+    Image,
+    default_root,
+    find_or_build,
+    image,
+    version,
+)
+
+__all__ = ["IMAGES_VARIABLE", "RELEASES", "Image", "default_root", "find_or_build", "image", "version"]

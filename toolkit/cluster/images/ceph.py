@@ -1,0 +1,66 @@
+"""Docker images of Ceph's releases: of its own makers where a registry answers, of Debian's packages where not."""
+
+import io
+import tarfile
+from pathlib import Path
+
+from toolkit.cluster.images import debian, docker
+from toolkit.cluster.images.work import Tell, Work, alone, silent
+from toolkit.machine.docker_engine import connected
+
+REPOSITORY = "msgrlab/ceph"
+VERSION_LABEL = "msgrlab.version"
+
+
+def tag(release: str) -> str:
+    """The name of a release's image.
+
+    Raises:
+        LocalError: there is no such release.
+    """
+    return f"{REPOSITORY}:{debian.image(release).name}"
+
+
+def build(release: str, place: str = "", root: Path | None = None, say: Tell = print, tell: Tell = silent) -> str:
+    """The image of a release, made now unless the engine has it; returns its tag.
+
+    Args:
+        release: ``nautilus``, ``pacific``, ``reef`` or ``tentacle``.
+        place: of the engine (:mod:`toolkit.machine.docker_engine`).
+        root: where directories of Debian's packages and logs are kept.
+        say: told in one line when something has to be made.
+        tell: told every step of that.
+
+    Raises:
+        LocalError: there is no such release, or it cannot be made; where to read why.
+        Unsupported: no engine answers; or no registry does, and packages take root and debootstrap.
+    """
+    wanted, name = debian.image(release), tag(release)
+    root = root or debian.default_root()
+    with connected(place) as engine:
+        if docker.has(engine, name):
+            return name
+        with alone(root / f"docker-ceph-{release}", say):
+            if docker.has(engine, name):
+                return name
+            say(f"making the image {name}")
+            work = Work(root / f"docker-ceph-{release}.log", tell)
+            if docker.fetch(place, wanted.stock, work):
+                docker.build(engine, _labelled(wanted.stock, release), name, work, {})
+            else:
+                directory = debian.find_or_build(release, root, say, tell)
+                labels = {docker.LABEL: f"ceph:{release}", VERSION_LABEL: debian.version(directory)}
+                docker.import_directory(engine, directory, name, work, labels)
+    return name
+
+
+def _labelled(stock: str, release: str) -> io.BytesIO:
+    """The context of a build that adds our label to an image."""
+    dockerfile = f"FROM {stock}\nLABEL {docker.LABEL}=ceph:{release} {VERSION_LABEL}={stock.rpartition(':v')[2]}\n"
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        entry = tarfile.TarInfo("Dockerfile")
+        entry.size = len(dockerfile)
+        tar.addfile(entry, io.BytesIO(dockerfile.encode()))
+    packed.seek(0)
+    return packed

@@ -1,0 +1,192 @@
+"""Root file systems out of Debian's archive: each release of Ceph's daemons and tools, and Python alone.
+
+An image is a directory to ``chroot`` into. Debian has four releases of Ceph, one in each of its suites; an image
+takes two minutes to make and a gigabyte to keep, and is kept until it is removed.
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from messenger.errors import LocalError
+from toolkit.cluster.images.work import Tell, Work, alone, silent, whole
+from toolkit.errors import Unsupported
+
+IMAGES_VARIABLE = "MSGRLAB_IMAGES"
+"""Names another directory for images."""
+MIRROR = "http://deb.debian.org/debian"
+PACKAGES = ("ceph-mon", "ceph-osd", "ceph-mgr", "ceph-mds", "ceph-common", "python3-rados")
+PYTHON_SUITE = "bookworm"
+PYTHON_VERSION = "3.11"
+"""Of Python, in that suite."""
+
+_READY = "etc/msgrlab-image"
+"""A file that an image has once it is whole; the version of what it is for."""
+_DEBOOTSTRAP = ("debootstrap", "--no-check-gpg", "--variant=minbase")
+# the keys that this machine knows may be older than the suite's; whoever minds gives debootstrap newer ones
+_NO_SERVICES = "#!/bin/sh\nexit 101\n"
+"""A ``policy-rc.d`` that keeps packages from starting what they install."""
+_INSTALL = """\
+mount -t proc proc "$1/proc"
+mkdir -p "$1/dev/pts" && mount -t devpts devpts "$1/dev/pts"
+shift
+exec "$@"
+"""
+_ISOLATED = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec", _INSTALL, "sh")
+"""Mounts and processes of an installation end with it."""
+_INSIDE = ("env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive")
+_UNPACK = """\
+cd "$1"
+for package in $(cat debootstrap/base); do
+    for file in var/cache/apt/archives/"$package"_*.deb; do
+        dpkg-deb --fsys-tarfile "$file" | tar --extract --keep-directory-symlink
+    done
+done
+cp usr/share/base-passwd/passwd.master etc/passwd
+cp usr/share/base-passwd/group.master etc/group
+"""
+_NEEDLESS = ("debootstrap", "usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/info")
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A release of Ceph, and where it is to be had."""
+
+    name: str
+    suite: str
+    """Of Debian."""
+    version: str
+    """Of Ceph, as Debian had it when this was written."""
+    stock: str
+    """The image of Ceph's own makers."""
+
+
+RELEASES = {
+    image.name: image
+    for image in (
+        Image("nautilus", "bullseye", "14.2.21", "docker.io/ceph/ceph:v14.2.22"),
+        Image("pacific", "bookworm", "16.2.15", "quay.io/ceph/ceph:v16.2.15"),
+        Image("reef", "trixie", "18.2.7", "quay.io/ceph/ceph:v18.2.7"),
+        Image("tentacle", "sid", "20.2.4", "quay.io/ceph/ceph:v20.2.4"),
+    )
+}
+
+
+def default_root() -> Path:
+    """Where images are kept: where ``MSGRLAB_IMAGES`` says, or ``msgrlab/images`` in the user's cache."""
+    if wanted := os.environ.get(IMAGES_VARIABLE):
+        return Path(wanted)
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "msgrlab" / "images"
+
+
+def image(release: str) -> Image:
+    """The image of a release.
+
+    Raises:
+        LocalError: there is none.
+    """
+    if release not in RELEASES:
+        raise LocalError(f"no image of Ceph {release!r}; known: {', '.join(RELEASES)}")
+    return RELEASES[release]
+
+
+def ceph_directory(release: str, root: Path | None = None) -> Path:
+    """Where the image of a release is, or would be."""
+    return (root or default_root()) / f"ceph-{image(release).name}"
+
+
+def find_or_build(
+    release: str, root: Path | None = None, say: Callable[[str], None] = print, tell: Tell = silent
+) -> Path:
+    """The directory of a release's image, made now unless it is there.
+
+    Args:
+        release: ``nautilus``, ``pacific``, ``reef`` or ``tentacle``.
+        root: where images are kept; :func:`default_root` unless given.
+        say: told in one line when an image has to be made.
+        tell: told every step of that.
+
+    Raises:
+        LocalError: there is no such release, or a program failed; its output is in a log beside the image.
+        Unsupported: making images needs root and ``debootstrap``.
+    """
+    wanted, directory = image(release), ceph_directory(release, root)
+    return _found_or_made(
+        directory, lambda work, to: _make_ceph(work, wanted.suite, to), say, tell,
+        f"making an image of Ceph {wanted.version} from Debian {wanted.suite} in {directory}",
+    )  # fmt: skip
+
+
+def python_base(root: Path | None = None, say: Callable[[str], None] = print, tell: Tell = silent) -> Path:
+    """The directory of a small root file system with Python, made now unless it is there.
+
+    Raises:
+        LocalError: a program failed; its output is in a log beside the image.
+        Unsupported: making images needs root and ``debootstrap``.
+    """
+    directory = (root or default_root()) / f"python-{PYTHON_VERSION}"
+    return _found_or_made(
+        directory, _make_python, say, tell, f"making a base with Python from Debian {PYTHON_SUITE} in {directory}"
+    )
+
+
+def is_ready(directory: Path) -> bool:
+    """Whether an image is there, and whole."""
+    return (directory / _READY).exists()
+
+
+def version(directory: Path) -> str:
+    """The version of Ceph in an image, as in ``18.2.7``."""
+    return (directory / _READY).read_text().strip()
+
+
+def _found_or_made(
+    directory: Path, make: Callable[[Work, Path], str], say: Callable[[str], None], tell: Tell, announcement: str
+) -> Path:
+    if is_ready(directory):
+        return directory
+    _check_means()
+    with alone(directory, say):
+        if not is_ready(directory):
+            say(announcement)
+            with whole(directory) as unfinished:
+                made = make(Work(directory.with_name(directory.name + ".log"), tell), unfinished)
+                (unfinished / _READY).write_text(made + "\n")
+    return directory
+
+
+def _check_means() -> None:
+    if os.geteuid() != 0:
+        raise Unsupported("images are made by root: debootstrap and chroot need it")
+    if shutil.which("debootstrap") is None:
+        raise Unsupported("no debootstrap in PATH (Debian: apt-get install debootstrap)")
+
+
+def _make_ceph(work: Work, suite: str, directory: Path) -> str:
+    """Returns the version of Ceph."""
+    work.run(*_DEBOOTSTRAP, suite, str(directory), MIRROR)
+    policy = directory / "usr/sbin/policy-rc.d"
+    policy.write_text(_NO_SERVICES)
+    policy.chmod(0o755)
+    inside = ("chroot", str(directory), *_INSIDE)
+    install = ("apt-get", "install", "-y", "--no-install-recommends", *PACKAGES)
+    work.run(*_ISOLATED, str(directory), *inside, *install)
+    shutil.rmtree(directory / "var/cache/apt/archives")
+    shutil.rmtree(directory / "var/lib/apt/lists")
+    return work.run(*inside, "ceph-mon", "--version").split()[2]
+
+
+def _make_python(work: Work, directory: Path) -> str:
+    """Returns the version of Python. Unpacked, not installed, packages take a quarter of the time."""
+    packages = "--include=python3-minimal,libpython3-stdlib"
+    work.run(*_DEBOOTSTRAP, "--foreign", packages, PYTHON_SUITE, str(directory), MIRROR)
+    work.run("sh", "-ec", _UNPACK, "sh", str(directory))
+    for needless in (*_NEEDLESS, "var/cache/apt", "var/lib/apt/lists"):
+        shutil.rmtree(directory / needless, ignore_errors=True)
+    inside = ("chroot", str(directory), *_INSIDE)
+    return work.run(
+        *inside, "python3", "-c", "import ctypes, ssl, platform as p; print(p.python_version())"
+    ).strip()

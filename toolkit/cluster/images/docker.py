@@ -1,0 +1,119 @@
+"""Images of a Docker engine: finding, building, fetching, importing and removing them."""
+
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+from toolkit.cluster.images.work import Work
+from toolkit.machine.docker_engine import connect
+
+if TYPE_CHECKING:
+    import docker
+
+LABEL = "msgrlab.image"
+"""Key of the label on every image of ours; its value is the name it is asked for by."""
+_REGISTRY_TIMEOUT_S = 5.0
+_PULL_TIMEOUT_S = 60.0
+"""Without any news of a download."""
+_CHUNK_BYTES = 1 << 20
+
+
+def has(engine: "docker.DockerClient", tag: str) -> bool:
+    """Whether an engine has an image."""
+    import docker.errors
+
+    try:
+        engine.api.inspect_image(tag)
+    except docker.errors.ImageNotFound:
+        return False
+    return True
+
+
+def fetch(place: str, reference: str, work: Work) -> bool:
+    """Pull an image from its registry, if that answers within seconds and has it; whether it did."""
+    import docker.errors
+    import requests
+
+    try:
+        with closing(connect(place, timeout_s=_REGISTRY_TIMEOUT_S)) as engine:
+            engine.api.inspect_distribution(reference)
+        with closing(connect(place, timeout_s=_PULL_TIMEOUT_S)) as engine:
+            _follow(engine.api.pull(reference, stream=True, decode=True), work)
+    except (docker.errors.APIError, requests.exceptions.RequestException) as error:
+        work.note(f"{reference} is not to be had: {getattr(error, 'explanation', None) or error}")
+        return False
+    return True
+
+
+def build(
+    engine: "docker.DockerClient", context: IO[bytes], tag: str, work: Work, arguments: Mapping[str, str]
+) -> None:
+    """Build an image from a context in a tar file; nothing is fetched meanwhile.
+
+    Raises:
+        LocalError: it does not build; where to read why.
+    """
+    import docker.errors
+
+    try:
+        said = engine.api.build(
+            fileobj=context, custom_context=True, tag=tag, buildargs=dict(arguments), rm=True, forcerm=True,
+            network_mode="none", decode=True,
+        )  # fmt: skip
+        _follow(said, work)
+    except docker.errors.APIError as error:
+        raise work.failed(f"docker build of {tag}: {error.explanation or error}") from None
+
+
+def import_directory(
+    engine: "docker.DockerClient", directory: Path, tag: str, work: Work, labels: Mapping[str, str]
+) -> None:
+    """Make an image of a root file system.
+
+    Raises:
+        LocalError: it cannot be read, or is not taken.
+    """
+    import docker.errors
+
+    repository, _, name = tag.partition(":")
+    changes = ["ENV PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]
+    changes += [f"LABEL {key}={value}" for key, value in labels.items()]
+    work.note(f"importing {directory} as {tag}")
+    try:
+        engine.api.import_image_from_stream(
+            _tar(directory, work), repository=repository, tag=name, changes=changes
+        )
+    except docker.errors.APIError as error:
+        raise work.failed(f"docker import of {directory}: {error.explanation or error}") from None
+
+
+def _tar(directory: Path, work: Work) -> Iterator[bytes]:
+    """A root file system without what only a running system has there; an end that is early is an error."""
+    without = ("--exclude=./proc/*", "--exclude=./sys/*", "--exclude=./dev/*")
+    command = ["tar", "--create", "--numeric-owner", *without, "--directory", str(directory), "."]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as packing:
+        assert packing.stdout is not None
+        try:
+            while chunk := packing.stdout.read(_CHUNK_BYTES):
+                yield chunk
+        except BaseException:
+            packing.kill()
+            raise
+    if packing.returncode:
+        raise work.failed(f"tar ended with exit code {packing.returncode} in {directory}")
+
+
+def _follow(events: Iterable[dict[str, Any]], work: Work) -> None:
+    """What the engine says while it works.
+
+    Raises:
+        LocalError: it has failed.
+    """
+    for event in events:
+        if "error" in event:
+            raise work.failed(str(event["error"]).strip())
+        said = event.get("stream") or (event.get("status", "") if "progressDetail" not in event else "")
+        for line in str(said).splitlines():
+            work.note(line.strip())

@@ -1,0 +1,141 @@
+"""Images by the names that people use: ``node``, and ``ceph:RELEASE``."""
+
+import shutil
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from messenger.errors import LocalError
+from toolkit.cluster.images import ceph, debian, docker, node
+from toolkit.cluster.images.work import Tell, alone, silent
+from toolkit.errors import Unsupported
+from toolkit.machine.docker_engine import connected
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+CEPH_PREFIX = "ceph:"
+NAMES = (node.NAME, *(CEPH_PREFIX + release for release in debian.RELEASES))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An image that is there."""
+
+    name: str
+    what: str
+    """Its tag in Docker, or its directory."""
+    size_bytes: int
+    """0: not measured."""
+    version: str = ""
+
+
+def check(name: str) -> str:
+    """The name, if there is such an image.
+
+    Raises:
+        LocalError: there is none.
+    """
+    if name not in NAMES:
+        raise LocalError(f"no image {name!r}; known: {', '.join(NAMES)}")
+    return name
+
+
+def build(name: str, place: str = "", root: Path | None = None, say: Tell = print, tell: Tell = silent) -> str:
+    """The tag of a Docker image, which is made unless the engine has it; see the modules of either kind."""
+    if check(name) == node.NAME:
+        return node.build(place, root, say, tell)
+    return ceph.build(name.removeprefix(CEPH_PREFIX), place, root, say, tell)
+
+
+def directory(name: str, root: Path | None = None, say: Tell = print, tell: Tell = silent) -> str:
+    """The directory of a release of Ceph, made unless it is there.
+
+    Raises:
+        LocalError: it is none of Ceph's, or cannot be made.
+        Unsupported: that takes root and debootstrap.
+    """
+    if check(name) == node.NAME:
+        raise LocalError("the image 'node' is Docker's alone: leave out --directory")
+    return str(debian.find_or_build(name.removeprefix(CEPH_PREFIX), root, say, tell))
+
+
+def tag(name: str) -> str:
+    """The tag that an image of this name has in Docker, if it is there."""
+    return node.tag() if check(name) == node.NAME else ceph.tag(name.removeprefix(CEPH_PREFIX))
+
+
+def require(name: str, engine: "DockerClient") -> None:
+    """See to it that an engine has an image, of whatever source.
+
+    Raises:
+        Unsupported: it has not; with the command that helps.
+    """
+    there = node.exists(engine) if check(name) == node.NAME else docker.has(engine, tag(name))
+    if not there:
+        repository = node.REPOSITORY if name == node.NAME else tag(name)
+        raise Unsupported(f"Docker has no image {repository}: msgrlab images build {name}")
+
+
+def in_docker(place: str = "") -> list[Found]:
+    """The images that an engine has.
+
+    Raises:
+        Unsupported: no engine answers.
+    """
+    with connected(place) as engine:
+        return [
+            Found(labels[docker.LABEL], image_tag, image["Size"], labels.get(ceph.VERSION_LABEL, ""))
+            for image in engine.api.images(filters={"label": docker.LABEL})
+            for labels in [image["Labels"]]
+            for image_tag in image["RepoTags"] or ()
+            if image_tag.startswith("msgrlab/")
+        ]
+
+
+def directories(root: Path | None = None) -> list[Found]:
+    """The images that are directories."""
+    kept = {CEPH_PREFIX + release: debian.ceph_directory(release, root) for release in debian.RELEASES}
+    return [
+        Found(name, str(directory), 0, debian.version(directory))
+        for name, directory in kept.items()
+        if debian.is_ready(directory)
+    ]
+
+
+def remove(name: str, place: str = "", root: Path | None = None, say: Tell = print) -> list[str]:
+    """Remove an image from Docker, and what it was made of from this machine; returns what went.
+
+    Raises:
+        LocalError: there is no such image, or containers use it.
+        Unsupported: no engine answers; what is on this machine has gone nevertheless.
+    """
+    check(name)
+    root = root or debian.default_root()
+    gone: list[str] = []
+    with ExitStack() as later:
+        # an engine that does not answer is no reason to keep a gigabyte
+        later.callback(lambda: gone.extend(_remove_from_docker(name, place)))
+        for directory in _parts(name, root):
+            with alone(directory, say):
+                shutil.rmtree(directory)
+                gone.append(str(directory))
+    return gone
+
+
+def _parts(name: str, root: Path) -> list[Path]:
+    if name == node.NAME:
+        return [*root.glob("wheels-*"), *root.glob("python-*[0-9]")]
+    directory = debian.ceph_directory(name.removeprefix(CEPH_PREFIX), root)
+    return [directory] if directory.exists() else []
+
+
+def _remove_from_docker(name: str, place: str) -> list[str]:
+    with connected(place) as engine:
+        labelled = {"label": f"{docker.LABEL}={name}"}
+        tags = [found for image in engine.api.images(filters=labelled) for found in image["RepoTags"] or ()]
+        for image_tag in (ours := [found for found in tags if found.startswith("msgrlab/")]):
+            engine.api.remove_image(image_tag)
+        engine.api.prune_images({**labelled, "dangling": True})
+    return ours

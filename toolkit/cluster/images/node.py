@@ -1,0 +1,169 @@
+"""The image of our own node: Python, the wheels that the messenger needs, and our source, this one.
+
+Wheels are fetched by pip on this machine and installed in the image without a network. The image is named by a
+hash of all that goes into it, so a changed source makes a new one, in about a second.
+"""
+
+import hashlib
+import io
+import platform
+import sys
+import tarfile
+from collections.abc import Iterator
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import toolkit
+from messenger.errors import LocalError
+from toolkit.cluster.images import debian, docker
+from toolkit.cluster.images.work import Tell, Work, alone, silent, whole
+from toolkit.machine.docker_engine import connected
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+
+NAME = "node"
+REPOSITORY = "msgrlab/node"
+DEPENDENCIES = ("cryptography", "fastcrc", "lazy-loader", "cramjam", "lz4", "zstandard", "brotli")
+"""What a node imports; the rest of our dependencies is for the people around it."""
+
+_SOURCE = Path(toolkit.__file__).parents[1]
+_PACKAGES = ("messenger", "toolkit")
+_BASES = "msgrlab/python"
+_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+"""Python's words for an engine's architectures."""
+_MANYLINUX = ("2_34", "2_28", "2_17")
+"""Versions of the C library that every base has, as wheels name them."""
+_KEPT = 3
+"""Images of earlier sources that are kept, for whoever goes back to one."""
+_HASH_DIGITS = 12
+
+
+@cache
+def tag() -> str:
+    """The name of the image that this very source makes."""
+    content = hashlib.sha256()
+    for name, path in sorted(_content()):
+        content.update(f"{name}\0{path.stat().st_size}\0".encode())
+        content.update(path.read_bytes())
+    content.update("\n".join(_requirements()).encode())
+    return f"{REPOSITORY}:{content.hexdigest()[:_HASH_DIGITS]}"
+
+
+def build(place: str = "", root: Path | None = None, say: Tell = print, tell: Tell = silent) -> str:
+    """The node's image of this source, made now unless the engine has it; returns its tag.
+
+    Args:
+        place: of the engine (:mod:`toolkit.machine.docker_engine`).
+        root: where parts and logs are kept; :func:`toolkit.cluster.images.default_root` unless given.
+        say: told in one line when something has to be made.
+        tell: told every step of that.
+
+    Raises:
+        LocalError: it cannot be made; where to read why.
+        Unsupported: no engine answers, or there is nothing to make a base of.
+    """
+    root = root or debian.default_root()
+    with connected(place) as engine:
+        if docker.has(engine, tag()):
+            return tag()
+        with alone(root / "docker-node", say):
+            if not docker.has(engine, tag()):
+                say(f"making the image {tag()}")
+                work = Work(root / "docker-node.log", tell)
+                base, python = _base(engine, place, root, say, work)
+                wheels = _wheelhouse(python, str(engine.version()["Arch"]), root, work)
+                docker.build(engine, _context(wheels), tag(), work, {"BASE": base})
+                _forget_old(engine)
+    return tag()
+
+
+def exists(engine: "DockerClient") -> bool:
+    """Whether the engine has a node's image, of this source or another."""
+    return bool(engine.api.images(name=REPOSITORY))
+
+
+def _base(engine: "DockerClient", place: str, root: Path, say: Tell, work: Work) -> tuple[str, str]:
+    """An image with Python, and Python's version: a stock one of the version that runs this, or Debian's."""
+    wanted = f"{sys.version_info.major}.{sys.version_info.minor}"
+    for python in dict.fromkeys((wanted, debian.PYTHON_VERSION)):
+        if docker.has(engine, base := f"{_BASES}:{python}"):
+            return base, python
+    stock = f"docker.io/library/python:{wanted}-slim"
+    if docker.fetch(place, stock, work):
+        engine.api.tag(stock, _BASES, wanted)
+        return f"{_BASES}:{wanted}", wanted
+    if _MACHINES.get(engine.version()["Arch"]) != platform.machine():
+        raise work.failed(f"no registry to fetch {stock} from, and the engine is of another architecture")
+    directory = debian.python_base(root, say, work.tell)
+    base = f"{_BASES}:{debian.PYTHON_VERSION}"
+    docker.import_directory(engine, directory, base, work, {docker.LABEL: NAME})
+    return base, debian.PYTHON_VERSION
+
+
+def _requirements() -> list[str]:
+    """The versions that this machine runs with."""
+    return [f"{name}=={version(name)}" for name in DEPENDENCIES]
+
+
+def _wheelhouse(python: str, architecture: str, root: Path, work: Work) -> Path:
+    """A directory with the wheels for a Python, and pip's own."""
+    machine = _MACHINES.get(architecture, architecture)
+    digest = hashlib.sha256("\n".join(_requirements()).encode()).hexdigest()[:_HASH_DIGITS]
+    directory = root / f"wheels-{python}-{machine}-{digest}"
+    if not directory.exists():
+        with whole(directory) as unfinished:
+            (unfinished / "requirements.txt").write_text("\n".join(_requirements()) + "\n")
+            work.run(
+                sys.executable, "-m", "pip", "download", "--only-binary=:all:", f"--python-version={python}",
+                *(f"--platform=manylinux_{version}_{machine}" for version in _MANYLINUX),
+                f"--platform=manylinux2014_{machine}", f"--dest={unfinished}",
+                f"--requirement={unfinished / 'requirements.txt'}", "pip",
+            )  # fmt: skip
+    return directory
+
+
+def _recipe() -> Path:
+    """The directory with the Dockerfile: of a checkout, or of the installed package."""
+    for clusters in (_SOURCE / "clusters", Path(toolkit.__file__).parent / "cluster/ready"):
+        if (clusters / "images/node/Dockerfile").exists():
+            return clusters / "images/node"
+    raise LocalError(f"clusters/images/node is not in {_SOURCE}: msgrlab is not installed as a whole")
+
+
+def _content() -> Iterator[tuple[str, Path]]:
+    """Names in the context, and files, but for the wheels."""
+    for name in ("Dockerfile", "msgrlab"):
+        yield name, _recipe() / name
+    for package in _PACKAGES:
+        for path in (_SOURCE / package).rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                yield f"source/{path.relative_to(_SOURCE)}", path
+
+
+def _context(wheels: Path) -> io.BytesIO:
+    """The build context; of the same files it is the same, so that the engine knows it again."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for name, path in sorted([*_content(), *((f"wheels/{path.name}", path) for path in wheels.iterdir())]):
+            entry = tarfile.TarInfo(name)
+            entry.size = path.stat().st_size
+            entry.mode = 0o755 if name == "msgrlab" else 0o644
+            tar.addfile(entry, io.BytesIO(path.read_bytes()))
+    packed.seek(0)
+    return packed
+
+
+def _forget_old(engine: "DockerClient") -> None:
+    """Remove images of earlier sources, but for the last few and those in use."""
+    import docker.errors
+
+    images = sorted(engine.api.images(name=REPOSITORY), key=lambda image: int(image["Created"]), reverse=True)
+    for image in images[_KEPT + 1 :]:
+        for old in image["RepoTags"] or ():
+            try:
+                engine.api.remove_image(old)
+            except docker.errors.APIError:
+                continue

@@ -1,0 +1,347 @@
+"""Nodes of a cluster that is up, whatever they are: what can be done to them."""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar
+
+from messenger.denc.address import AddrVec
+from messenger.errors import LocalError
+from toolkit.cluster.backends.base import Host
+from toolkit.cluster.process import NodeProcess
+from toolkit.scenarios.nodes import NodeApp, NodeSpec
+from toolkit.scenarios.nodes.program import ProgramSpec
+
+START_TIMEOUT_S = 30.0
+_POLL_S = 0.005
+_RENEWED_NONCE = 1000
+"""A life with a nonce of its own has that much more, times its number."""
+
+Take = Callable[[float, str, str, dict[str, Any]], None]
+"""Takes a record for the history: time in seconds since the cluster began, node, kind, fields."""
+
+
+class RunningNode(ABC):
+    """A node: a program, or several, on a host of its own.
+
+    Args:
+        name: as in the cluster's spec.
+        host: where it runs.
+    """
+
+    kind: str
+    """``messenger`` for our own; ``mon``, ``osd``, ``mgr``, ``mds`` for daemons of Ceph."""
+
+    def __init__(self, name: str, host: Host) -> None:
+        self.name = name
+        self.host = host
+
+    @property
+    @abstractmethod
+    def state(self) -> str:
+        """``new``, ``starting``, ``up``, ``frozen``, ``down`` (it was ended) or ``dead`` (it ended by itself)."""
+
+    @property
+    @abstractmethod
+    def pid(self) -> int:
+        """Of its program, as this machine sees it; 0 while there is none."""
+
+    @property
+    @abstractmethod
+    def address(self) -> str:
+        """Where it listens, as Ceph prints it: ``v2:127.0.0.1:6800/1001``."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether its program runs, be it frozen."""
+        return self.state in {"starting", "up", "frozen"}
+
+    @abstractmethod
+    def start(self) -> None:
+        """Start it; :meth:`ready` says when it can be spoken to.
+
+        Raises:
+            LocalError: it cannot be started.
+        """
+
+    @abstractmethod
+    def ready(self) -> bool:
+        """Whether it can be spoken to."""
+
+    def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Wait until it can be spoken to.
+
+        Raises:
+            LocalError: it ended instead, with its last words, or takes longer.
+        """
+        deadline_s = time.monotonic() + timeout_s
+        while not self.ready():
+            if not self.alive:
+                raise LocalError(f"node {self.name} ended instead of starting: {self.last_words() or 'silently'}")
+            if time.monotonic() > deadline_s:
+                raise LocalError(f"node {self.name} is not ready after {timeout_s:g} s: {self.last_words()}")
+            time.sleep(_POLL_S)
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End it without warning, if it runs."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End it in order, if it runs."""
+
+    def finish(self) -> None:
+        """End it for good: the cluster goes down."""
+        self.stop()
+
+    @abstractmethod
+    def freeze(self, frozen: bool) -> None:  # noqa: FBT001 - an on and off
+        """Stop it as SIGSTOP does, or let it go on.
+
+        Raises:
+            LocalError: it does not run.
+        """
+
+    @abstractmethod
+    def restart(self, *, new_nonce: bool = False, wiped: bool = False) -> None:
+        """Start it again, ended before if it runs, and wait until it is ready.
+
+        Args:
+            new_nonce: whether it has another nonce than before: another identity at the same port.
+            wiped: whether what it has stored is gone.
+
+        Raises:
+            LocalError: it does not come up again.
+        """
+
+    @abstractmethod
+    def command(self, verb: str, **args: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
+        """Have it do something, and return its answer: a verb of NodeApp, or of a daemon's admin socket.
+
+        Raises:
+            LocalError: it refuses, or does not run.
+        """
+
+    def status(self) -> dict[str, Any]:
+        """What it is doing, as JSON."""
+        return {
+            "kind": self.kind,
+            "state": self.state,
+            "pid": self.pid,
+            "address": self.address,
+            "host": dict(self.host.addresses),
+            "last_words": "" if self.alive else self.last_words(),
+        }
+
+    @abstractmethod
+    def log(self, lines: int = 20) -> str:
+        """The last lines of what it has printed."""
+
+    def last_words(self) -> str:
+        """The last line of what it has printed."""
+        return (self.log(1).strip().splitlines() or [""])[-1]
+
+
+class ProgramNode(RunningNode):
+    """A program of ours behind a control channel.
+
+    Args:
+        host: where it runs.
+        spec: what it is to be.
+        take: takes its records, and those about it, in any thread.
+        now: seconds since the cluster began.
+    """
+
+    verbs: ClassVar[tuple[str, ...]]
+    """What it can be told."""
+
+    def __init__(self, host: Host, spec: ProgramSpec, take: Take, now: Callable[[], float]) -> None:
+        super().__init__(spec.name, host)
+        self._spec = spec
+        self._take = take
+        self._now = now
+        self._process: NodeProcess | None = None
+        self._state = "new"
+        self._words = ""
+
+    @property
+    def state(self) -> str:
+        """See :class:`RunningNode`."""
+        return self._state
+
+    @property
+    def pid(self) -> int:
+        """See :class:`RunningNode`."""
+        return self._process.pid if self._process is not None else 0
+
+    def start(self) -> None:
+        """See :class:`RunningNode`; after its end it is another life of it that begins."""
+        if self.alive:
+            raise LocalError(f"node {self.name} is {self._state} already")
+        if self._state != "new":
+            self._spec.incarnation += 1
+        about = {"addrs": self.address} if self.address else {}
+        self._about_process("start", **about, options=self._spec.options)
+        program = self.host.start(self.host.messenger, piped=True, log=self._log_name)
+        self._state = "starting"
+        self._process = NodeProcess(self._spec, self._record, program, self._ended)
+
+    def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:  # noqa: ARG002 - its first answer has its own
+        """See :class:`RunningNode`."""
+        assert self._process is not None
+        self._process.wait_ready()
+        self._state = "up"
+
+    def ready(self) -> bool:
+        """See :class:`RunningNode`."""
+        return self._state in {"up", "frozen"}
+
+    def kill(self) -> None:
+        """See :class:`RunningNode`."""
+        if self._process is not None:
+            self._process.kill()
+            self._gone("kill")
+
+    def stop(self) -> None:
+        """See :class:`RunningNode`."""
+        if self._process is not None:
+            self._process.stop()
+            self._gone("stop")
+
+    def freeze(self, frozen: bool) -> None:  # noqa: FBT001 - as above
+        """See :class:`RunningNode`."""
+        process = self._running()
+        if frozen == (self._state == "frozen"):
+            return
+        if not frozen:
+            self._about_process("thaw")
+        process.freeze(frozen=frozen)
+        if frozen:
+            self._about_process("freeze")
+        self._state = "frozen" if frozen else "up"
+
+    def restart(self, *, new_nonce: bool = False, wiped: bool = False) -> None:  # noqa: ARG002 - nothing is stored
+        """See :class:`RunningNode`; our own nodes store nothing, so that they come back wiped in any case."""
+        self.kill()
+        self.start()
+        self.wait_ready()
+
+    def command(self, verb: str, **args: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
+        """See :class:`RunningNode`."""
+        if verb not in self.verbs:
+            known = ", ".join(sorted(self.verbs))
+            raise LocalError(f"node {self.name}: no verb {verb!r}; there are {known}")
+        process = self._running()
+        if self._state == "frozen":
+            raise LocalError(f"node {self.name} is frozen: msgrlab fault thaw {self.name}")
+        return process.command(verb, **args)
+
+    def status(self) -> dict[str, Any]:
+        """See :class:`RunningNode`; with its sessions, where it can be asked."""
+        return super().status() | {"incarnation": self._spec.incarnation, "sessions": self._sessions()}
+
+    def log(self, lines: int = 20) -> str:
+        """See :class:`RunningNode`."""
+        try:
+            text = self.host.read(self._log_name).decode(errors="replace")
+        except LocalError:
+            return self._words
+        return "\n".join(text.splitlines()[-lines:])
+
+    def last_words(self) -> str:
+        """See :class:`RunningNode`."""
+        return self._process.last_words() if self._process is not None else self._words
+
+    # ---- inside
+
+    @property
+    def _log_name(self) -> str:
+        return f"{self.name}.log"
+
+    def _sessions(self) -> list[dict[str, Any]]:
+        if self._state != "up":
+            return []
+        try:
+            return list(self.command("sessions")["sessions"])
+        except LocalError:
+            return []  # it has just ended
+
+    def _running(self) -> NodeProcess:
+        if self._process is None or self._state not in {"up", "frozen"}:
+            raise LocalError(f"node {self.name} is {self._state}: msgrlab fault restart {self.name}")
+        return self._process
+
+    def _gone(self, action: str) -> None:
+        assert self._process is not None
+        self._words = self._process.last_words()
+        self._process = None
+        if self._state != "dead":
+            self._about_process(action)
+        self._state = "down"
+
+    def _ended(self) -> None:
+        """Its lines have ended, and nobody had it end; in the thread that reads them."""
+        self._state = "dead"
+        self._about_process("exit")
+
+    def _record(self, time_s: float, kind: str, fields: dict[str, Any]) -> None:
+        self._take(time_s, self.name, kind, fields)
+
+    def _about_process(self, action: str, **more: Any) -> None:  # noqa: ANN401 - as JSON
+        fields = {"action": action, "incarnation": self._spec.incarnation, **more}
+        self._take(self._now(), self.name, "process", fields)
+
+
+class MessengerNode(ProgramNode):
+    """One of our own messengers, with the scenario application on it.
+
+    Args:
+        host: where it runs.
+        spec: what it is to be.
+        take: takes its records, and those about it, in any thread.
+        now: seconds since the cluster began.
+        others: all messengers of the cluster, which are told where it is when its address changes.
+    """
+
+    kind = "messenger"
+    verbs = NodeApp.VERBS
+
+    def __init__(
+        self,
+        host: Host,
+        spec: NodeSpec,
+        take: Take,
+        now: Callable[[], float],
+        others: Callable[[], Iterable["MessengerNode"]],
+    ) -> None:
+        super().__init__(host, spec, take, now)
+        self.spec = spec
+        self._others = others
+
+    @property
+    def address(self) -> str:
+        """See :class:`RunningNode`."""
+        return self.spec.addr
+
+    def restart(self, *, new_nonce: bool = False, wiped: bool = False) -> None:  # noqa: ARG002 - nothing is stored
+        """See :class:`RunningNode`; our own nodes store nothing, so that they come back wiped in any case."""
+        self.kill()
+        if new_nonce:
+            nonce = self.spec.addrs.front.nonce + _RENEWED_NONCE * (self.spec.incarnation + 1)
+            self.spec.addr = str(AddrVec(tuple(addr.with_nonce(nonce) for addr in self.spec.addrs)))
+        for other in self._others():
+            other.spec.peers[self.name] = self.spec.addr
+            if new_nonce and other is not self and other.state == "up":
+                other.command("moved", peer=self.name, addr=self.spec.addr)
+        self.start()
+        self.wait_ready()
+
+    def command(self, verb: str, **args: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
+        """See :class:`RunningNode`; the verbs are those of :class:`NodeApp`."""
+        if verb == "jump_clock" and self._state == "up":
+            self._take(self._now(), self.name, "clock", {"step_s": args.get("seconds", 0)})
+        return super().command(verb, **args)
+
+    def status(self) -> dict[str, Any]:
+        """See :class:`RunningNode`."""
+        return super().status() | {"entity": self.spec.entity}

@@ -1,0 +1,95 @@
+"""Programs on this machine, as hosts start them."""
+
+import contextlib
+import os
+import subprocess
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from messenger.errors import LocalError
+
+_TAIL_BYTES = 4096
+
+
+class LocalProgram:
+    """A program of this machine, in a session of its own.
+
+    Args:
+        argv: the program, found in PATH, and its arguments.
+        environment: of the program; ours unless given.
+        directory: where it starts; ours unless given.
+        piped: whether to speak with it through pipes; otherwise its input is empty.
+        log: takes what it prints, with ``piped`` its standard error alone; in memory unless given.
+
+    Raises:
+        LocalError: there is no such program, or the log cannot be written.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        environment: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+        piped: bool = False,
+        log: Path | None = None,
+    ) -> None:
+        self._log = os.memfd_create("log") if log is None else _opened(log)
+        weakref.finalize(self, os.close, self._log)
+        try:
+            self._process = subprocess.Popen(
+                argv,
+                env=environment,
+                cwd=directory,
+                stdin=subprocess.PIPE if piped else subprocess.DEVNULL,
+                stdout=subprocess.PIPE if piped else self._log,
+                stderr=self._log,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise LocalError(f"{argv[0]}: {error.strerror}") from None
+
+    @property
+    def stdin(self) -> BinaryIO | None:
+        """See :class:`Program`."""
+        return self._process.stdin  # type: ignore[return-value]
+
+    @property
+    def stdout(self) -> BinaryIO | None:
+        """See :class:`Program`."""
+        return self._process.stdout  # type: ignore[return-value]
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """Its exit code; None while it runs."""
+        return self._process.poll()
+
+    def wait(self, timeout_s: float) -> int:
+        """Wait for its end; raises TimeoutError."""
+        try:
+            return self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError(f"{self._process.args!r} goes on") from None
+
+    def signal(self, number: int) -> None:
+        """Send a signal to it and to what it has started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+    def errors(self) -> str:
+        """The last lines of what it has said on its standard error."""
+        size = os.fstat(self._log).st_size
+        return os.pread(self._log, _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode(errors="replace")
+
+
+def _opened(log: Path) -> int:
+    try:
+        return os.open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise LocalError(f"{log}: {error.strerror}") from None

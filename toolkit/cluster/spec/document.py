@@ -1,0 +1,174 @@
+"""A YAML text as plain values, with the line of each; that, or one clear error, comes of any text."""
+
+import math
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+from ruamel.yaml import YAML
+from ruamel.yaml.constructor import SafeConstructor
+from ruamel.yaml.error import MarkedYAMLError, ReusedAnchorWarning, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from toolkit.cluster.spec.mistakes import Mistake, Place
+
+MAX_CHARS = 200_000
+MAX_VALUES = 50_000
+"""More than any cluster needs, unless aliases repeat parts of it over and over."""
+_MAX_DEPTH = 30
+_TAG = "tag:yaml.org,2002:"
+_SCALARS = ("null", "bool", "int", "float")
+_TEXTS = ("str", "timestamp")
+
+
+class BadDocument(Exception):
+    """The text has no values; says why, and in which line."""
+
+    def __init__(self, line: int, text: str) -> None:
+        super().__init__(text)
+        self.line = line
+        self.text = text
+
+
+@dataclass(slots=True)
+class Document:
+    """Values of a text, and where they are in it."""
+
+    value: Any = None
+    """JSON, as far as Python goes: dict, list, str, int, float, bool, None."""
+    lines: dict[Place, int] = field(default_factory=dict)
+    """Of keys and items, the first line being 1."""
+    mistakes: list[Mistake] = field(default_factory=list)
+    """What is wrong as YAML, but has a place among the values."""
+
+    def line_of(self, place: Place) -> int:
+        """The line of what is there, or of what it would be in."""
+        while place and place not in self.lines:
+            place = place[:-1]
+        return self.lines.get(place, 1)
+
+
+def parse_document(text: str) -> Document:
+    """The values in a text.
+
+    Raises:
+        BadDocument: it is not YAML, or too much of it.
+    """
+    if len(text) > MAX_CHARS:
+        raise BadDocument(1, f"{len(text)} characters are too many: {MAX_CHARS} are possible")
+    yaml = YAML(typ="safe", pure=True)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ReusedAnchorWarning)
+            root = yaml.compose(text)
+        if root is None:
+            return Document()
+        reader = _Reader(yaml.constructor)
+        reader.document.lines[()] = _line(root)
+        reader.document.value = reader.read(root, (), ())
+    except MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise BadDocument(1 if mark is None else mark.line + 1, _words(error)) from None
+    except YAMLError as error:
+        position = getattr(error, "position", 0)
+        raise BadDocument(_line_at(text, position), _strange_character(text, position)) from None
+    except RecursionError:
+        raise BadDocument(1, "nested too deeply") from None
+    return reader.document
+
+
+def _words(error: MarkedYAMLError) -> str:
+    context = f" {error.context}" if error.context else ""
+    return f"not YAML: {error.problem or 'something is wrong'}{context}"
+
+
+def _strange_character(text: str, position: int) -> str:
+    found = text[position : position + 1]
+    return f"not YAML: it cannot have the character {found!r}" if found else "not YAML"
+
+
+def _line_at(text: str, position: int) -> int:
+    return text.count("\n", 0, position) + 1
+
+
+def _line(node: Node) -> int:
+    return int(node.start_mark.line) + 1
+
+
+class _Reader:
+    """Makes values of nodes; aliases are followed, but not without end."""
+
+    def __init__(self, constructor: SafeConstructor) -> None:
+        self.document = Document()
+        self._constructor = constructor
+        self._values = 0
+
+    def read(self, node: Node, place: Place, inside: tuple[int, ...]) -> Any:  # noqa: ANN401 - JSON
+        self._values += 1
+        if self._values > MAX_VALUES:
+            raise BadDocument(_line(node), f"more than {MAX_VALUES} values, counting what aliases (*name) repeat")
+        if id(node) in inside:
+            raise BadDocument(_line(node), "an alias (*name) to something that it is itself a part of")
+        if len(inside) > _MAX_DEPTH:
+            raise BadDocument(_line(node), "nested too deeply")
+        inside = (*inside, id(node))
+        if isinstance(node, MappingNode):
+            return self._mapping(node, place, inside)
+        if isinstance(node, SequenceNode):
+            self._check_tag(node, "seq")
+            return [self._item(each, (*place, position), inside) for position, each in enumerate(node.value)]
+        assert isinstance(node, ScalarNode)
+        return self._scalar(node, place)
+
+    def _item(self, node: Node, place: Place, inside: tuple[int, ...]) -> Any:  # noqa: ANN401 - JSON
+        self.document.lines[place] = _line(node)
+        return self.read(node, place, inside)
+
+    def _mapping(self, node: MappingNode, place: Place, inside: tuple[int, ...]) -> dict[str, Any]:
+        self._check_tag(node, "map")
+        values: dict[str, Any] = {}
+        for key, value in node.value:
+            if not isinstance(key, ScalarNode):
+                raise BadDocument(_line(key), "a key must be a word, not a list or a mapping")
+            name = str(key.value)
+            _check_text(name, key)
+            if key.tag == f"{_TAG}merge":
+                raise BadDocument(_line(key), "merge keys (<<) are not read; `count` makes alike nodes")
+            here = (*place, name)
+            if name in values:
+                first = self.document.lines[here]
+                self.document.mistakes.append(Mistake(here, f"it is there twice, first in line {first}"))
+                self.document.lines[here] = _line(key)
+                continue
+            self.document.lines[here] = _line(key)
+            values[name] = self.read(value, here, inside)
+        return values
+
+    def _check_tag(self, node: Node, wanted: str) -> None:
+        if node.tag != _TAG + wanted:
+            raise BadDocument(_line(node), f"tags (!name) are not read: {node.tag}")
+
+    def _scalar(self, node: ScalarNode, place: Place) -> Any:  # noqa: ANN401 - JSON
+        kind = str(node.tag).removeprefix(_TAG)
+        if kind in _TEXTS:
+            _check_text(node.value, node)
+            return str(node.value)
+        if kind not in _SCALARS:
+            raise BadDocument(_line(node), f"tags (!name) are not read: {node.tag}")
+        try:
+            value = self._constructor.construct_object(node)
+        except (ValueError, ArithmeticError, LookupError):
+            value = math.nan
+        if isinstance(value, float) and not math.isfinite(value):
+            self.document.mistakes.append(
+                Mistake(place, f"{str(node.value)[:40]!r} is no number that can be used")
+            )
+            return 0
+        return value
+
+
+def _check_text(text: str, node: Node) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise BadDocument(_line(node), "half a surrogate pair is no character") from None

@@ -1,0 +1,94 @@
+"""Alike nodes in short: ``count`` makes several of one, and their group stands for all of them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
+from typing import TypeVar
+
+from toolkit.cluster.spec.mistakes import Mistake
+from toolkit.cluster.spec.parts import MAX_NODES, AnyNode, Capture, Link, Node, Proxy, RadosClient, Traffic
+
+_NAME_CHARS = 8
+Between = TypeVar("Between", Link, Traffic, Proxy)
+"""What is between two nodes."""
+
+
+def copies(name: str, node: AnyNode) -> Iterator[tuple[str, AnyNode]]:
+    """The nodes that one of a spec stands for, by their names."""
+    if node.count == 1:
+        yield name, node
+        return
+    for position in range(node.count):
+        changed: dict[str, object] = {"count": 1, "group": node.group or name}
+        if isinstance(node, Node):
+            kind, _, number = node.entity.partition(".")
+            changed["entity"] = f"{kind}.{int(number) + position}"
+        elif isinstance(node, RadosClient):
+            changed["rados"] = f"{node.rados}{position}"
+        yield f"{name}{position}", node.model_copy(update=changed)
+
+
+def expanded(nodes: Mapping[str, AnyNode]) -> tuple[dict[str, AnyNode], list[Mistake]]:
+    """Every node by itself, and what is wrong with their names and numbers."""
+    found: dict[str, AnyNode] = {}
+    makers: dict[str, str] = {}
+    mistakes: list[Mistake] = []
+    for name, node in nodes.items():
+        for made, copy in copies(name, node):
+            if made in makers:
+                mistakes.append(Mistake((name,), f"it makes a node {made}, and so does {makers[made]}"))
+                break
+            if len(made) > _NAME_CHARS:
+                text = f"it makes a node {made}: names have {_NAME_CHARS} characters at most"
+                mistakes.append(Mistake((name, "count"), text))
+                break
+            makers[made], found[made] = name, copy
+    if not nodes:
+        mistakes.append(Mistake((), "a cluster has at least one node"))
+    if len(found) > MAX_NODES:
+        mistakes.append(Mistake((), f"{len(found)} nodes are too many: {MAX_NODES} are possible"))
+    mistakes += [
+        Mistake((makers[names[0]],), f"{group} is the name of a node, and of a group of nodes as well")
+        for group, names in members(found).items()
+        if group in found
+    ]
+    return found, mistakes
+
+
+def members(nodes: Mapping[str, AnyNode]) -> dict[str, list[str]]:
+    """The nodes of each group."""
+    found: dict[str, list[str]] = {}
+    for name, node in nodes.items():
+        if node.group:
+            found.setdefault(node.group, []).append(name)
+    return found
+
+
+def pairs(item: Between, nodes: Mapping[str, AnyNode]) -> Iterator[tuple[str, str]]:
+    """From whom to whom it is; within a group, from each to each other."""
+    groups = members(nodes)
+    senders, receivers = (groups.get(end, [end]) for end in (item.sender, item.receiver))
+    seen: set[tuple[str, str]] = set()
+    for sender, receiver in product(senders, receivers):
+        there_already = isinstance(item, Link) and item.both_ways and (receiver, sender) in seen
+        if sender != receiver and not there_already:
+            seen.add((sender, receiver))
+            yield sender, receiver
+
+
+def apart(items: Iterable[Between], nodes: Mapping[str, AnyNode]) -> tuple[Between, ...]:
+    """Each between two nodes alone."""
+    return tuple(
+        item.model_copy(update={"sender": sender, "receiver": receiver})
+        for item in items
+        for sender, receiver in pairs(item, nodes)
+    )
+
+
+def captures_apart(captures: Iterable[Capture], nodes: Mapping[str, AnyNode]) -> tuple[Capture, ...]:
+    """Each of one node."""
+    groups = members(nodes)
+    return tuple(
+        capture.model_copy(update={"node": node})
+        for capture in captures
+        for node in groups.get(capture.node, [capture.node])
+    )

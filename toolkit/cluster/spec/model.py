@@ -1,0 +1,219 @@
+"""The model of a cluster spec as a whole; parts.py has its parts, rules.py what they mean to each other."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import Field, ValidationInfo, field_validator, model_validator
+
+from toolkit.cluster.spec import groups, rules, texts
+from toolkit.cluster.spec.mistakes import Mistake, refuse
+from toolkit.cluster.spec.parts import (
+    AnyNode,
+    BackendName,
+    Capture,
+    Ceph,
+    Chaos,
+    ClusterName,
+    Daemon,
+    Line,
+    Link,
+    Moment,
+    Network,
+    Node,
+    NodeName,
+    Part,
+    Proxy,
+    RadosClient,
+    Seed,
+    Speech,
+    Traffic,
+)
+
+__all__ = [
+    "AnyNode",
+    "BackendName",
+    "Capture",
+    "Ceph",
+    "Chaos",
+    "ClusterSpec",
+    "Daemon",
+    "Link",
+    "Moment",
+    "Network",
+    "Node",
+    "NodeName",
+    "Proxy",
+    "RadosClient",
+    "Speech",
+    "Traffic",
+]
+
+_MAX_MOMENTS = 10_000
+
+
+class ClusterSpec(Part):
+    """A cluster.
+
+    Nodes of a ``count`` stand here by themselves, and so does what is between groups; ``speaks`` of a node
+    is whole.
+    """
+
+    # each field is checked against those above it, which stand for sure
+    name: ClusterName
+    """What it is called; the file's name unless given."""
+    about: str = ""
+    """What it is for, in a line."""
+    backend: BackendName = "process"
+    """What it is made of, unless the command line says otherwise: programs of this machine, network namespaces, or
+    containers."""
+    seed: Seed = 1
+    """Decides everything random that is ours."""
+    speaks: Speech = Speech()
+    """What all nodes speak unless they say otherwise."""
+    networks: dict[NodeName, Network] = Field(default={"public": Network()})
+    """Networks by name; one, called public, unless given."""
+    nodes: dict[NodeName, AnyNode]
+    """Who is there, by name."""
+    ceph: Ceph = Ceph()
+    """About the real daemons among the nodes."""
+    links: tuple[Link, ...] = ()
+    """What happens to packets between nodes, where it is not nothing."""
+    traffic: tuple[Traffic, ...] = ()
+    """What nodes send by themselves."""
+    captures: tuple[Capture, ...] = ()
+    """Whose packets are written down."""
+    proxies: tuple[Proxy, ...] = ()
+    """Who dials whom through a proxy that sees frames."""
+    timeline: tuple[Moment, ...] = ()
+    """Faults at certain moments."""
+    chaos: Chaos | None = None
+    """Faults at random."""
+    scenarios: tuple[Line, ...] = ()
+    """Of the catalogue: those that show what the cluster is for (ids as ``msgrlab list`` shows them)."""
+
+    @field_validator("networks")
+    @classmethod
+    def _check_networks(cls, networks: dict[str, Network]) -> dict[str, Network]:
+        refuse(rules.subnet_mistakes(networks))
+        return networks
+
+    @field_validator("nodes")
+    @classmethod
+    def _check_nodes(cls, nodes: dict[str, AnyNode], info: ValidationInfo) -> dict[str, AnyNode]:
+        above = info.data
+        found, mistakes = groups.expanded(nodes)
+        mistakes += rules.identity_mistakes(nodes)
+        if "networks" in above:
+            mistakes += rules.membership_mistakes(nodes, list(above["networks"]))
+        if "speaks" in above:
+            mistakes += rules.speech_mistakes(nodes, above["speaks"])
+        refuse(mistakes)
+        if "speaks" not in above:
+            return found
+        return {
+            name: node
+            if isinstance(node, Daemon) or node.speaks is None
+            else node.model_copy(update={"speaks": rules.spoken_by(node, above["speaks"])})
+            for name, node in found.items()
+        }
+
+    @field_validator("links")
+    @classmethod
+    def _check_links(cls, links: tuple[Link, ...], info: ValidationInfo) -> tuple[Link, ...]:
+        if not _stand(info, "nodes", "networks"):
+            return links
+        nodes, networks = info.data["nodes"], list(info.data["networks"])
+        refuse(rules.between_mistakes(links, nodes))
+        refuse(rules.link_mistakes(links, nodes, networks))
+        return groups.apart(links, nodes)
+
+    @field_validator("traffic")
+    @classmethod
+    def _check_traffic(cls, traffic: tuple[Traffic, ...], info: ValidationInfo) -> tuple[Traffic, ...]:
+        if not _stand(info, "nodes", "networks", "speaks"):
+            return traffic
+        nodes, networks = info.data["nodes"], list(info.data["networks"])
+        refuse(rules.between_mistakes(traffic, nodes))
+        refuse(rules.traffic_mistakes(traffic, nodes, networks, info.data["speaks"]))
+        return groups.apart(traffic, nodes)
+
+    @field_validator("captures")
+    @classmethod
+    def _check_captures(cls, captures: tuple[Capture, ...], info: ValidationInfo) -> tuple[Capture, ...]:
+        if not _stand(info, "nodes"):
+            return captures
+        refuse(rules.capture_mistakes(captures, info.data["nodes"]))
+        return groups.captures_apart(captures, info.data["nodes"])
+
+    @field_validator("proxies")
+    @classmethod
+    def _check_proxies(cls, proxies: tuple[Proxy, ...], info: ValidationInfo) -> tuple[Proxy, ...]:
+        if not _stand(info, "nodes", "networks"):
+            return proxies
+        nodes, networks = info.data["nodes"], list(info.data["networks"])
+        refuse(rules.between_mistakes(proxies, nodes))
+        refuse(rules.proxy_mistakes(proxies, nodes, networks))
+        if any(proxy.script for proxy in proxies):
+            refuse(texts.script_mistakes(proxies))
+        return groups.apart(proxies, nodes)
+
+    @field_validator("timeline")
+    @classmethod
+    def _check_timeline(cls, timeline: tuple[Moment, ...], info: ValidationInfo) -> tuple[Moment, ...]:
+        refuse(_too_many(timeline))
+        if timeline:
+            refuse(texts.timeline_mistakes(timeline, info.data.get("nodes")))
+        return timeline
+
+    @field_validator("chaos")
+    @classmethod
+    def _check_chaos(cls, chaos: Chaos | None) -> Chaos | None:
+        if chaos is not None and chaos.faults:
+            refuse(texts.chaos_mistakes(chaos.faults))
+        return chaos
+
+    @model_validator(mode="after")
+    def _check_together(self) -> "ClusterSpec":
+        networks = list(self.networks)
+        refuse(
+            rules.room_mistakes(self.networks, self.nodes)
+            + rules.ceph_mistakes(self.ceph, self.nodes, self.speaks, networks)
+        )
+        return self
+
+    def daemons(self) -> dict[str, Daemon]:
+        """The real daemons of Ceph."""
+        return {name: node for name, node in self.nodes.items() if isinstance(node, Daemon)}
+
+    def messengers(self) -> dict[str, Node]:
+        """Our own nodes."""
+        return {name: node for name, node in self.nodes.items() if isinstance(node, Node)}
+
+    def clients(self) -> dict[str, RadosClient]:
+        """Our clients of the real daemons."""
+        return {name: node for name, node in self.nodes.items() if isinstance(node, RadosClient)}
+
+    def speech_of(self, node: str) -> Speech:
+        """What a node speaks."""
+        return rules.spoken_by(self.nodes[node], self.speaks)
+
+    def networks_of(self, node: str) -> tuple[str, ...]:
+        """The networks that a node is on, the one that peers use first."""
+        return rules.networks_of(self.nodes[node], list(self.networks))
+
+    def as_json(self) -> dict[str, Any]:
+        """The JSON object."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+def _stand(info: ValidationInfo, *fields: str) -> bool:
+    """Whether these fields, which are above, have been found right."""
+    return all(field in info.data for field in fields)
+
+
+def _too_many(items: Sequence[object]) -> list[Mistake]:
+    return (
+        [Mistake((), f"{len(items)} are too many: {_MAX_MOMENTS} are possible")]
+        if len(items) > _MAX_MOMENTS
+        else []
+    )

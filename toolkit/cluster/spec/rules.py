@@ -1,0 +1,377 @@
+"""What the parts of a spec have to do with each other: who can reach whom, and what does not go together."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from ipaddress import IPv4Network, IPv6Network, ip_network
+
+from messenger.denc.entity import EntityType
+from messenger.session.policy import POLICIES, Policy
+from toolkit.cluster.spec import groups
+from toolkit.cluster.spec.mistakes import Mistake, unknown
+from toolkit.cluster.spec.parts import (
+    AnyNode,
+    Capture,
+    Ceph,
+    Daemon,
+    Link,
+    Network,
+    Node,
+    Proxy,
+    RadosClient,
+    Speech,
+    Traffic,
+)
+
+MAX_PAIRS = 10_000
+"""So many links, and so many of everything else between nodes."""
+_COMPRESSING = ("reef", "tentacle")
+"""Releases whose OSDs can compress what they say to each other."""
+_OLD_CIPHER_ONLY = ("nautilus", "pacific", "reef")
+_PRIVATE = [ip_network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8")]
+_IPV6_MTU_BYTES = 1280
+_RESERVED_HOSTS = 1
+"""The bridge, or gateway, that a backend puts on a network."""
+
+Nodes = Mapping[str, AnyNode]
+
+
+def networks_of(node: AnyNode, networks: Sequence[str]) -> tuple[str, ...]:
+    """The networks that a node is on, the one that peers use first."""
+    return node.networks or tuple(networks)
+
+
+# ---- networks
+
+
+def subnet_mistakes(networks: Mapping[str, Network]) -> list[Mistake]:
+    """Subnets that are none, or not private, or the same as another."""
+    if not networks:
+        return [Mistake((), "a cluster has at least one network; leave networks out for one that has all nodes")]
+    found: list[Mistake] = []
+    seen: dict[str, IPv4Network | IPv6Network] = {}
+    for name, network in networks.items():
+        if not network.subnet:
+            continue
+        subnet, wrong = _subnet(network.subnet)
+        if subnet is None:
+            found.append(Mistake((name, "subnet"), wrong))
+            continue
+        if subnet.version != 4 and network.mtu < _IPV6_MTU_BYTES:
+            found.append(Mistake((name, "mtu"), f"IPv6 needs {_IPV6_MTU_BYTES} bytes"))
+        for other, taken in seen.items():
+            if subnet.version == taken.version and subnet.overlaps(taken):
+                found.append(Mistake((name, "subnet"), f"{subnet} overlaps {taken} of {other}"))
+        seen[name] = subnet
+    return found
+
+
+def _subnet(text: str) -> tuple[IPv4Network | IPv6Network | None, str]:
+    """A private network, or what is wrong with it."""
+    try:
+        subnet = ip_network(text, strict=False)
+    except ValueError:
+        return None, f"{text!r} is no subnet; give one as in 10.77.0.0/24"
+    if "/" not in text:
+        return None, f"{text!r} is one address; give a subnet as in 10.77.0.0/24"
+    if str(subnet) != text and text.partition("/")[0] != str(subnet.network_address):
+        return None, f"{text} is an address in {subnet}; give {subnet}"
+    private = [known for known in _PRIVATE if known.version == subnet.version]
+    if not any(subnet.subnet_of(known) for known in private):  # type: ignore[arg-type]
+        return None, f"{subnet} is not private; give one inside {', '.join(map(str, private))}"
+    return subnet, ""
+
+
+def room_mistakes(networks: Mapping[str, Network], nodes: Nodes) -> list[Mistake]:
+    """Subnets that are too small for the nodes on them."""
+    found = []
+    for name, network in networks.items():
+        if not network.subnet:
+            continue
+        subnet = ip_network(network.subnet)
+        on_it = sum(name in networks_of(node, list(networks)) for node in nodes.values())
+        ends = 2 if subnet.version == 4 else 1
+        room = max(0, subnet.num_addresses - ends - _RESERVED_HOSTS)
+        if on_it > room:
+            found.append(Mistake(("networks", name, "subnet"), f"{subnet} has room for {room} nodes, not {on_it}"))
+    return found
+
+
+# ---- nodes
+
+
+def identity_mistakes(nodes: Nodes) -> list[Mistake]:
+    """Two who are the same for others."""
+    found: list[Mistake] = []
+    owners: dict[str, str] = {}
+    for name, node in nodes.items():
+        for made, copy in groups.copies(name, node):
+            who, field = _identity(copy)
+            if who in owners:
+                found.append(Mistake((name, field), f"{owners[who]} is {who} already"))
+                break
+            if who:
+                owners[who] = made
+        if isinstance(node, RadosClient) and node.rados == "client.admin":
+            found.append(Mistake((name, "rados"), "client.admin is the cluster's own; give another"))
+    return found
+
+
+def _identity(node: AnyNode) -> tuple[str, str]:
+    """Who it is for others, and the field that says so; daemons are named by the cluster."""
+    if isinstance(node, Node):
+        return node.entity, "entity"
+    return (node.rados, "rados") if isinstance(node, RadosClient) else ("", "")
+
+
+def membership_mistakes(nodes: Nodes, networks: Sequence[str]) -> list[Mistake]:
+    """Networks that there are not, or that are named twice."""
+    found = []
+    for name, node in nodes.items():
+        for position, network in enumerate(node.networks):
+            if network not in networks:
+                found.append(Mistake((name, "networks", position), unknown("network", network, networks)))
+            elif network in node.networks[:position]:
+                found.append(Mistake((name, "networks", position), f"{network} is there twice"))
+    return found
+
+
+def spoken_by(node: AnyNode, speaks: Speech) -> Speech:
+    """What it speaks: what its own ``speaks`` leaves out is as the cluster has it."""
+    own = None if isinstance(node, Daemon) else node.speaks
+    if own is None:
+        return speaks
+    return speaks.model_copy(update=own.model_dump(exclude_unset=True))
+
+
+def speech_mistakes(nodes: Nodes, speaks: Speech) -> list[Mistake]:
+    """What nodes cannot speak in a cluster that speaks so."""
+    found = []
+    for name, node in nodes.items():
+        if isinstance(node, Daemon) or node.speaks is None:
+            continue
+        own = spoken_by(node, speaks)
+        wrong = own.contradictions()
+        if own.cipher != speaks.cipher:
+            text = f"keys of a cluster are of one cipher, here {speaks.cipher}; give it in the cluster's speaks"
+            wrong.append(Mistake(("cipher",), text))
+        if own.mode == "compressed" and isinstance(node, Node) and not node.entity.startswith("osd."):
+            text = "only links between OSDs are compressed; give crc, or an entity osd.NUMBER"
+            wrong.append(Mistake(("mode",), text))
+        found += [mistake.below(name, "speaks") for mistake in wrong]
+    return found
+
+
+# ---- what is between nodes
+
+
+def between_mistakes(items: Sequence[groups.Between], nodes: Nodes) -> list[Mistake]:
+    """Ends that are no nodes, or the same node."""
+    known = [*nodes, *groups.members(nodes)]
+    found: list[Mistake] = []
+    for position, item in enumerate(items):
+        ends = {"from": item.sender, "to": item.receiver}
+        strange = [
+            Mistake((position, end), unknown("node", name, known))
+            for end, name in ends.items()
+            if name not in known
+        ]
+        if not strange and item.sender == item.receiver and item.sender in nodes:
+            strange = [Mistake((position, "to"), f"it is {item.sender} itself; give another node")]
+        found += strange
+    if not found and sum(1 for item in items for _ in groups.pairs(item, nodes)) > MAX_PAIRS:
+        found.append(Mistake((), f"more than {MAX_PAIRS} pairs of nodes"))
+    return found
+
+
+def link_mistakes(links: Sequence[Link], nodes: Nodes, networks: Sequence[str]) -> list[Mistake]:
+    """Links between nodes that have no network in common, or that are there twice."""
+    found = []
+    seen: set[tuple[str, str]] = set()
+    for position, link in enumerate(links):
+        for sender, receiver in groups.pairs(link, nodes):
+            ways = {(sender, receiver)} | ({(receiver, sender)} if link.both_ways else set())
+            if not set(networks_of(nodes[sender], networks)) & set(networks_of(nodes[receiver], networks)):
+                found.append(Mistake((position,), f"{sender} and {receiver} have no network in common"))
+            elif ways & seen:
+                one, other = min(ways & seen)
+                found.append(Mistake((position,), f"the way from {one} to {other} is there already"))
+            else:
+                seen |= ways
+                continue
+            break
+    return found
+
+
+def proxy_mistakes(proxies: Sequence[Proxy], nodes: Nodes, networks: Sequence[str]) -> list[Mistake]:
+    """Proxies where nobody dials, or that are there twice."""
+    found = []
+    seen: set[tuple[str, str]] = set()
+    for position, proxy in enumerate(proxies):
+        for pair in groups.pairs(proxy, nodes):
+            text = _unreachable(*pair, nodes, networks) or _does_not_listen(pair[1], nodes)
+            if pair in seen:
+                text = f"there is one from {pair[0]} to {pair[1]} already"
+            if text:
+                found.append(Mistake((position,), text))
+                break
+            seen.add(pair)
+    return found
+
+
+def traffic_mistakes(
+    traffic: Sequence[Traffic], nodes: Nodes, networks: Sequence[str], speaks: Speech
+) -> list[Mistake]:
+    """Senders that have no way to be heard."""
+    ways = {pair for item in traffic for pair in groups.pairs(item, nodes)}
+    found = []
+    for position, item in enumerate(traffic):
+        texts = (_unheard(*pair, nodes, networks, speaks, ways) for pair in groups.pairs(item, nodes))
+        if text := next(filter(None, texts), ""):
+            found.append(Mistake((position,), text))
+    return found
+
+
+def _unheard(
+    sender: str,
+    receiver: str,
+    nodes: Nodes,
+    networks: Sequence[str],
+    speaks: Speech,
+    ways: set[tuple[str, str]],
+) -> str:
+    here, there = nodes[sender], nodes[receiver]
+    for name, node in ((sender, here), (receiver, there)):
+        if not isinstance(node, Node):
+            return f"{name} is {_described(node)}: traffic is between messengers of ours"
+    assert isinstance(here, Node)
+    assert isinstance(there, Node)
+    if text := _nothing_in_common(sender, spoken_by(here, speaks), receiver, spoken_by(there, speaks)):
+        return text
+    answers = (receiver, sender) in ways and here.listens and not _policy(there, here).server
+    if answers and not _unreachable(receiver, sender, nodes, networks):
+        return ""
+    if not there.listens:
+        return f"{receiver} does not listen, and has nothing to send to {sender} itself"
+    policy = _policy(here, there)
+    if policy.server:
+        return f"{sender} waits to be dialled (policy {policy.name}), and {receiver} has nothing to send to it"
+    return _unreachable(sender, receiver, nodes, networks)
+
+
+def _described(node: AnyNode) -> str:
+    return "a real daemon" if isinstance(node, Daemon) else "a client of real daemons"
+
+
+def _policy(node: Node, peer: Node) -> Policy:
+    return _policies(node.policy).get(_type(peer.entity)) or _policies(node.policy)[None]
+
+
+@cache
+def _policies(text: str) -> Mapping[EntityType | None, Policy]:
+    default, *others = text.split()
+    rows = (other.partition("=") for other in others)
+    return {None: POLICIES[default]} | {EntityType.from_label(kind): POLICIES[name] for kind, _, name in rows}
+
+
+def _type(entity: str) -> EntityType:
+    return EntityType.from_label(entity.partition(".")[0])
+
+
+def _does_not_listen(name: str, nodes: Nodes) -> str:
+    node = nodes[name]
+    listens = isinstance(node, Daemon) or (isinstance(node, Node) and node.listens)
+    return "" if listens else f"{name} does not listen"
+
+
+def _unreachable(sender: str, receiver: str, nodes: Nodes, networks: Sequence[str]) -> str:
+    """A node is dialled at its address on its first network."""
+    dialled_on = networks_of(nodes[receiver], networks)[0]
+    if dialled_on in networks_of(nodes[sender], networks):
+        return ""
+    return f"{receiver} is dialled on its first network, {dialled_on}, and {sender} is not on that"
+
+
+def _nothing_in_common(name: str, mine: Speech, other: str, theirs: Speech) -> str:
+    common = [protocol for protocol in mine.protocols if protocol in theirs.protocols]
+    if not common:
+        return f"{name} speaks {mine.protocol}, {other} {theirs.protocol}: they have no protocol in common"
+    if mine.auth != theirs.auth:
+        return f"{name} authenticates by {mine.auth}, {other} by {theirs.auth}: they do not let each other in"
+    if "v2" in common and (mine.mode == "secure") != (theirs.mode == "secure"):
+        return f"{name} is {mine.mode}, {other} {theirs.mode}: they have no mode in common"
+    return ""
+
+
+def capture_mistakes(captures: Sequence[Capture], nodes: Nodes) -> list[Mistake]:
+    """Captures of nobody, or into the same file."""
+    known = [*nodes, *groups.members(nodes)]
+    found = []
+    files: set[str] = set()
+    for position, capture in enumerate(captures):
+        if capture.node not in known:
+            found.append(Mistake((position, "node"), unknown("node", capture.node, known)))
+            continue
+        for each in groups.captures_apart([capture], nodes):
+            if each.file_name in files:
+                found.append(Mistake((position,), f"{each.file_name} is another capture already; give it a file"))
+                break
+            files.add(each.file_name)
+    return found
+
+
+# ---- real daemons
+
+
+def ceph_mistakes(ceph: Ceph, nodes: Nodes, speaks: Speech, networks: Sequence[str]) -> list[Mistake]:
+    """What real daemons cannot do, or not without others."""
+    daemons = {name: node for name, node in nodes.items() if isinstance(node, Daemon)}
+    clients = {name: node for name, node in nodes.items() if isinstance(node, RadosClient)}
+    if not daemons and not clients:
+        if ceph != Ceph():
+            return [Mistake(("ceph",), "there are no real daemons for it; nodes have them as {ceph: mon}")]
+        return []
+    kinds = {daemon.ceph: name for name, daemon in reversed(daemons.items())}
+    found = []
+    if "mon" not in kinds:
+        first = next(iter({**daemons, **clients}))
+        found.append(Mistake(("nodes", nodes[first].group or first), "it needs a monitor: a node {ceph: mon}"))
+    if "osd" not in kinds:
+        for name in [*([kinds["mds"]] if "mds" in kinds else []), *clients]:
+            place = ("nodes", nodes[name].group or name)
+            found.append(Mistake(place, "it needs an OSD, which stores things: a node {ceph: osd}"))
+    found += [
+        mistake for name, client in clients.items() for mistake in _client_mistakes(name, client, ceph, speaks)
+    ]
+    found += _public_mistakes({**daemons, **clients}, networks)
+    if speaks.mode == "compressed" and ceph.release not in ("host", *_COMPRESSING):
+        text = f"{ceph.release} does not compress; {' and '.join(_COMPRESSING)} do"
+        found.append(Mistake(("ceph", "release"), text))
+    if speaks.cipher != "aes" and ceph.release in _OLD_CIPHER_ONLY:
+        found.append(
+            Mistake(("ceph", "release"), f"{ceph.release} has no keys of cipher {speaks.cipher}; give tentacle")
+        )
+    return found
+
+
+def _client_mistakes(name: str, client: RadosClient, ceph: Ceph, speaks: Speech) -> Iterator[Mistake]:
+    if client.pool not in ceph.pools:
+        yield Mistake(("nodes", client.group or name, "pool"), unknown("pool", client.pool, list(ceph.pools)))
+    if text := _nothing_in_common(name, spoken_by(client, speaks), "the daemons", speaks):
+        yield Mistake(("nodes", client.group or name, "speaks"), text)
+
+
+def _public_mistakes(parties: Nodes, networks: Sequence[str]) -> Iterator[Mistake]:
+    """The first network of a cluster's first monitor is its public one, where everybody must be."""
+    firsts = {name: networks_of(node, networks)[0] for name, node in parties.items() if isinstance(node, Daemon)}
+    if not firsts:
+        return
+    mons = [name for name, node in parties.items() if isinstance(node, Daemon) and node.ceph == "mon"]
+    public = firsts[(mons or list(firsts))[0]]
+    for name, node in parties.items():
+        place = ("nodes", node.group or name, "networks")
+        if isinstance(node, Daemon) and firsts[name] != public:
+            yield Mistake(
+                place, f"daemons listen on their first network: give {public}, as the monitor has, first"
+            )
+        elif public not in networks_of(node, networks):
+            yield Mistake(place, f"the daemons are on {public}; add it")

@@ -1,0 +1,204 @@
+"""Speaking with the supervisor of a cluster, and starting one."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from messenger.errors import LocalError
+from toolkit.cluster.supervisor import wire
+from toolkit.machine.labels import PROCESS_VARIABLE
+from toolkit.machine.leases import Lease, leases
+
+LOG = "supervisor.log"
+_PACKAGES = Path(__file__).parents[3]
+_CREDENTIALS = struct.Struct("3i")
+_DOWN_S = 3.0
+
+
+class NotKept(LocalError):
+    """Nobody keeps the cluster up: what there is of it has been left behind."""
+
+
+def ask(lease: Lease, do: str, *, timeout_s: float = 60.0, **args: Any) -> Any:  # noqa: ANN401 - as JSON
+    """What the supervisor of a cluster answers.
+
+    Raises:
+        NotKept: there is none.
+        Unsupported: what was asked for cannot be had.
+        LocalError: it refuses, or does not answer.
+    """
+    with _connected(lease, timeout_s) as connection:
+        try:
+            wire.send(connection, {"do": do, **args})
+            answer = wire.receive(connection)
+        except TimeoutError:
+            raise LocalError(f"cluster {lease.label.name!r}: no answer within {timeout_s:g} s") from None
+        except OSError:
+            answer = {}
+    if not answer:
+        raise NotKept(f"cluster {lease.label.name!r} has just gone down")
+    return wire.result(answer)
+
+
+def ask_down(lease: Lease, keep: Path | None = None) -> list[str] | None:
+    """Have the supervisor take its cluster down, and wait until it has ended itself.
+
+    Args:
+        lease: of the cluster.
+        keep: see :meth:`Cluster.down`.
+
+    Returns:
+        What could not be undone; None if there is no supervisor, or it takes too long.
+    """
+    deadline_s = time.monotonic() + _DOWN_S
+    try:
+        with _connected(lease, _DOWN_S) as connection:
+            raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+            pid = _CREDENTIALS.unpack(raw)[0]
+            with contextlib.suppress(ProcessLookupError):
+                ends = os.pidfd_open(pid)
+                try:
+                    wire.send(connection, {"do": "down", "keep": str(keep) if keep else ""})
+                    answer = wire.receive(connection)
+                    if not select.select([ends], [], [], max(0.0, deadline_s - time.monotonic()))[0]:
+                        return None
+                finally:
+                    os.close(ends)
+                return list(answer["result"]) if "result" in answer else None
+    except (NotKept, OSError):
+        return None
+    return None
+
+
+@contextlib.contextmanager
+def _connected(lease: Lease, timeout_s: float) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(timeout_s)
+        try:
+            with wire.short_path(lease.directory) as path:
+                connection.connect(path)
+        except OSError:
+            name = lease.label.name
+            if lease.is_held:
+                raise NotKept(f"cluster {name!r} is on its way up or down") from None
+            raise NotKept(f"cluster {name!r} is kept up by nobody any more: msgrlab down {name}") from None
+        yield connection
+
+
+def chosen(name: str) -> Lease:
+    """The cluster of a name; without one, the only one there is.
+
+    Raises:
+        LocalError: there is none of that name, or it must be said which.
+    """
+    if name:
+        return Lease.find(name)
+    known = leases()
+    if not known:
+        raise LocalError("no cluster is up: msgrlab up two-peers")
+    if len(known) > 1:
+        names = ", ".join(lease.label.name for lease in known)
+        raise LocalError(f"several clusters are there: {names}; say which by --name")
+    return known[0]
+
+
+class Starting:
+    """A supervisor that brings its cluster up.
+
+    Args:
+        lease: of the cluster.
+        spec: file of its spec.
+        backend: otherwise than the spec says; empty for what that says.
+        settings: ``KEY=VALUE``, changes of the spec.
+        foreground: whether the cluster goes down with this process.
+    """
+
+    def __init__(
+        self, lease: Lease, spec: Path, backend: str, settings: list[str], *, foreground: bool = False
+    ) -> None:
+        self._lease = lease
+        paths = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = {
+            **os.environ,
+            PROCESS_VARIABLE: str(lease.label),
+            "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
+        }
+        with (lease.directory / LOG).open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "toolkit.cluster.supervisor", lease.label.name],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env=environment,
+                cwd="/",
+                start_new_session=True,
+            )
+        wanted = {"spec": str(spec.resolve()), "backend": backend, "settings": settings, "foreground": foreground}
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(wanted).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """What it tells, until the cluster is ready (``{"ready": ...}`` comes last).
+
+        Raises:
+            Unsupported: it cannot be had here.
+            LocalError: it does not come up; nothing of it is left.
+        """
+        assert self._process.stdout is not None
+        try:
+            for line in self._process.stdout:
+                values = json.loads(line)
+                wire.result(values)
+                yield values
+                if "ready" in values:
+                    return
+            raise LocalError(f"cluster {self._lease.label.name!r} did not come up: {self._last_words()}")
+        except BaseException:
+            self.end()
+            raise
+
+    def leave(self) -> None:
+        """It goes on by itself."""
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+        self._process.returncode = 0  # whose parent is somebody else when this process has ended
+
+    def wait(self) -> None:
+        """Wait until the cluster is down, or this process is told to end."""
+        self._process.wait()
+
+    def end(self) -> None:
+        """Have it take the cluster down, and see to it that it does."""
+        from toolkit.cluster.ending import end_by_force  # noqa: PLC0415 - only where something has gone wrong
+
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with contextlib.suppress(BrokenPipeError):
+                    pipe.close()
+        try:
+            self._process.wait(_DOWN_S)
+        except subprocess.TimeoutExpired:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+        end_by_force(self._lease)
+
+    def _last_words(self) -> str:
+        self._process.wait()
+        try:
+            lines = (self._lease.directory / LOG).read_text(errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
+        return lines[-1].removeprefix("msgrlab: ") if lines else "its supervisor said nothing"

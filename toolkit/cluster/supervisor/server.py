@@ -1,0 +1,172 @@
+"""Keeping a cluster up: bring it up, answer requests, take it down."""
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+from pathlib import Path
+from types import FrameType
+from typing import Any, BinaryIO
+
+from messenger.errors import LocalError
+from toolkit.cluster.choosing import spec_from
+from toolkit.cluster.running import Cluster
+from toolkit.cluster.supervisor import wire
+from toolkit.cluster.supervisor.requests import Requests
+from toolkit.machine.leases import Lease
+
+_STARTING = "the cluster is not ready"
+
+
+class _Over(BaseException):
+    """Somebody wants the cluster down: whatever the main thread does, it ends."""
+
+
+class Supervisor:
+    """Keeps one cluster up.
+
+    Args:
+        lease: of the cluster; its lock is held by this process.
+        wanted: what is to be brought up: ``spec`` (a file), ``settings``, ``backend``; and ``foreground``, whether
+            it goes down with whoever asked.
+        front: whoever asked: its end of input before the cluster is ready (or at any time) takes it down.
+        tell: takes what happens on the way up, as lines of JSON.
+    """
+
+    def __init__(self, lease: Lease, wanted: dict[str, Any], front: BinaryIO, tell: BinaryIO) -> None:
+        self._lease = lease
+        self._wanted = wanted
+        self._front = front
+        self._tell_out: BinaryIO | None = tell
+        self._telling = threading.Lock()
+        self._cluster: Cluster | None = None
+        self._requests: Requests | None = None
+        self._ending = False
+        self._wake = threading.Event()
+        self._keep: Path | None = None
+        self._waiting: list[socket.socket] = []
+        """Whoever asked for the end, and is told what came of it."""
+
+    def run(self) -> int:
+        """Keep it up until somebody wants it down; the exit code."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        listening = self._listen()
+        remains: list[str] = []
+        code = 0
+        try:
+            threading.Thread(target=self._watch_front, name="front", daemon=True).start()
+            self._bring_up()
+            self._wake.wait()
+        except _Over:
+            pass
+        except LocalError as error:
+            self._tell(**wire.refusal(error))
+            code = wire.refusal(error)["code"]
+        except Exception as error:  # noqa: BLE001 - a mistake of ours; the log goes with the directory
+            place = traceback.extract_tb(error.__traceback__)[-1]
+            self._tell(error=f"{type(error).__name__}: {error} ({place.filename}:{place.lineno})", code=1)
+            code = 1
+        finally:
+            self._ending = True
+            remains = self._cluster.down(self._keep) if self._cluster is not None else []
+            remains += self._lease.journal.undo()
+        for connection in self._waiting:
+            with contextlib.suppress(OSError):
+                wire.send(connection, {"result": remains})
+        listening.close()
+        return 1 if remains else code
+
+    def _bring_up(self) -> None:
+        spec = spec_from(Path(self._wanted["spec"]), self._wanted["settings"])
+        self._tell(nodes=list(spec.nodes), backend=self._wanted["backend"] or spec.backend)
+
+        def progress(node: str, stage: str) -> None:
+            self._tell(node=node, stage=stage)
+
+        self._cluster = Cluster(
+            spec, self._lease, self._wanted["backend"], lambda words: self._tell(say=words), progress
+        )
+        self._cluster.up()
+        self._requests = Requests(self._cluster)
+        nodes = {
+            name: {"kind": node.kind, "address": node.address, "pid": node.pid}
+            for name, node in self._cluster.nodes.items()
+        }
+        about = {"name": self._cluster.name, "seconds": round(self._cluster.ready_s, 3), "nodes": nodes}
+        self._tell(ready=about | {"directory": str(self._cluster.directory)})
+        with self._telling:
+            if self._tell_out is not None and not self._wanted["foreground"]:
+                self._tell_out.close()
+                self._tell_out = None
+
+    def _tell(self, **values: Any) -> None:  # noqa: ANN401 - as JSON
+        with self._telling:
+            if self._tell_out is None:
+                return
+            with contextlib.suppress(OSError, ValueError):
+                self._tell_out.write(json.dumps(values).encode() + b"\n")
+                self._tell_out.flush()
+
+    def _watch_front(self) -> None:
+        """Whoever started this is gone, or has left: before the cluster is ready that ends it."""
+        while self._front.read(4096):
+            pass
+        if self._requests is None or self._wanted["foreground"]:
+            self._end()
+
+    # ---- the end
+
+    def _end(self) -> None:
+        """Have the main thread end, from any thread."""
+        if not self._ending:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        if not self._ending:
+            self._ending = True
+            raise _Over
+
+    # ---- requests
+
+    def _listen(self) -> socket.socket:
+        listening = socket.socket(socket.AF_UNIX)
+        with wire.short_path(self._lease.directory) as path:
+            listening.bind(path)
+        listening.listen()
+        threading.Thread(target=self._accept, args=(listening,), name="control", daemon=True).start()
+        return listening
+
+    def _accept(self, listening: socket.socket) -> None:
+        with contextlib.suppress(OSError):  # closed: that is the end of it
+            while True:
+                connection, _ = listening.accept()
+                threading.Thread(target=self._serve, args=(connection,), name="request", daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            try:
+                request = wire.receive(connection)
+                if request.get("do") == "down":
+                    self._waiting.append(connection)
+                    self._keep = Path(request["keep"]) if request.get("keep") else None
+                    self._end()
+                    return  # it is answered at the end
+                answer = {"result": self._answer(request)} if request else {}
+            except LocalError as error:
+                answer = wire.refusal(error)
+            except Exception as error:  # noqa: BLE001 - a mistake of ours is not to end the cluster
+                print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
+                answer = wire.refusal(LocalError(f"{type(error).__name__}: {error}"))
+            with connection:
+                wire.send(connection, answer)
+
+    def _answer(self, request: dict[str, Any]) -> Any:  # noqa: ANN401 - as JSON
+        if self._requests is None:
+            raise LocalError(_STARTING)
+        return self._requests.answer(str(request.pop("do", "")), request)

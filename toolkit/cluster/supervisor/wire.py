@@ -1,0 +1,73 @@
+"""The control socket of a supervisor: one request and one answer a connection, each a line of JSON."""
+
+import json
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from messenger.errors import LocalError
+from toolkit.errors import Unsupported
+
+SOCKET = "control"
+"""In the cluster's directory."""
+MOST_BYTES = 64 << 20
+USAGE_ERROR = 2
+UNSUPPORTED = 3
+
+
+@contextmanager
+def short_path(directory: Path) -> Iterator[str]:
+    """A path of the socket in a directory that is short enough for one, however long the directory's is.
+
+    Raises:
+        OSError: there is no such directory.
+    """
+    descriptor = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{descriptor}/{SOCKET}"
+    finally:
+        os.close(descriptor)
+
+
+def send(connection: socket.socket, values: dict[str, Any]) -> None:
+    """Write one line."""
+    connection.sendall(json.dumps(values, separators=(",", ":")).encode() + b"\n")
+
+
+def receive(connection: socket.socket) -> dict[str, Any]:
+    """Read one line; empty at the end.
+
+    Raises:
+        LocalError: it is no line of ours.
+    """
+    with connection.makefile("rb") as lines:
+        line = lines.readline(MOST_BYTES)
+    if not line:
+        return {}
+    try:
+        values = json.loads(line)
+    except ValueError:
+        values = None
+    if not isinstance(values, dict):
+        raise LocalError("control socket: a line that is no JSON object")
+    return values
+
+
+def refusal(error: LocalError) -> dict[str, Any]:
+    """The answer that says what went wrong."""
+    return {"error": str(error), "code": UNSUPPORTED if isinstance(error, Unsupported) else USAGE_ERROR}
+
+
+def result(answer: dict[str, Any]) -> Any:  # noqa: ANN401 - as JSON
+    """What an answer says.
+
+    Raises:
+        Unsupported: what was asked for cannot be had.
+        LocalError: it went wrong.
+    """
+    if "error" in answer:
+        raise (Unsupported if answer.get("code") == UNSUPPORTED else LocalError)(answer["error"])
+    return answer.get("result")
