@@ -11,17 +11,17 @@ SENDER = EntityName(EntityType.CLIENT, 1)
 RECEIVER = EntityName(EntityType.OSD, 0)
 SENDER_POLICIES = PolicySet(LOSSLESS_CLIENT)
 RECEIVER_POLICIES = PolicySet(STATEFUL_SERVER)
-_SECRET_ID = 1
+SECRET_ID = 1
 MESSAGE_TYPE = 0xBE9C
 """None of Ceph's, so that a payload stays bytes whatever types the messenger knows how to decode."""
 
 
 def auth_client(key: CryptoKey) -> MintingClient:
     """How the sender authenticates."""
-    service_keys = {RECEIVER.type: ServiceKey(_SECRET_ID, key)}
+    service_keys = {RECEIVER.type: ServiceKey(SECRET_ID, key)}
     return MintingClient(AuthName(SENDER.type, str(SENDER.num)), SENDER.num, service_keys)
 
 
 def auth_server(key: CryptoKey) -> CephxService:
     """How the receiver checks it."""
-    return CephxService(RECEIVER.type, {_SECRET_ID: key})
+    return CephxService(RECEIVER.type, {SECRET_ID: key})

@@ -36,7 +36,7 @@ def parse_grid(
     return Grid(
         protocol=protocol,
         patterns=_each(patterns, lambda word: Pattern(_name("--patterns", tuple(Pattern), word))),
-        sizes=_each(sizes, _size),
+        sizes=_each(sizes, partial(parse_size, "--sizes")),
         in_flight=_each(in_flight, _in_flight),
         modes=_each(modes, partial(_name, "--modes", MODES)),
         cores=_each(cores, lambda word: int(_name("--cores", tuple(map(str, CORES)), word))),
@@ -53,12 +53,17 @@ def _name(option: str, known: Sequence[str], word: str) -> str:
     return word
 
 
-def _size(word: str) -> int:
+def parse_size(option: str, word: str) -> int:
+    """A number of bytes, such as 4K.
+
+    Raises:
+        LocalError: it is none; names the option.
+    """
     digits = word.rstrip("KMkm")
     unit = _UNITS.get(word[len(digits) :].upper(), 0)
     size = _number(digits) * unit
     if not 1 <= size <= MAX_SIZE:
-        raise LocalError(f"--sizes: {word!r} is not a size from 1 to {MAX_SIZE // MIB}M, such as 64, 4K or 1M")
+        raise LocalError(f"{option}: {word!r} is not a size from 1 to {MAX_SIZE // MIB}M, such as 64, 4K or 1M")
     return size
 
 

@@ -10,15 +10,14 @@ Nothing is tuned: the garbage collector runs with Python's own thresholds.
 import asyncio
 import json
 import os
-import re
 import sys
 import time
 from contextlib import AsyncExitStack
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from toolkit.bench.floor import FloorPort
+from toolkit.bench.memory import peak_rss_mib
 from toolkit.bench.port import MessengerPort
 from toolkit.bench.spec import PeerRun, PeerSpec
 from toolkit.bench.traffic import Traffic
@@ -51,7 +50,7 @@ class Control(asyncio.Protocol):
                 started_s=started_s,
                 ended_s=time.monotonic(),
                 cpu_s=time.process_time() - cpu_s,
-                peak_rss_mib=_peak_rss_mib(),
+                peak_rss_mib=peak_rss_mib(),
             )
             _answer(ended=asdict(run))
 
@@ -74,16 +73,6 @@ async def run_peer(spec: PeerSpec) -> None:
 
 def _answer(**values: Any) -> None:  # noqa: ANN401 - as JSON
     print(json.dumps(values), flush=True)
-
-
-def _peak_rss_mib() -> float:
-    """The most memory this process had at a time.
-
-    Not getrusage's ru_maxrss: Linux starts that with the size of whatever process did the exec.
-    """
-    match = re.search(r"^VmHWM:\s+(\d+) kB$", Path("/proc/self/status").read_text("ascii"), re.MULTILINE)
-    assert match is not None
-    return int(match[1]) / 1024
 
 
 if __name__ == "__main__":

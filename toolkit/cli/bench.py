@@ -1,13 +1,16 @@
 """``msgrlab bench``: what the messenger costs, beside a plain socket in the same run."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from toolkit.cli.bench_clusters import clusters
+from toolkit.cli.bench_decode import decode
+from toolkit.cli.bench_output import check_out, new_table, progress, show
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,7 +25,14 @@ _LEAST_SECONDS = 0.001
 _MOST_SECONDS = 600.0
 
 
+app = typer.Typer(invoke_without_command=True)
+app.command()(decode)
+app.command()(clusters)
+
+
+@app.callback()
 def bench(
+    context: typer.Context,
     patterns: Annotated[
         str | None, typer.Option(metavar="LIST", help="request, stream or both, with a comma.")
     ] = None,
@@ -73,12 +83,13 @@ def bench(
     from messenger.errors import LocalError
     from toolkit.bench.options import parse_grid
 
+    if context.invoked_subcommand is not None:
+        return
     if seconds is None:
         seconds = _FULL_SECONDS if full else _QUICK_SECONDS
     if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
         raise LocalError(f"--seconds: {seconds:g} is not from {_LEAST_SECONDS:g} to {_MOST_SECONDS:g}")
-    if out is not None and (out.exists() or not out.parent.is_dir()):
-        raise LocalError(f"--out {out}: {'exists already' if out.exists() else 'there is no such folder'}")
+    check_out(out)
     connection = bool(patterns or in_flight or cores or full or proto != "v2")
     if core and (connection or idle):
         raise LocalError("--core has no connection: it takes --sizes, --modes and --seconds only")
@@ -86,19 +97,7 @@ def bench(
         raise LocalError("--idle has no traffic: it takes --modes only")
     grid = parse_grid(patterns, sizes, in_flight, modes, cores, proto)
     kind = _idle if idle else _core if core else partial(_connections, full=full)
-    _show(*kind(grid, seconds), out, as_json=as_json)
-
-
-def _show(text: str, table: "Table", out: Path | None, *, as_json: bool) -> None:
-    if out is not None:
-        with out.open("x", encoding="utf-8") as file:
-            file.write(text + "\n")
-    if as_json:
-        print(text)
-    else:
-        from rich.console import Console
-
-        Console().print(table)
+    show(*kind(grid, seconds), out, as_json=as_json)
 
 
 def _connections(grid: "Grid", seconds: float, *, full: bool) -> "tuple[str, Table]":
@@ -109,7 +108,7 @@ def _connections(grid: "Grid", seconds: float, *, full: bool) -> "tuple[str, Tab
     if grid.cores and max(grid.cores) > max(possible):
         raise LocalError(f"--cores {max(grid.cores)}: this process may use only {max(possible)} CPU")
     cells = grid.cells(possible, full=full)
-    with _progress(len(cells)) as finished:
+    with progress(len(cells)) as finished:
         results = measure(cells, seconds, _ROUNDS, finished)
     return json.dumps({"results": [result.as_json() for result in results]}, indent=2), _table(results)
 
@@ -119,7 +118,7 @@ def _core(grid: "Grid", seconds: float) -> "tuple[str, Table]":
     from toolkit.bench.core import CORE_SIZES, LAYERS, measure_core
 
     sizes, modes = grid.sizes or CORE_SIZES, grid.modes or MODES
-    with _progress(len(LAYERS) * len(sizes) * len(modes)) as finished:
+    with progress(len(LAYERS) * len(sizes) * len(modes)) as finished:
         results = measure_core(sizes, modes, seconds, finished)
     return json.dumps({"core": [result.as_json() for result in results]}, indent=2), _core_table(results)
 
@@ -129,29 +128,17 @@ def _idle(grid: "Grid", _seconds: float) -> "tuple[str, Table]":
     from toolkit.bench.idle import CONNECTIONS, measure_idle
 
     modes = grid.modes or MODES
-    with _progress(len(modes)) as finished:
+    with progress(len(modes)) as finished:
         results = measure_idle(modes, CONNECTIONS, finished)
-    table = _new_table(("mode",), ("connections", "bytes each"))
+    table = new_table(("mode",), ("connections", "bytes each"))
     for result in results:
         table.add_row(result.mode, str(result.connections), f"{result.python_bytes_per_connection:,}")
     return json.dumps({"idle": [result.as_json() for result in results]}, indent=2), table
 
 
-@contextmanager
-def _progress(total: int) -> Iterator[Callable[[object], None]]:
-    """A bar on standard error, advanced by what is yielded."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("", total=total)
-        yield lambda _: progress.advance(bar)
-
-
 def _table(results: "Sequence[Result]") -> "Table":
     headings = ("size", "flight", "ops/s", "floor/s", "ratio", "CPU us", "floor", "MiB")
-    table = _new_table(("pattern", "mode", "cores"), headings)
+    table = new_table(("pattern", "mode", "cores"), headings)
     for result in results:
         cell = result.cell
         table.add_row(
@@ -171,31 +158,10 @@ def _table(results: "Sequence[Result]") -> "Table":
 
 
 def _core_table(results: "Sequence[CoreResult]") -> "Table":
-    table = _new_table(("layer", "mode"), ("size", "build us", "parse us", "both us"))
+    table = new_table(("layer", "mode"), ("size", "build us", "parse us", "both us"))
     for result in results:
         times = (result.build_us, result.parse_us, result.build_us + result.parse_us)
         table.add_row(result.layer, result.mode, _size(result.size), *(f"{time_us:.2f}" for time_us in times))
-    return table
-
-
-def _new_table(names: Sequence[str], numbers: Sequence[str]) -> "Table":
-    from platform import python_implementation, python_version
-
-    from rich.table import Table
-
-    caption = f"{python_implementation()} {python_version()}"
-    table = Table(
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-        header_style="bold",
-        caption=caption,
-        caption_justify="left",
-    )
-    for name in names:
-        table.add_column(name, no_wrap=True)
-    for number in numbers:
-        table.add_column(number, justify="right", no_wrap=True)
     return table
 
 

@@ -21,23 +21,24 @@ def demo(
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     from toolkit.report.html import render_report
-    from toolkit.scenarios.catalogue import CATALOGUE
+    from toolkit.scenarios.families.tour import TOUR
     from toolkit.scenarios.runner import run_scenario, save_artefacts
+    from toolkit.scenarios.ways import ways
 
     directory = out or _unused_directory()
-    todo = [(scenario, mode) for scenario in CATALOGUE.values() for mode in scenario.modes]
+    todo = [(scenario, way) for scenario in TOUR.scenarios for way in ways("v2-crc", "v2-secure")]
     runs = []
     console = Console()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         bar = progress.add_task("", total=len(todo))
-        for scenario, mode in todo:
-            progress.update(bar, description=f"{scenario.id} [dim]{mode}[/]")
-            done = run_scenario(scenario, "local", mode, seed)
+        for scenario, way in todo:
+            progress.update(bar, description=f"{scenario.id} [dim]{way}[/]")
+            done = run_scenario(scenario, "local", way, seed)
             save_artefacts(done, directory / done.name)
             runs.append(done)
             mark = "[green]passed[/]" if done.passed else "[red]failed[/]"
-            line = f"{mark}  {scenario.id:<14} {mode:<7} {done.duration_s:5.2f} s"
+            line = f"{mark}  {scenario.id:<14} {way.name:<9} {done.duration_s:5.2f} s"
             console.print(f"{line}  [dim]{scenario.title}[/]")
             for line in done.complaints:
                 console.print(f"        {line}", markup=False)

@@ -13,7 +13,30 @@ from typing import Annotated
 import typer
 
 from messenger.errors import LocalError
-from toolkit.cli import bench, demo, doctor, lab, listing, node, probe
+from toolkit.cli import (
+    analyze,
+    bench,
+    capture,
+    chart,
+    decode,
+    demo,
+    doctor,
+    down,
+    explore,
+    fault,
+    images,
+    lab,
+    listing,
+    node,
+    probe,
+    proxy,
+    sim,
+    status,
+    tell,
+    up,
+    wireshark,
+)
+from toolkit.cli import exec as exec_command
 from toolkit.cli import run as run_command
 from toolkit.errors import Unsupported
 
@@ -29,14 +52,38 @@ app = typer.Typer(
     invoke_without_command=True,
 )
 
+_OWN_WORDS = {"allow_interspersed_args": False}
+"""What stands behind the first word is not for us."""
+_FAILURES = "Failures, by name or by seed"
+_CLUSTERS = "Clusters, and what can be done to them"
+_WIRE = "The wire"
+_MACHINE = "This machine"
+
 # A sub-command is a function of that name in a file of that name; what is slow to import it imports inside.
-app.command()(demo.demo)
-app.command()(run_command.run)
-app.command("list")(listing.list_scenarios)
-app.command()(probe.probe)
-app.command()(bench.bench)
-app.command()(doctor.doctor)
-app.command()(lab.lab)
+app.command(rich_help_panel=_FAILURES)(demo.demo)
+app.command(rich_help_panel=_FAILURES)(run_command.run)
+app.command("list", rich_help_panel=_FAILURES)(listing.list_scenarios)
+app.command(rich_help_panel=_FAILURES)(sim.sim)
+app.command(rich_help_panel=_FAILURES)(explore.explore)
+app.command(rich_help_panel=_CLUSTERS)(up.up)
+app.command(rich_help_panel=_CLUSTERS)(status.status)
+app.command(rich_help_panel=_CLUSTERS, context_settings={"allow_extra_args": True, **_OWN_WORDS})(tell.tell)
+app.command("exec", rich_help_panel=_CLUSTERS, context_settings=_OWN_WORDS)(exec_command.exec_)
+app.command(rich_help_panel=_CLUSTERS, context_settings={"ignore_unknown_options": True, **_OWN_WORDS})(
+    fault.fault
+)
+app.command(rich_help_panel=_CLUSTERS)(down.down)
+app.add_typer(images.app, name="images", rich_help_panel=_CLUSTERS)
+app.command(rich_help_panel=_WIRE)(probe.probe)
+app.command(rich_help_panel=_WIRE)(proxy.proxy)
+app.command(rich_help_panel=_WIRE)(capture.capture)
+app.command(rich_help_panel=_WIRE)(decode.decode)
+app.command(rich_help_panel=_WIRE)(analyze.analyze)
+app.command(rich_help_panel=_WIRE)(chart.chart)
+app.command(rich_help_panel=_WIRE)(wireshark.wireshark)
+app.command(rich_help_panel=_MACHINE)(doctor.doctor)
+app.add_typer(bench.app, name="bench", rich_help_panel=_MACHINE)
+app.command(rich_help_panel=_MACHINE)(lab.lab)
 app.command(hidden=True)(node.node)
 
 

@@ -6,22 +6,35 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from messenger.errors import LocalError
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from toolkit.scenarios.batch import Job
+    from toolkit.scenarios.coverage import Coverage
     from toolkit.scenarios.runner import ScenarioRun
 
 CHECK_FAILED = 1
+_LONGEST_TABLE = 60
+"""Of more runs than these only the failed ones are listed."""
 
 
 def run(
     scenarios: Annotated[
-        list[str], typer.Argument(metavar="SCENARIO...", help="Ids, as `msgrlab list` shows them.")
+        list[str],
+        typer.Argument(
+            metavar="SCENARIO...",
+            help="Ids as `msgrlab list` shows them, families (HS), patterns (HS-0*) or all; HS-03[CASE] is one.",
+        ),
     ],
     backend: Annotated[
-        str, typer.Option(help="Where: sim (virtual time) or local (processes on loopback).")
+        str,
+        typer.Option(help="Where: sim (virtual time), local (loopback), netns (namespaces), docker (containers)."),
     ] = "sim",
-    mode: Annotated[str, typer.Option(help="Connection mode: crc or secure.")] = "crc",
-    proto: Annotated[str, typer.Option(help="Protocol: v1 or v2.")] = "v2",
-    cipher: Annotated[str, typer.Option(help="Type of the cephx key: aes or aes256k.")] = "aes",
+    mode: Annotated[str | None, typer.Option(help="Connection mode: crc, secure or compressed.")] = None,
+    proto: Annotated[str | None, typer.Option(help="Protocol: v1 or v2.")] = None,
+    cipher: Annotated[str | None, typer.Option(help="Type of the cephx key: aes or aes256k.")] = None,
     seed: Annotated[int, typer.Option(help="Decides everything random.")] = 1,
     workers: Annotated[
         int, typer.Option(min=0, max=64, help="Threads (in sim: shards) of each node for open connections.")
@@ -33,60 +46,113 @@ def run(
             help="Cut at the NTH frame TAG from SENDER, after BYTE bytes of it, or behind it. Repeatable.",
         ),
     ] = None,
+    every_way: Annotated[
+        bool, typer.Option("--every-way", help="In every protocol, mode, cipher and number of shards it runs in.")
+    ] = False,
+    jobs: Annotated[int, typer.Option(min=1, max=256, help="Processes that share the runs.")] = 1,
+    coverage: Annotated[
+        bool,
+        typer.Option("--coverage", help="Show what the runs did at which point of the interception grid."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
     out: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Keep history, chart and outcome of each run in a folder of DIR."),
     ] = None,
 ) -> int:
-    """Run scenarios and check the invariants on what happened; exit 1 if anything is not as it must be."""
-    from messenger.cephx.ciphers import KeyType
-    from messenger.errors import LocalError
-    from messenger.link import Protocol
-    from toolkit.scenarios.catalogue import find
-    from toolkit.scenarios.runner import run_scenario, save_artefacts
+    """Run scenarios and check the invariants on what happened; exit 1 if anything is not as it must be.
 
-    if proto not in list(Protocol):
-        raise LocalError(f"unknown protocol {proto!r}; known: {', '.join(Protocol)}")
-    wanted = [find(name) for name in scenarios]
+    Without --proto, --mode, --cipher and --workers each runs in the first way its description names.
+    """
+    from toolkit.scenarios.batch import jobs as jobs_of
+    from toolkit.scenarios.catalogue import select
+    from toolkit.scenarios.coverage import Coverage
+    from toolkit.scenarios.runner import save_artefacts
+    from toolkit.scenarios.ways import ALL_WAYS, Way
+
+    named = any((proto, mode, cipher, workers))
+    if named and every_way:
+        raise LocalError("--every-way leaves nothing for --proto, --mode, --cipher and --workers to say")
+    ways = [Way.of(proto or "v2", mode or "crc", cipher or "aes", workers)] if named else None
+    wanted = [scenario for name in scenarios for scenario in select(name)]
+    here = [scenario for scenario in wanted if backend in scenario.backends] if len(wanted) > 1 else wanted
+    elsewhere = {scenario.id: scenario.only for scenario in wanted if scenario not in here}
+    elsewhere |= {f"{s.id}[{case.name}]": case.only for s in here for case in s.cases if s.obstacle(backend, case)}
+    todo = jobs_of(here, backend, ALL_WAYS if every_way else ways, seed, cut or ())
     runs = []
-    for scenario in wanted:
-        done = run_scenario(
-            scenario,
-            backend,
-            mode,
-            seed,
-            cut or (),
-            workers=workers,
-            protocol=Protocol(proto),
-            key_type=KeyType.from_label(cipher),
-        )
+    for done in _shown(todo, jobs, quiet=as_json):
         if out is not None:
             save_artefacts(done, out / done.name)
         runs.append(done)
-    if as_json:
-        print(json.dumps({"runs": [done.as_json() for done in runs]}, indent=2))
-    else:
-        _print_table(runs)
+    _tell(runs, elsewhere, backend, Coverage(runs) if coverage else None, as_json=as_json)
     return 0 if all(done.passed for done in runs) else CHECK_FAILED
+
+
+def _tell(
+    runs: "list[ScenarioRun]",
+    elsewhere: dict[str, str],
+    backend: str,
+    visited: "Coverage | None",
+    *,
+    as_json: bool,
+) -> None:
+    if as_json:
+        told = {"coverage": visited.as_json()} if visited is not None else {}
+        unsupported = [{"scenario": name, "reason": reason} for name, reason in elsewhere.items()]
+        rows = [done.as_json() for done in runs]
+        print(json.dumps({"runs": rows, "unsupported": unsupported, **told}, indent=2))
+        return
+    _print_runs(runs)
+    if visited is not None:
+        from toolkit.cli.grid_table import print_coverage
+
+        print_coverage(visited)
+    if elsewhere:
+        print(f"UNSUPPORTED on {backend}:")
+        for name, reason in elsewhere.items():
+            print(f"  {name}: {reason}")
+
+
+def _print_runs(runs: "list[ScenarioRun]") -> None:
+    """All of them, or where they are many those that failed."""
+    if len(runs) <= _LONGEST_TABLE:
+        _print_table(runs)
+        return
+    _print_table([done for done in runs if not done.passed])
+    print(f"{len(runs)} runs, {sum(not done.passed for done in runs)} failed")
+
+
+def _shown(todo: "list[Job]", processes: int, *, quiet: bool) -> "Iterator[ScenarioRun]":
+    """The runs, with a progress bar where somebody looks."""
+    from rich.console import Console
+    from rich.progress import track
+
+    from toolkit.scenarios.batch import run_all
+
+    console = Console(stderr=True)
+    runs = run_all(todo, processes)
+    if quiet or len(todo) == 1 or not console.is_terminal:
+        return runs
+    return iter(track(runs, "running", len(todo), console=console, transient=True))
 
 
 def _print_table(runs: "list[ScenarioRun]") -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for heading in ("scenario", "backend", "mode", "verdict", "seconds", "what is wrong"):
+    for heading in ("scenario", "backend", "way", "verdict", "seconds", "what is wrong"):
         table.add_column(heading)
     for done in runs:
         verdict = "[green]passed[/]" if done.passed else "[red]failed[/]"
         table.add_row(
-            done.scenario.id,
+            escape(done.scenario_id),
             done.backend,
-            done.mode,
+            done.way.name,
             verdict,
             f"{done.duration_s:.2f}",
-            "\n".join(done.complaints),
+            escape("\n".join(done.complaints)),
         )
     Console().print(table)
     for done in runs:

@@ -3,7 +3,7 @@
 from functools import partial
 
 from messenger.errors import LocalError
-from toolkit.doctor import kernel, kvm, programs
+from toolkit.doctor import images, kernel, kvm, programs
 from toolkit.doctor.capability import Capability
 
 CAPABILITIES = (
@@ -23,6 +23,10 @@ CAPABILITIES = (
         "Ceph's own command line as the peer",
         partial(programs.program, "ceph", packages=("ceph-common",)),
     ),
+    *(
+        Capability(f"ceph-image-{release}", f"real daemons of Ceph {release}", partial(images.ceph_image, release))
+        for release in images.RELEASES
+    ),
     Capability(
         "tshark",
         "captures as Wireshark reads them",
@@ -34,12 +38,20 @@ CAPABILITIES = (
         partial(programs.program, "chromium", "chromium-browser", "google-chrome", packages=("chromium",)),
     ),
     Capability("docker", "a container per node, other Ceph releases", programs.docker),
+    Capability("swarm", "containers on several machines", programs.swarm),
+    Capability("capture", "packets off the wire", kernel.packet_sockets),
     Capability("netns", "hosts as network namespaces", kernel.network_namespaces),
+    Capability(
+        "nft",
+        "partitions and refusals between namespaces",
+        partial(programs.program, "nft", packages=("nftables",)),
+    ),
     Capability("tun", "packets through user space", kernel.tun_device),
     Capability("netem", "delay, loss and reordering by the kernel", kernel.netem),
     Capability("rxe", "RDMA without RDMA hardware", kernel.soft_roce),
     Capability("kvm", "micro-VMs at native speed", kvm.kvm),
     Capability("qemu", "micro-VMs: netem, RDMA and Ceph's kernel client", programs.qemu),
+    Capability("vm", "Debian's kernel in a micro-VM, whatever this one lacks", programs.debian_vm),
 )
 
 

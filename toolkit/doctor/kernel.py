@@ -4,6 +4,7 @@ import gzip
 import os
 import platform
 import shutil
+import socket
 from pathlib import Path
 
 from toolkit.doctor.capability import Finding, not_installed
@@ -23,6 +24,19 @@ def network_namespaces() -> Finding:
     if attempt.returncode == 0:
         return Finding(available=True, detail=way)
     return Finding(available=False, detail=f"refused {way}: {attempt.stderr.strip()}")
+
+
+def packet_sockets() -> Finding:
+    """A socket for the packets of all protocols; it is bound to none, so none come."""
+    if not hasattr(socket, "AF_PACKET"):
+        return Finding(available=False, detail="only Linux has packet sockets")
+    try:
+        socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close()
+    except PermissionError:
+        return Finding(available=False, detail="takes CAP_NET_RAW, which root has (sudo msgrlab ...)")
+    except OSError as error:
+        return Finding(available=False, detail=f"no packet sockets: {error.strerror}")
+    return Finding(available=True, detail="packet sockets open")
 
 
 def tun_device(path: Path = ROOT / "dev/net/tun") -> Finding:

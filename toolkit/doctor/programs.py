@@ -1,6 +1,7 @@
 """Probes of what is installed: programs that start and tell their version, the CRC library, Docker."""
 
 import getpass
+import os
 import platform
 import re
 import shutil
@@ -69,6 +70,30 @@ def qemu() -> Finding:
     return program(f"qemu-system-{machine}", packages=(package,))
 
 
+def debian_vm() -> Finding:
+    """QEMU and what prepares a kernel of Debian's for it; the kernel itself is downloaded when first used."""
+    if platform.machine() != "x86_64":
+        return Finding(available=False, detail=f"not for {platform.machine()} processors")
+    if shutil.which("apt-get") is None:
+        return Finding(available=False, detail="no apt-get here to download Debian's kernel")
+    emulator = qemu()
+    if not emulator.available:
+        return emulator
+    sbin = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
+    needed = {"busybox": "busybox-static", "depmod": "kmod", "modprobe": "kmod", "dpkg": "dpkg"}
+    missing = {name: package for name, package in needed.items() if shutil.which(name, path=sbin) is None}
+    if missing:
+        return not_installed(f"no {', '.join(missing)}", tuple(sorted(set(missing.values()))))
+    try:
+        known = "Depends: linux-image-" in run("apt-cache", "depends", "linux-image-amd64").stdout
+    except subprocess.TimeoutExpired:
+        known = True  # too slow just now to tell
+    if not known:
+        update = f"{sudo()}apt-get update"
+        return Finding(available=False, detail="apt knows no Debian kernel", command=update)
+    return Finding(available=True, detail=f"QEMU {emulator.detail}, kernel from Debian")
+
+
 def python() -> Finding:
     """The interpreter that runs this."""
     return Finding(available=True, detail=platform.python_version())
@@ -105,6 +130,23 @@ def docker() -> Finding:
     if shutil.which("dockerd") is None:
         return not_installed("only the client of docker is installed", packages, _start_dockerd())
     return Finding(available=False, detail=reason, command=_start_dockerd())
+
+
+def swarm() -> Finding:
+    """A Docker engine that manages a swarm."""
+    engine = docker()
+    if not engine.available:
+        return engine
+    answer = run("docker", "info", "--format", "{{.Swarm.LocalNodeState}} {{.Swarm.ControlAvailable}}")
+    if answer.returncode:
+        return Finding(available=False, detail=_last_line(answer.stderr))
+    state, manages = answer.stdout.split()
+    if manages == "true":
+        return Finding(available=True, detail="the docker engine manages one")
+    if state == "active":
+        return Finding(available=False, detail="the docker engine is a worker in one; networks are a manager's")
+    begin = "docker swarm init --advertise-addr 127.0.0.1 --listen-addr 127.0.0.1"
+    return Finding(available=False, detail="the docker engine is in none", command=begin)
 
 
 def _start_dockerd() -> str:

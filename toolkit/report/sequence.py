@@ -49,6 +49,7 @@ class SequenceChart:
         longest_run: more data frames than this in a row are folded.
         silence_s: a pause of at least this long is marked.
         most_rows: longer charts leave out their middle.
+        between: from when to when, in seconds since the run began; everything unless given.
     """
 
     def __init__(
@@ -59,8 +60,11 @@ class SequenceChart:
         longest_run: int = 12,
         silence_s: float = 0.1,
         most_rows: int = 300,
+        between: tuple[float, float] | None = None,
     ) -> None:
         timeline = Timeline(history)
+        if between is not None:
+            timeline.rows = [row for row in timeline.rows if between[0] <= row.time_s <= between[1]]
         self.lifelines = list(dict.fromkeys([*nodes, *timeline.lifelines()]))
         self.outside = [name for name in self.lifelines if name not in timeline.nodes]
         rows = mark_silences(timeline.rows, silence_s)  # before folding: a silence ends a run

@@ -7,7 +7,7 @@ from toolkit.checks.records import Record
 from toolkit.report.frames import arrows
 from toolkit.report.rows import Arrow, Chip, Cut, Marks, Row, Steps
 
-_PROCESS_WORDS = {"stop": "stopped", "kill": "killed", "exit": "exited"}
+_PROCESS_WORDS = {"stop": "stopped", "kill": "killed", "exit": "exited", "freeze": "frozen", "thaw": "thawed"}
 _MOST_CHIPS = 3
 """Chips in one row; more would not fit between two lifelines."""
 
@@ -95,6 +95,8 @@ class Timeline:
 
 
 def _process(record: Record) -> Chip:
+    if record["action"] == "thaw":
+        return Chip("started", _PROCESS_WORDS["thaw"], "", _tip(record))
     if record["action"] != "start":
         return Chip("ended", _PROCESS_WORDS[record["action"]], "", _tip(record))
     again = f" again ({record['incarnation']})" if record["incarnation"] > 1 else ""

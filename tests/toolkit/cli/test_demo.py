@@ -9,7 +9,7 @@ from toolkit.checks.history import History
 from toolkit.cli.main import run as msgrlab
 
 RUNS = [
-    f"{scenario}-local-{mode}"
+    f"{scenario}-local-v2-{mode}"
     for scenario in ("reconnect", "standby", "session-reset")
     for mode in ("crc", "secure")
 ]
@@ -32,7 +32,7 @@ def test_demo_runs_everything_and_reports(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_demo_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    kept = tmp_path / "reconnect-local-crc"
+    kept = tmp_path / "reconnect-local-v2-crc"
     kept.mkdir()
     (kept / "mine.txt").write_text("mine")
     assert msgrlab(["demo", "--out", str(tmp_path)]) == 2

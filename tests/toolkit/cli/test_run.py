@@ -20,8 +20,10 @@ def test_list_names_every_scenario(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(name in table for name in ("reconnect", "standby", "session-reset"))
     assert msgrlab(["list", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)["scenarios"]
-    assert [row["id"] for row in rows] == ["reconnect", "standby", "session-reset"]
-    assert all(row["backends"] == ["sim", "local"] and row["modes"] == ["crc", "secure"] for row in rows)
+    assert [row["id"] for row in rows][:3] == ["reconnect", "standby", "session-reset"]
+    for row in rows[:3]:
+        assert row["backends"] == ["sim", "local", "netns", "docker"]
+        assert "v2-secure" in row["ways"]
 
 
 def test_run_prints_json_and_keeps_what_it_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -50,13 +52,34 @@ def test_run_prints_json_and_keeps_what_it_says(tmp_path: Path, capsys: pytest.C
     assert json.loads(Path(runs[0]["artefacts"]["outcome"]).read_text(encoding="utf-8"))["passed"]
 
 
+def test_coverage_tells_what_was_done_at_which_point(capsys: pytest.CaptureFixture[str]) -> None:
+    assert msgrlab(["run", "GRID-01[a HELLO READ STALL]", "--coverage"]) == 0
+    table = capsys.readouterr().out
+    row = next(line.split() for line in table.splitlines() if line.startswith("HELLO READ"))
+    assert row[-3:] == ["0", "0", "1"]
+    assert "of 193 pairs of point and action visited" in table
+    assert msgrlab(["run", "GRID-01[a SEQ READ FAULT]", "--proto", "v1", "--coverage", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["coverage"]
+    assert list(told) == ["v1"]
+    assert told["v1"]["points"]["SEQ READ"]["FAULT"] == 1
+    assert ["CLOSE READ", "STALL"] in told["v1"]["missing"]
+    assert "BANNER_PAYLOAD_READ" in told["v1"]["not_there"]
+
+
+def test_a_case_about_one_protocol_does_not_run_on_the_other(capsys: pytest.CaptureFixture[str]) -> None:
+    assert msgrlab(["run", "HS-03[X005 HELLO WRITE]", "--proto", "v1"]) == 3
+    assert "is about v2" in capsys.readouterr().err
+    assert msgrlab(["run", "HS-03", "--proto", "v1", "--json"]) == 0
+    cases = [run["case"] for run in json.loads(capsys.readouterr().out)["runs"]]
+    assert any("CONNECT WRITE" in case for case in cases)
+    assert not any("HELLO" in case for case in cases)
+
+
 def test_replay_command_repeats_the_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cuts = ["--cut", "a:MESSAGE:3:7", "--cut", "b:HELLO:1"]
     assert msgrlab(["run", "reconnect", *cuts, "--json", "--out", str(tmp_path / "1")]) == 0
     first = json.loads(capsys.readouterr().out)["runs"][0]
-    assert first["replay"].startswith(
-        "msgrlab run reconnect --backend sim --mode crc --seed 1 --cut a:MESSAGE:3:7"
-    )
+    assert first["replay"].startswith("msgrlab run reconnect --backend sim --mode crc --seed 1 --cut a:")
     again = first["replay"].split()[1:]
     assert msgrlab([*again, "--json", "--out", str(tmp_path / "2")]) == 0
     second = json.loads(capsys.readouterr().out)["runs"][0]
@@ -74,7 +97,7 @@ def test_failure_is_exit_1_with_what_was_expected(capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["run", "nope"], "known: reconnect"),
+        (["run", "nope"], "msgrlab list"),
         (["run", "reconnect", "--mode", "rot13"], "crc, secure"),
         (["run", "reconnect", "--backend", "moon"], "sim, local"),
         (["run", "reconnect", "--proto", "v3"], "known: v1, v2"),
@@ -120,14 +143,23 @@ def test_v1_is_cut_by_the_names_of_its_own_frames(capsys: pytest.CaptureFixture[
 
 def test_scenario_without_a_backend_is_unsupported_there() -> None:
     elsewhere = replace(find("standby"), backends=("sim",))
-    with pytest.raises(Unsupported, match="standby cannot run on local; it runs on sim"):
-        run_scenario(elsewhere, "local", "crc", 1)
+    with pytest.raises(Unsupported, match=r"standby cannot run on local.*; it runs on sim"):
+        run_scenario(elsewhere, "local")
 
 
 def test_nothing_is_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["run", "standby", "--out", str(tmp_path)]
     assert msgrlab(arguments) == 0
-    before = (tmp_path / "standby-sim-crc" / "history.ndjson").read_bytes()
+    before = (tmp_path / "standby-sim-v2-crc" / "history.ndjson").read_bytes()
     assert msgrlab([*arguments, "--seed", "9"]) == 2
     assert "exists already" in capsys.readouterr().err
-    assert (tmp_path / "standby-sim-crc" / "history.ndjson").read_bytes() == before
+    assert (tmp_path / "standby-sim-v2-crc" / "history.ndjson").read_bytes() == before
+
+
+def test_list_tells_all_of_a_single_scenario(capsys: pytest.CaptureFixture[str]) -> None:
+    assert msgrlab(["list", "NF-14"]) == 0
+    told = capsys.readouterr().out
+    assert "partition_matrix" in told
+    assert "NF-14[bridge c]" in told
+    assert msgrlab(["list", "NF", "--json"]) == 0
+    assert {row["family"] for row in json.loads(capsys.readouterr().out)["scenarios"]} == {"NF"}

@@ -107,3 +107,21 @@ def test_the_crc_library_is_tried_not_looked_up(monkeypatch: pytest.MonkeyPatch)
     finding = programs.hardware_crc()
     assert not finding.available
     assert finding.remedy == f"{sys.executable} -m pip install fastcrc"
+
+
+def test_a_micro_vm_takes_qemu_and_what_prepares_a_kernel(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    assert programs.debian_vm().packages == ("qemu-system-x86",)
+    install(path, "qemu-system-x86_64", "echo QEMU emulator version 7.2.22")
+    assert "busybox-static" in programs.debian_vm().packages
+    for name in ("busybox", "dpkg", "depmod", "modprobe"):
+        install(path, name, "exit 0")
+    install(path, "apt-cache", "exit 100")
+    assert programs.debian_vm().command.endswith("apt-get update")
+    install(path, "apt-cache", "echo '  Depends: linux-image-6.1.0-56-amd64'")
+    assert programs.debian_vm() == programs.Finding(available=True, detail="QEMU 7.2.22, kernel from Debian")
+
+
+def test_a_micro_vm_is_for_one_kind_of_processor(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    assert programs.debian_vm().remedy is None

@@ -81,7 +81,8 @@ class Run:
         """A handshake up to READY on both sides; b has the messages up to ``in_seq`` from links before."""
         for sender, tag, shown in HANDSHAKE:
             self.frame(sender, tag, **shown)
-        self.frame("a", first, global_seq=self.link, **fields)
+        nothing_yet = {"msg_seq": 0} if "msg_seq" in fields else {}
+        self.frame("a", first, global_seq=self.link, **fields | nothing_yet)
         self.frame("b", answer, **fields)
         for node, event in (("b", "accept"), ("a", "connect")):
             self.state(

@@ -47,7 +47,7 @@ def test_a_whole_chart(reconnect):
     root = parse(reconnect)
     shown = texts(root)
     assert shown.count("a") == shown.count("b") == 2
-    assert "SESSION_RECONNECTmsg_seq 12" in shown
+    assert "SESSION_RECONNECTmsg_seq 0" in shown
     assert "cut at byte 40 of a's MESSAGE 13" in shown
     assert "200 ms of silence" in shown
     assert "… 10 MESSAGEseq 2-11" in shown
@@ -137,6 +137,15 @@ def test_long_charts_are_capped(reconnect):
     chart = SequenceChart(reconnect, most_rows=20)
     assert len(chart.rows) == 21
     assert any("more rows" in text for text in texts(ET.fromstring(chart.svg())))
+
+
+def test_a_stretch_of_time_knows_what_was_before_it(reconnect):
+    """Frames are paired and links numbered by the whole history."""
+    whole = SequenceChart(reconnect, most_rows=1000, silence_s=1e9, longest_run=1000)
+    begin_s, end_s = whole.rows[len(whole.rows) // 2].time_s, float("inf")
+    part = SequenceChart(reconnect, most_rows=1000, silence_s=1e9, longest_run=1000, between=(begin_s, end_s))
+    assert part.rows == [row for row in whole.rows if begin_s <= row.time_s <= end_s]
+    assert part.lifelines == whole.lifelines
 
 
 def test_times_have_enough_digits(reconnect):

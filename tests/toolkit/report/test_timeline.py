@@ -1,5 +1,7 @@
 """From records to the rows of a chart."""
 
+from toolkit.checks.history import History
+from toolkit.checks.records import KINDS
 from toolkit.report.rows import Arrow, Cut, Fate, Marks, Steps
 from toolkit.report.timeline import Timeline
 
@@ -140,3 +142,11 @@ def test_a_refusal_is_not_told_twice(run):
     assert [chip.text for chip in first.chips] == ["REFUSED", "refused", "CONNECTING"]
     assert first.note == "10.0.0.2:6800; dialling again in 0.2 s"
     assert second.note == "for another reason"
+
+
+def test_everything_that_happens_to_a_process_has_a_chip():
+    actions = sorted(KINDS["process"]["action"].choices)
+    for action in actions:
+        history = History()
+        history.append(1.0, "a", "process", action=action, incarnation=1)
+        assert len(chips(Timeline(history), "a")) == 1, action

@@ -1,0 +1,28 @@
+"""Timing clusters; what the figures are is the machine's business."""
+
+import pytest
+
+from tests.support.clusters import msgrlab, remains, state, told
+from toolkit.bench.clusters import Kind, measure_clusters
+
+__all__ = ["state"]
+
+
+def test_a_cluster_is_timed_and_gone(state):
+    (row,) = told("bench", "clusters", "--backends", "process", "--rounds", "1", "--json")["clusters"][:1]
+    assert (row["cluster"], row["backend"], row["problem"]) == ("two-peers", "process", "")
+    assert row["up_s"] > row["floor_s"] > 0
+    assert row["down_s"] > 0
+    assert remains(state) == []
+
+
+@pytest.mark.usefixtures("state")
+def test_what_does_not_come_up_says_why():
+    (result,) = measure_clusters([Kind("two-peers", "podman")], 3)
+    assert result.up_s is None
+    assert "unknown backend 'podman'" in result.problem
+
+
+def test_a_backend_that_is_none_is_refused():
+    refused = msgrlab("bench", "clusters", "--backends", "process,moon")
+    assert (refused.returncode, "'moon' is none of process, netns, docker" in refused.stderr) == (2, True)

@@ -1,0 +1,90 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from toolkit.cli.main import run as msgrlab
+
+CAPTURES = Path(__file__).parents[3] / "captures"
+FOLDER = CAPTURES / "pacific-osds"
+CAPTURE = [str(FOLDER / "capture.pcapng.gz"), "--keyring", str(FOLDER / "keyring")]
+
+
+def test_tables_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    assert msgrlab(["analyze", *CAPTURE]) == 0
+    shown = capsys.readouterr()
+    for title in ("Sessions", "Handshakes", "Requests and replies", "Frames per packet"):
+        assert title in shown.out
+    assert "osd_repop_reply" in shown.out
+    assert shown.err == ""
+
+
+def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert msgrlab(["analyze", *CAPTURE, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    (cut,) = [session for session in answer["sessions"] if len(session["streams"]) > 1]
+    assert cut["resent"] > 0
+    assert cut["missing"] == 0
+    assert (answer["problem"], answer["violations"]) == (None, [])
+
+
+def test_where(capsys: pytest.CaptureFixture[str]) -> None:
+    assert msgrlab(["analyze", *CAPTURE, "--where", "1", "--session", "2"]) == 0
+    assert capsys.readouterr().out.startswith("session 2, ")
+    assert msgrlab(["analyze", *CAPTURE, "--where", "99999"]) == 0
+    assert capsys.readouterr().out == "no message with seq 99999\n"
+
+
+def test_what_no_key_opens_is_an_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert msgrlab(["analyze", CAPTURE[0]]) == 1
+    shown = capsys.readouterr()
+    assert shown.err.startswith("msgrlab: ")
+    assert shown.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["analyze", "/nonexistent.pcap"], "No such file"),
+        (["analyze", __file__], "neither pcap nor pcapng"),
+        (["analyze", *CAPTURE, "--session", "1"], "--session is for --where"),
+        (["analyze", *CAPTURE, "--where", "1", "--session", "777"], "no session 777; they go from 0 to"),
+        (["chart", *CAPTURE, "--timeline"], "give -o FILE.svg"),
+        (["chart", *CAPTURE, "-o", "chart.png"], "ends in .svg or .html"),
+        (["chart", *CAPTURE, "--force"], "--force is for -o"),
+        (["chart", "run.ndjson", "--timeline", "-o", "x.svg"], "No such file"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert msgrlab(arguments) == 2
+    shown = capsys.readouterr().err
+    assert words in shown
+    assert shown.count("\n") == 1
+
+
+def test_charts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert msgrlab(["chart", *CAPTURE]) == 0
+    assert "MESSAGE osd_op" in capsys.readouterr().out
+    for name, words in ("frames.svg", "<svg"), ("page.html", "<h1>capture.pcapng.gz</h1>"):
+        out = tmp_path / name
+        assert msgrlab(["chart", *CAPTURE, "-o", str(out)]) == 0
+        assert words in out.read_text(encoding="utf-8")
+    before = out.read_text(encoding="utf-8")
+    assert msgrlab(["chart", *CAPTURE, "-o", str(out), "--timeline"]) == 2
+    assert "--force replaces it" in capsys.readouterr().err
+    assert out.read_text(encoding="utf-8") == before
+    assert msgrlab(["chart", *CAPTURE, "-o", str(out), "--timeline", "--force"]) == 0
+    assert out.read_text(encoding="utf-8") != before
+
+
+def test_chart_of_a_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import toolkit
+
+    history = tmp_path / "run.ndjson"
+    toolkit.run("standby").history.save(history)
+    assert msgrlab(["chart", str(history)]) == 0
+    assert "STANDBY" in capsys.readouterr().out
+    assert msgrlab(["chart", str(history), "--session", "1"]) == 2
+    assert "for captures" in capsys.readouterr().err

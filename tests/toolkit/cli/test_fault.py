@@ -1,0 +1,80 @@
+"""msgrlab fault: words, chaos and timelines, as a user types them."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.clusters import done, msgrlab, state, told
+
+__all__ = ["state"]
+
+pytestmark = pytest.mark.usefixtures("state")
+
+SPEC = """\
+name: pair
+nodes:
+  a: {entity: osd.1}
+  b: {entity: osd.2}
+traffic:
+- {from: a, to: b, every_ms: 20}
+proxies:
+- {from: a, to: b}
+"""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> str:
+    path = tmp_path / "pair.yaml"
+    path.write_text(SPEC)
+    done("up", str(path))
+    return "pair"
+
+
+def test_words_are_listed() -> None:
+    listed = done("fault", "--list")
+    assert "partition A B [--one-way]\n    Lose every packet between two nodes" in listed
+    assert "Not here" not in listed
+    assert {"kill", "mend", "proxy"} <= {word["word"] for word in told("fault", "--list", "--json")}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ((), "fault: which? msgrlab fault --list"),
+        (("--kaos",), "fault: no option --kaos"),
+        (("--chaos", "kill", "b"), "one thing at a time"),
+        (("--chaos", "--replay", "x.yaml"), "one thing at a time"),
+        (("kill", "b"), "no cluster is up: msgrlab up two-peers"),
+    ],
+)
+def test_mistakes_are_told(arguments: tuple[str, ...], complaint: str) -> None:
+    finished = msgrlab("fault", *arguments)
+    assert finished.returncode == 2
+    assert complaint in finished.stderr
+    assert finished.stderr.count("\n") == 1
+
+
+def test_chaos_is_drawn_done_and_done_again(cluster: str, tmp_path: Path) -> None:
+    try:
+        assert "Not here: loopback has no packets" in done("fault", "--list")
+        done("fault", "arm", "a", "MESSAGE WRITE", "FAULT")
+        done("fault", "undo", "arm", "a", "MESSAGE WRITE", "FAULT")
+        done("fault", "proxy", "a", "b", "MESSAGE #3: cut before")
+        done("fault", "mend")
+        saved = tmp_path / "timeline.yaml"
+        wishes = ["--chaos", "--seed", "4", "--for", "2", "--every", "0.4", "--lasts", "0.4"]
+        printed = done("fault", *wishes, "--save", str(saved))
+        *steps, verdict = printed.splitlines()
+        assert verdict == "passed"
+        assert done("fault", *wishes, "--dry-run").splitlines() == steps
+        assert done("fault", "--replay", str(saved), "--dry-run").splitlines() == steps
+        assert f"nemesis: {len(steps)} of {len(steps)} steps, seed 4" in done("status")
+        again = json.loads(done("fault", "--replay", str(saved), "--json"))
+        assert again["passed"]
+        assert len(again["done"]) == len(steps)
+        finished = msgrlab("fault", "--chaos", "--only", "black-hole")
+        assert finished.returncode == 2
+        assert "chaos: black-hole: loopback has no packets" in finished.stderr
+    finally:
+        done("down", cluster)

@@ -1,0 +1,128 @@
+"""``msgrlab sim`` as a user types it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from messenger.session.session import Session
+from toolkit.checks.history import History
+from toolkit.cli.main import run as msgrlab
+from toolkit.simulation.swarm import live
+
+
+@pytest.fixture
+def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A messenger that drops instead of sending again."""
+    monkeypatch.setattr(Session, "requeue_sent", lambda session: session.queue.sent.clear())
+
+
+def _json(capsys: pytest.CaptureFixture[str], *arguments: str, code: int = 0) -> dict[str, Any]:
+    assert msgrlab(["sim", *arguments, "--json"]) == code
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return answer
+
+
+def test_json_counts_seeds_events_and_marks(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = _json(capsys, "--seeds", "30", "--first", "10", "--jobs", "1")
+    assert (answer["seeds"], answer["first"], answer["failures"], answer["failed"]) == (30, 10, 0, [])
+    assert answer["seconds"] > 0
+    assert answer["seeds_per_second_per_core"] > 0
+    assert answer["events"] > 1000
+    assert answer["marks"]["replay"] > 0
+    assert {mark for mark, times in answer["marks"].items() if not times} == set(answer["never"])
+
+
+def test_processes_change_nothing_but_time(capsys: pytest.CaptureFixture[str]) -> None:
+    answers = [_json(capsys, "--seeds", "40", "--jobs", jobs) for jobs in ("1", "2")]
+    for answer in answers:
+        del answer["seconds"], answer["seeds_per_second_per_core"]
+    assert answers[0] == answers[1]
+
+
+def test_table_says_what_was_never_reached(capsys: pytest.CaptureFixture[str]) -> None:
+    assert msgrlab(["sim", "--seeds", "5", "--jobs", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("5 seeds in ")
+    assert "rare states reached" in shown
+    assert "  never: " in shown
+
+
+def test_replay_tells_all_of_a_life(capsys: pytest.CaptureFixture[str]) -> None:
+    assert msgrlab(["sim", "--replay", "7"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("seed 7: passed\ndrew: ")
+    assert f"schedule, {len(live(7).plan)} of {len(live(7).plan)} operations:" in shown
+    assert "the last 40 frames:" in shown
+    assert shown.endswith("again: msgrlab sim --replay 7\n")
+
+
+def test_replay_of_a_part(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = _json(capsys, "--replay", "7", "--keep", "0,2")
+    assert (answer["keep"], len(answer["schedule"])) == ([0, 2], 2)
+    assert answer["digest"] == live(7, keep=[0, 2]).digest
+    assert answer["replay"] == "msgrlab sim --replay 7 --keep 0,2"
+    assert _json(capsys, "--replay", "7", "--keep", "none")["schedule"] == []
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_failure_is_shrunk_told_and_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    answer = _json(capsys, "--seeds", "60", "--jobs", "1", "--out", str(tmp_path), code=1)
+    failed = answer["failed"][0]
+    assert answer["failures"] == len(answer["failed"])
+    shrunk = failed["shrunk"]
+    assert shrunk["failures"][0]["id"] in {failure["id"] for failure in failed["failures"]}
+    assert len(shrunk["schedule"]) == len(shrunk["keep"]) <= shrunk["operations"]
+    kept = tmp_path / f"seed-{failed['seed']}"
+    assert sorted(path.name for path in kept.iterdir()) == [
+        "chart.svg",
+        "history.ndjson",
+        "outcome.json",
+        "report.html",
+    ]
+    assert len(History.load(kept / "history.ndjson")) == shrunk["records"]
+    assert shrunk["replay"] in (kept / "report.html").read_text(encoding="utf-8")
+    keep = shrunk["replay"].rpartition(" ")[2]
+    again = _json(capsys, "--replay", str(failed["seed"]), "--keep", keep, code=1)
+    assert again["digest"] == shrunk["digest"]
+    assert msgrlab(["sim", "--replay", str(failed["seed"]), "--out", str(tmp_path)]) == 2
+    assert "nothing is overwritten" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_failure_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert msgrlab(["sim", "--seeds", "60", "--jobs", "1"]) == 1
+    shown = capsys.readouterr().out
+    assert ": failed\n  INV-" in shown
+    assert "again: msgrlab sim --replay " in shown
+    assert "\nfailed: " in shown
+
+
+def test_scenarios_over_seeds(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = _json(capsys, "reconnect", "standby", "--seeds", "4", "--jobs", "1")
+    assert (answer["seeds"], answer["runs"], answer["failures"]) == (4, 8, 0)
+    assert msgrlab(["sim", "reconnect", "--replay", "3"]) == 0
+    assert capsys.readouterr().out.startswith("1 runs in ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--size", "huge"], "unknown size 'huge'; known: small, cluster"),
+        (["--keep", "1"], "--keep is for --replay"),
+        (["--replay", "1", "--keep", "x"], "give numbers with commas between, or none"),
+        (["reconnect", "--check-determinism"], "for random lives"),
+        (["nope"], "no scenario 'nope'"),
+        (["--seeds", "0"], "--seeds"),
+        (["--replay", "-4"], "--replay"),
+        (["--seeds", "1", "--out", "/dev/null/x"], "--out /dev/null/x: Not a directory"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(
+    arguments: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert msgrlab(["sim", *arguments]) == 2
+    shown = capsys.readouterr().err
+    assert complaint in shown
+    assert shown.count("\n") == 1

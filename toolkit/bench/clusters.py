@@ -1,0 +1,149 @@
+"""How long clusters take to come up and to go down, as typed, beside the start of a bare process or container."""
+
+import os
+import secrets
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+_TIMEOUT_S = 180.0
+_PACKAGES = Path(__file__).parents[2]
+_CEPH = """\
+name: mon-osd
+nodes:
+  mon: {{ceph: mon}}
+  osd: {{ceph: osd}}
+ceph: {{release: {release}}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A cluster that is measured."""
+
+    cluster: str
+    """``two-peers``, or ``mon-osd``: a real monitor and one OSD, up when its health is HEALTH_OK."""
+    backend: str
+    release: str = "host"
+    """Of the daemons, where there are any."""
+
+
+KINDS = (
+    Kind("two-peers", "process"),
+    Kind("two-peers", "netns"),
+    Kind("two-peers", "docker"),
+    Kind("mon-osd", "process"),
+    Kind("mon-osd", "netns"),
+    Kind("mon-osd", "docker", "pacific"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Medians of a kind of cluster, in seconds of wall clock; None where it does not come up."""
+
+    kind: Kind
+    up_s: float | None
+    """From the start of ``msgrlab up`` to its end."""
+    down_s: float | None
+    floor_s: float | None
+    """One process of this Python that does nothing; of Docker, one container."""
+    problem: str = ""
+    """Why it does not come up."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The JSON object."""
+        values = asdict(self)
+        kind: dict[str, Any] = values.pop("kind")
+        return kind | values
+
+
+class _DoesNotWork(Exception):
+    """A program ended with an error, which is the text."""
+
+
+def measure_clusters(
+    kinds: Sequence[Kind], rounds: int, finished: Callable[[object], None] = lambda _: None
+) -> list[Measured]:
+    """Bring each up and take it down some times.
+
+    Args:
+        kinds: which.
+        rounds: how often each.
+        finished: told after each kind.
+    """
+    results = []
+    with tempfile.TemporaryDirectory(prefix="msgrlab-bench.") as directory:
+        for kind in kinds:
+            results.append(_measure(kind, rounds, Path(directory)))
+            finished(kind)
+    return results
+
+
+def _measure(kind: Kind, rounds: int, directory: Path) -> Measured:
+    spec = kind.cluster
+    if kind.cluster == "mon-osd":
+        path = directory / f"{kind.release}.yaml"
+        path.write_text(_CEPH.format(release=kind.release))
+        spec = str(path)
+    turns: list[tuple[float, float, float]] = []
+    try:
+        if kind.backend == "docker":
+            _timed(*_msgrlab("images", "build", "node"))  # of this source: images are warm
+        for _ in range(rounds):
+            name = f"bench-{secrets.token_hex(4)}"
+            up_s = _timed(*_msgrlab("up", spec, "--name", name, "--backend", kind.backend))
+            try:
+                down_s = _timed(*_msgrlab("down", name))
+            except BaseException:
+                with suppress(_DoesNotWork):
+                    _timed(*_msgrlab("down", name))
+                raise
+            floor_s = _timed(*_floor(kind))
+            turns.append((up_s, down_s, floor_s))
+    except _DoesNotWork as error:
+        return Measured(kind, None, None, None, str(error))
+    up_s, down_s, floor_s = (round(statistics.median(times), 3) for times in zip(*turns, strict=True))
+    return Measured(kind, up_s, down_s, floor_s)
+
+
+def _floor(kind: Kind) -> tuple[str, ...]:
+    if kind.backend != "docker":
+        return (sys.executable, "-c", "pass")
+    from toolkit.cluster.images import names  # noqa: PLC0415 - for those who have Docker
+
+    image = names.tag("node" if kind.cluster == "two-peers" else f"ceph:{kind.release}")
+    return ("docker", "run", "--rm", "--network", "none", image, "true")
+
+
+def _msgrlab(*words: str) -> tuple[str, ...]:
+    return (sys.executable, "-c", "from toolkit.cli.main import main; main()", *words)
+
+
+def _timed(*command: str) -> float:
+    """Seconds until a program has ended."""
+    paths = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])]
+    began_s = time.monotonic()
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_TIMEOUT_S,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise _DoesNotWork(f"{command[0]}: {error}") from None
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        raise _DoesNotWork(said[-1] if said else f"{command[0]} ended with exit code {done.returncode}")
+    return time.monotonic() - began_s

@@ -1,0 +1,142 @@
+"""``msgrlab analyze``: what a capture amounts to, sessions and messages instead of frames."""
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from toolkit.cli.key_options import KeyLogs, Keyrings
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+    from rich.console import Console
+
+    from toolkit.dissect.reading import Capture
+
+CHECK_FAILED = 1
+
+
+def analyze(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Capture in pcap or pcapng, also gzipped.")],
+    keyring: Keyrings = None,
+    key_log: KeyLogs = None,
+    seq: Annotated[
+        int | None,
+        typer.Option("--where", metavar="SEQ", min=1, help="Tell only where the messages with this seq went."),
+    ] = None,
+    session: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="With --where: look in this session only.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> int:
+    """Sessions over their links, messages sent again or lost, handshake times, latencies, and the invariants.
+
+    Exit 1, with a line on standard error, if anything could not be decoded or an invariant is violated.
+    """
+    from messenger.errors import LocalError
+    from toolkit.dissect.reading import Capture
+
+    if session is not None and seq is None:
+        raise LocalError("--session is for --where SEQ")
+    capture = Capture(file, keyring or (), key_log or ())
+    if seq is not None:
+        lines = capture.analysis.where(seq, session)
+        print(json.dumps(lines) if as_json else "\n".join(lines) or f"no message with seq {seq}")
+    elif as_json:
+        print(json.dumps(_as_json(capture), indent=2))
+    else:
+        _print(capture)
+    return _verdict(capture)
+
+
+def _as_json(capture: "Capture") -> dict[str, object]:
+    analysis = capture.analysis
+    return {
+        "sessions": _records(analysis.session_table()),
+        "links": _records(analysis.handshake_table()),
+        "latency": _records(analysis.latency_table()),
+        "batches": _records(analysis.batch_table()),
+        "traffic": _records(analysis.traffic_table()),
+        "problem": capture.problem,
+        "violations": [
+            {"check": result.id, "text": violation.text}
+            for result in capture.check()
+            for violation in result.violations
+        ],
+    }
+
+
+def _records(table: "DataFrame") -> object:
+    return json.loads(table.to_json(orient="records"))
+
+
+def _print(capture: "Capture") -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    analysis = capture.analysis
+    sessions = _joined(analysis.session_table(), "client", "server", " ↔ ")
+    _table(
+        console,
+        "Sessions",
+        sessions.rename(columns={"to_server": "→", "to_client": "←"}),
+        "identity",
+        "protocol",
+        "mode",
+    )
+    links = _joined(analysis.handshake_table(), "client", "server", " → ")
+    links.columns = links.columns.str.removesuffix("_ms")
+    _table(console, "Handshakes: phases in ms", links, "protocol", "mode", "session")
+    _table(console, "Requests and replies", analysis.latency_table())
+    batches = _joined(analysis.batch_table(), "sender", "receiver", " → ")
+    _table(console, "Frames per packet", batches.rename(columns={"frames_per_packet": "mean"}))
+
+
+def _joined(rows: "DataFrame", first: str, second: str, arrow: str) -> "DataFrame":
+    """Two columns of names as one, which leaves more room."""
+    if not rows.empty:
+        rows[first] = rows[first] + arrow + rows[second]
+        rows = rows.drop(columns=second).rename(columns={first: "between"})
+    return rows
+
+
+def _table(console: "Console", title: str, rows: "DataFrame", *left_out: str) -> None:
+    """A data frame as a table, some columns left out; nothing if it is empty."""
+    from pandas import isna
+    from rich.table import Table
+    from rich.text import Text
+
+    if rows.empty:
+        return
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
+    rows = rows.drop(columns=list(left_out))
+    for name in rows.columns:
+        numeric = rows[name].dtype.kind in "if"
+        table.add_column(
+            str(name), justify="right" if numeric else "left", overflow="fold", no_wrap=name != "between"
+        )
+    for row in rows.itertuples(index=False):
+        cells = ("" if not isinstance(cell, list) and isna(cell) else _cell(cell) for cell in row)
+        table.add_row(*(Text(cell) for cell in cells))
+    console.print(table)
+    console.print()
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.3f}"
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return str(value)
+
+
+def _verdict(capture: "Capture") -> int:
+    """What is wrong, in a line on standard error; the exit code."""
+    violated = [f"{result.id}: {result.violations[0].text}" for result in capture.check() if not result.ok]
+    problems = [problem for problem in (capture.problem, *violated) if problem]
+    if not problems:
+        return 0
+    print(f"msgrlab: {'; '.join(problems)}", file=sys.stderr)
+    return CHECK_FAILED

@@ -1,0 +1,48 @@
+"""``msgrlab bench clusters``: how long clusters take to come up and to go down."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from toolkit.cli.bench_output import check_out, new_table, progress, show
+
+
+def clusters(
+    backends: Annotated[
+        str, typer.Option(metavar="LIST", help="process, netns, docker, with commas.")
+    ] = "process,netns,docker",
+    rounds: Annotated[int, typer.Option(min=1, max=100, help="How often each is brought up.")] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the JSON object to a new file as well.")
+    ] = None,
+) -> None:
+    """Time `msgrlab up` and `msgrlab down`, as typed.
+
+    two-peers: the ready-made cluster. mon-osd: a real monitor and one OSD, until
+    HEALTH_OK: Ceph as installed here, in Docker the image ceph:pacific.
+
+    floor: one process of Python that does nothing, or one container, in the same
+    turns. Figures are medians, in seconds.
+    """
+    from messenger.errors import LocalError
+    from toolkit.bench.clusters import KINDS, measure_clusters
+
+    check_out(out)
+    wanted = backends.split(",")
+    known = dict.fromkeys(kind.backend for kind in KINDS)
+    for backend in wanted:
+        if backend not in known:
+            raise LocalError(f"--backends: {backend!r} is none of {', '.join(known)}")
+    kinds = [kind for kind in KINDS if kind.backend in wanted]
+    with progress(len(kinds)) as finished:
+        results = measure_clusters(kinds, rounds, finished)
+    table = new_table(("cluster", "backend"), ("up s", "down s", "floor s"))
+    table.add_column("what is wrong")
+    for result in results:
+        times = (result.up_s, result.down_s, result.floor_s)
+        row = ("" if time_s is None else f"{time_s:.2f}" for time_s in times)
+        table.add_row(result.kind.cluster, result.kind.backend, *row, result.problem)
+    show(json.dumps({"clusters": [result.as_json() for result in results]}, indent=2), table, out, as_json=as_json)

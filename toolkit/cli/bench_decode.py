@@ -1,0 +1,105 @@
+"""``msgrlab bench decode``: what decoding a capture costs, beside tshark where it is installed."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from toolkit.cli.bench_output import check_out, new_table, progress, show
+from toolkit.cli.key_options import KeyLogs, Keyrings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from toolkit.bench.decode import Capture, DecodeResult
+
+
+def decode(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A capture; unless given, captures are made.")
+    ] = None,
+    size: Annotated[
+        str | None, typer.Option(help="Length of most of the captures that are made; 200M unless given.")
+    ] = None,
+    keyring: Keyrings = None,
+    key_log: KeyLogs = None,
+    runs: Annotated[int, typer.Option(metavar="N", min=1, help="Runs of each decoder; the best counts.")] = 3,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the JSON object to a new file as well.")
+    ] = None,
+) -> None:
+    """Measure decoders on one capture, each in a process of its own.
+
+    columns: into an Arrow table, every crc checked, secure frames decrypted.
+
+    records: the same frames, an object for each.
+
+    scapy: layers for people, of the first 2,000 messages.
+
+    tshark fields, tshark json: msgr v1 only, nothing checked; the JSON is loaded
+    into a table.
+
+    The captures that are made are msgr v1 in packets of 1,500 bytes, with large
+    and with small messages, and v2 in packets of loopback, crc and secure; they
+    are removed afterwards.
+
+    Figures are the best of several runs; what takes long is run once. What a
+    decoder takes to start is not in them. Rates and ratios are of CPU time: all
+    of it is one core's work.
+    """
+    from messenger.errors import LocalError
+    from toolkit.bench.captures import FULL_BYTES
+    from toolkit.bench.decode import made_captures
+    from toolkit.bench.options import parse_size
+
+    check_out(out)
+    if file is not None and size is not None:
+        raise LocalError("--size is for captures that are made, not for FILE")
+    if file is None and (keyring or key_log):
+        raise LocalError("--keyring and --key-log are for FILE; captures that are made bring their keys")
+    if file is not None:
+        results = _measure([_given(file, keyring or [], key_log or [])], runs)
+    else:
+        with made_captures(parse_size("--size", size) if size is not None else FULL_BYTES) as captures:
+            results = _measure(captures, runs)
+    text = json.dumps({"decode": [result.as_json() for result in results]}, indent=2)
+    show(text, _table(results), out, as_json=as_json)
+
+
+def _given(file: Path, keyrings: "Sequence[Path]", key_logs: "Sequence[Path]") -> "Capture":
+    from toolkit.bench.decode import Capture
+    from toolkit.capture.formats import open_capture
+    from toolkit.dissect.keys import KeyBook
+
+    open_capture(file).close()  # says what is wrong with it, before anything is measured
+    KeyBook.read(keyrings, key_logs)
+    return Capture(name=file.name, path=file, has_v1=True, keyrings=keyrings, key_logs=key_logs)
+
+
+def _measure(captures: "Sequence[Capture]", runs: int) -> "list[DecodeResult]":
+    from toolkit.bench.decode import measure_decoders
+
+    with progress(sum(len(capture.decoders()) for capture in captures)) as finished:
+        return measure_decoders(captures, runs, finished)
+
+
+def _table(results: "Sequence[DecodeResult]") -> "Table":
+    headings = ("messages", "seconds", "CPU s", "MB/s", "messages/s", "MiB", "ratio")
+    table = new_table(("capture", "decoder"), headings)
+    for result in results:
+        table.add_row(
+            result.capture,
+            result.decoder,
+            f"{result.messages:,}",
+            f"{result.seconds:.2f}",
+            f"{result.cpu_s:.2f}",
+            f"{result.mb_per_s:,.0f}" if result.mb_per_s >= 10 else f"{result.mb_per_s:.1f}",
+            f"{result.messages_per_s:,.0f}",
+            f"{result.peak_rss_mib:.0f}",
+            f"{result.ratio:.1f}",
+        )
+    return table

@@ -1,0 +1,162 @@
+"""``msgrlab capture``: what is on the wire, into a file and onto the screen."""
+
+import contextlib
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from messenger.errors import LocalError
+from toolkit.capture.ports import ALL, CEPH_PORTS
+
+if TYPE_CHECKING:
+    from toolkit.capture.key_log import GrowingKeyLog
+    from toolkit.capture.packet_socket import Packet
+    from toolkit.capture.recording import Recording, Taken
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def capture(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="An interface (lo, eth0, any), or netns:NAME, docker:CONTAINER or pid:N, each with /IFACE or "
+            "all of its interfaces.",
+        ),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option("-o", "--out", metavar="FILE", help="The pcapng file to write; - is standard output."),
+    ] = None,
+    duration: Annotated[float | None, typer.Option(metavar="SECONDS", min=0, help="End after so long.")] = None,
+    count: Annotated[int | None, typer.Option(metavar="N", min=1, help="End after so many packets.")] = None,
+    ports: Annotated[
+        str, typer.Option(metavar="PORTS", help="TCP ports of either end, or all of them: all.")
+    ] = CEPH_PORTS,
+    key_log: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Key log of a messenger or proxy; goes into the file as it grows, so that it opens.",
+        ),
+    ] = None,
+    keyring: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="For --decode; never goes into the file. Repeatable."),
+    ] = None,
+    note: Annotated[
+        list[str] | None, typer.Option(metavar="TEXT", help="Goes into the file as a comment. Repeatable.")
+    ] = None,
+    decode: Annotated[bool, typer.Option("--decode", help="Print frames as they pass.")] = False,
+    expression: Annotated[
+        str | None, typer.Option("--filter", metavar="EXPR", help="With --decode: print these frames only.")
+    ] = None,
+) -> int:
+    """Take a capture of TARGET until Ctrl-C, --duration or --count. Takes root.
+
+    Existing files are not overwritten. `msgrlab decode FILE` reads what was taken.
+    """
+    from toolkit.capture.key_log import GrowingKeyLog
+    from toolkit.capture.packet_socket import PacketSocket
+    from toolkit.capture.ports import parse_ports
+    from toolkit.capture.recording import Recording, Taken, new_capture
+    from toolkit.capture.target import Target
+
+    if out is None and not decode:
+        raise LocalError("give -o FILE, or --decode to look on only")
+    if (keyring or expression is not None) and not decode:
+        raise LocalError(f"{'--keyring' if keyring else '--filter'} is for --decode; the file gets all packets")
+    wanted, there = parse_ports(ports), Target.parse(target)
+    log = None if key_log is None else GrowingKeyLog(key_log)
+    taken = Taken(out, target)
+    with contextlib.ExitStack() as stack:
+        printer = _printer(keyring or (), expression, out) if decode else None
+        source = stack.enter_context(PacketSocket(there, wanted))
+        writer = stack.enter_context(new_capture(out, list(map(_clean, note or ())))) if out else None
+        watch = printer or stack.enter_context(_counting(taken))
+        recording = Recording(
+            source, taken, writer=writer, watch=watch, key_log=log, count=count, duration_s=duration
+        )
+        stack.callback(recording.close)
+        stack.enter_context(_ended_by_signals(recording))
+        recording.run()
+    _tell(taken, ports, log)
+    return 0
+
+
+def _clean(text: str) -> str:
+    """Arguments may have bytes that are no text."""
+    return text.encode(errors="replace").decode()
+
+
+def _printer(
+    keyrings: Sequence[Path], expression: str | None, out: Path | None
+) -> "Callable[[Sequence[Packet], str], None]":
+    """Prints the wanted frames of each turn."""
+    from rich.console import Console
+
+    from toolkit.capture.live import LiveDecoder
+    from toolkit.cli.frame_lines import FrameLines
+    from toolkit.dissect.filters import compile_filter
+    from toolkit.dissect.keys import KeyBook
+
+    console = Console(stderr=out == Path("-"))
+    wanted = compile_filter(expression) if expression is not None else None
+    decoder, lines = LiveDecoder(KeyBook.read(keyrings)), FrameLines(console)
+
+    def show(packets: "Sequence[Packet]", secrets: str) -> None:
+        for frame in decoder.frames(packets, secrets):
+            if wanted is None or wanted(frame):
+                console.file.writelines(f"{line}\n" for line in lines.lines(frame))
+        console.file.flush()
+
+    return show
+
+
+@contextlib.contextmanager
+def _counting(taken: "Taken") -> "Iterator[Callable[[Sequence[Packet], str], None]]":
+    """A line that says how much there is, where somebody looks."""
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda _packets, _secrets: None
+        return
+    with console.status(f"{taken.target}: listening; Ctrl-C ends it") as status:
+        yield lambda _packets, _secrets: status.update(f"{taken.target}: {_amount(taken)}; Ctrl-C ends it")
+
+
+@contextlib.contextmanager
+def _ended_by_signals(recording: "Recording") -> Iterator[None]:
+    """The usual signals end the capture, not the program."""
+    before = {number: signal.signal(number, lambda *_: recording.stop()) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _amount(taken: "Taken") -> str:
+    from rich.filesize import decimal
+
+    return f"{taken.packets:,} packets, {decimal(taken.size_bytes)}, {taken.dropped:,} dropped"
+
+
+def _tell(taken: "Taken", ports: str, log: "GrowingKeyLog | None") -> None:
+    """What there is now, and what to think of."""
+    where = f"{taken.path}: " if taken.path else ""
+    print(f"{where}{_amount(taken)}", file=sys.stderr)
+    if taken.ended:
+        print(f"it ended early: {taken.ended}", file=sys.stderr)
+    if not taken.packets and ports != ALL:
+        print(f"TCP ports {ports} only were looked at; --ports all takes every one", file=sys.stderr)
+    if taken.dropped:
+        print("dropped packets leave gaps; fewer --ports help", file=sys.stderr)
+    if log is not None and (log.problem or not log.lines):
+        print(f"key log: {log.problem or f'nothing came in {log.path}'}", file=sys.stderr)

@@ -1,0 +1,153 @@
+"""``msgrlab decode``: what the messengers of a capture said to each other."""
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from messenger.errors import LocalError
+from toolkit.cli.key_options import KeyLogs, Keyrings
+
+if TYPE_CHECKING:
+    from toolkit.capture.formats import CaptureReader
+    from toolkit.capture.formats.source import CaptureFile
+    from toolkit.cli.frame_jobs import Job
+
+_UNDECODED = 1
+_STDIN = Path("-")
+_PATIENCE_S = 1.0
+"""Who waits longer than this is told how far it is."""
+
+
+class Format(StrEnum):
+    """What comes out."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+_BY_SUFFIX = {
+    ".json": Format.JSON,
+    ".jsonl": Format.JSON,
+    ".ndjson": Format.JSON,
+    ".csv": Format.CSV,
+    ".parquet": Format.PARQUET,
+}
+
+
+def decode(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Capture in pcap or pcapng, also gzipped; - is standard input.")
+    ],
+    keyring: Keyrings = None,
+    key_log: KeyLogs = None,
+    format_: Annotated[
+        Format | None,
+        typer.Option(
+            "--format", help="table unless the name after -o says otherwise; json is a line for each frame."
+        ),
+    ] = None,
+    expression: Annotated[
+        str | None,
+        typer.Option(
+            "--filter",
+            metavar="EXPR",
+            help="Only frames of which this is true, like 'stream == 2 and message.seq > 5'; names are the keys "
+            "of the JSON record, and packet, direction and compressed.",
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Write there instead of standard output.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="With -o: replace the file if it exists.")] = False,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop after so many frames.")] = None,
+) -> int:
+    """Decode the frames of msgr v1 and v2 in a capture, and decrypt and check them as far as the keys go.
+
+    Keys that the capture itself has (`msgrlab capture --key-log`) are used as well. Exit 1, with a line on
+    standard error, if anything could not be decoded.
+    """
+    from rich.console import Console
+
+    from toolkit.cli.frame_jobs import ColumnJob, FrameJob
+    from toolkit.cli.frame_lines import FrameLines
+    from toolkit.cli.frame_output import JsonLines, csv_writer, output_file, parquet_writer, text_of
+    from toolkit.dissect.filters import compile_filter
+    from toolkit.dissect.keys import KeyBook
+
+    kind = format_ or (_BY_SUFFIX.get(out.suffix.lower()) if out else None) or Format.TABLE
+    if kind is Format.PARQUET and out is None:
+        raise LocalError("--format parquet is nothing for terminals and pipes: give -o FILE")
+    if force and out is None:
+        raise LocalError("--force is for -o FILE")
+    wanted = compile_filter(expression) if expression is not None else None
+    keys = KeyBook.read(keyring or (), key_log or ())
+    in_columns = kind in (Format.CSV, Format.PARQUET)
+    with contextlib.ExitStack() as stack:
+        job: Job
+        if in_columns and wanted is None:
+            job = ColumnJob(_source(file), keys, limit)
+        else:
+            job = FrameJob(_source(file), keys, limit, wanted)
+        stack.callback(job.reader.close)
+        output = stack.enter_context(output_file(out, replace=force, source=file))
+        job.advance = stack.enter_context(_progress(job.reader, quiet=out is None and sys.stdout.isatty()))
+        if isinstance(job, FrameJob) and not in_columns:
+            text = stack.enter_context(text_of(output))
+            job.write_lines(JsonLines() if kind is Format.JSON else FrameLines(Console(file=text)), text)
+        else:
+            job.write_columns(csv_writer if kind is Format.CSV else parquet_writer, output)
+    return _tell(job)
+
+
+def _source(file: Path) -> "CaptureFile":
+    if file != _STDIN:
+        return file
+    if sys.stdin.isatty():
+        raise LocalError("a capture is expected on standard input, not a terminal; give its name instead of -")
+    return sys.stdin.buffer
+
+
+@contextlib.contextmanager
+def _progress(reader: "CaptureReader", *, quiet: bool) -> Iterator[Callable[[], None]]:
+    """A bar on standard error, where somebody waits for longer than a moment."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield lambda: None
+        return
+    columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    with contextlib.ExitStack() as shown:
+        bar = Progress(*columns, console=console, transient=True)
+        task = bar.add_task("", total=reader.size_bytes)
+        until_s = time.monotonic() + _PATIENCE_S
+
+        def advance() -> None:
+            if not bar.live.is_started and time.monotonic() > until_s:
+                shown.enter_context(bar)
+            bar.update(task, completed=reader.position_bytes)
+
+        yield advance
+
+
+def _tell(job: "Job") -> int:
+    """One line on standard error; the exit code."""
+    problem = job.problem
+    parts = [job.tally.text(), problem]
+    if job.stopped:
+        parts.append(f"stopped after {job.shown:,}")
+    if not job.tally.frames and job.other_streams:
+        parts.append(f"TCP connections that are no messenger's: {job.other_streams:,}")
+    line = "; ".join(filter(None, parts))
+    undecoded = bool(job.tally.undecoded or problem)
+    print(f"msgrlab: {line}" if undecoded else line, file=sys.stderr)
+    return _UNDECODED if undecoded else 0

@@ -1,0 +1,46 @@
+"""``msgrlab exec``: a program on the host of a node."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from messenger.errors import LocalError
+
+NOT_FOUND = 127
+_SIGNALLED = 128
+
+
+def exec_(
+    node: Annotated[str, typer.Argument(metavar="NODE", help="On whose host.")],
+    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The program and its arguments.")],
+    name: Annotated[str, typer.Option(help="Of the cluster; may be left out if one is up.")] = "",
+) -> int:
+    """Run a program on a node's host, on this terminal or these pipes; exit with its exit code."""
+    from toolkit.cluster.supervisor.client import ask, chosen
+    from toolkit.machine.labels import PROCESS_VARIABLE
+
+    if command[0] == "--":
+        command = command[1:]
+    if not command:
+        raise LocalError(f"exec {node}: which program? msgrlab exec {node} -- CMD")
+    lease = chosen(name)
+    how = ask(lease, "exec", node=node, argv=command)
+    directory = how["directory"]
+    sys.stdout.flush()
+    try:
+        code = subprocess.call(
+            how["argv"],
+            env={**os.environ, PROCESS_VARIABLE: str(lease.label)},
+            cwd=directory if Path(directory).is_dir() else None,
+        )
+    except FileNotFoundError:
+        raise LocalError(f"{node}: {command[0]}: no such program there") from None
+    except OSError as error:
+        raise LocalError(f"{node}: {command[0]}: {error.strerror}") from None
+    except KeyboardInterrupt:
+        return _SIGNALLED + 2
+    return code if code >= 0 else _SIGNALLED - code

@@ -1,0 +1,277 @@
+"""``msgrlab explore``: every schedule of a small scope."""
+
+import json
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from toolkit.exploration.replay import Replay
+    from toolkit.exploration.scope import Scope
+    from toolkit.exploration.search import Result, Violation
+
+CHECK_FAILED = 1
+_MAX_STATES = 1_000_000
+
+
+def explore(
+    proto: Annotated[str, typer.Option(metavar="LIST", help="Protocol: v1, v2 or both, with a comma.")] = "v2",
+    policy: Annotated[
+        str,
+        typer.Option(
+            metavar="LIST",
+            help="lossless_peer (both dial), lossless_peer-one, lossless_peer_reuse, lossless_client, "
+            "lossy_client, lossy_peer, or all.",
+        ),
+    ] = "lossless_peer",
+    messages: Annotated[str, typer.Option(metavar="N[+M]", help="How many each node sends.")] = "1",
+    faults: Annotated[int, typer.Option(min=0, max=9, help="How many faults at most, at any steps.")] = 1,
+    kinds: Annotated[
+        str, typer.Option(metavar="LIST", help="break, refuse, half-open, crash, mark-down.")
+    ] = "break,refuse",
+    grain: Annotated[
+        str, typer.Option(help="frame: each is a step; session: what precedes the session phase passes at once.")
+    ] = "session",
+    overtakes: Annotated[
+        int, typer.Option(min=0, max=9, help="How often a pause may be over while frames are on their way.")
+    ] = 1,
+    max_states: Annotated[int, typer.Option(min=1, help="Give up after so many states.")] = _MAX_STATES,
+    violations: Annotated[int, typer.Option(min=1, help="Stop after so many different ones.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, max=256, help="Scopes explored at a time, each by a process.")] = 1,
+    choices: Annotated[
+        str | None, typer.Option("--replay", metavar="CHOICES", help="Run this one schedule instead, and show it.")
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write history and sequence chart of what was found to a new folder."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
+) -> int:
+    """Explore every schedule of two nodes, a few messages and a few faults; exit 1 if anything goes wrong.
+
+    A step lets one thing happen: a frame or the end of a stream arrives, a dial
+    arrives or is answered, the earliest timer fires, an application dials or
+    sends, or a fault. In every state safety is checked: exactly once, in order,
+    no event or message where none belongs, no exception. From every state a
+    fair schedule without further faults must lead to where all is delivered and
+    both sides are at rest. docs/exploration.md says more.
+    """
+    scopes = _scopes(proto, policy, messages, faults, kinds, grain, overtakes)
+    _check_out(out)
+    if choices is not None:
+        return _replay(scopes, choices, out, as_json=as_json)
+    return _explore_all(scopes, max_states, violations, jobs, out, as_json=as_json)
+
+
+def _check_out(out: Path | None) -> None:
+    from messenger.errors import LocalError
+
+    if out is not None and out.exists():
+        raise LocalError(f"{out} exists already; nothing is overwritten, name another --out")
+
+
+def _scopes(
+    proto: str, policy: str, messages: str, faults: int, kinds: str, grain: str, overtakes: int
+) -> "list[Scope]":
+    from messenger.errors import LocalError
+    from messenger.link import Protocol
+    from toolkit.exploration.scope import PAIRINGS, FaultKind, Grain, Scope
+
+    counts = messages.split("+")
+    if len(counts) > 2 or not all(count.isdecimal() and len(count) < 3 for count in counts):
+        raise LocalError(f"--messages {messages!r}: give N or N+M")
+    sent = (int(counts[0]), int(counts[-1]))
+    policies = tuple(PAIRINGS) if policy == "all" else tuple(policy.split(","))
+    chosen = tuple(FaultKind(_one_of("--kinds", kind, FaultKind)) for kind in kinds.split(","))
+    return [
+        Scope(
+            Protocol(_one_of("--proto", one, Protocol)),
+            name,
+            sent,
+            faults,
+            chosen,
+            Grain(_one_of("--grain", grain, Grain)),
+            overtakes,
+        )
+        for one in proto.split(",")
+        for name in policies
+    ]
+
+
+def _one_of(option: str, word: str, known: Sequence[str] | type) -> str:
+    from messenger.errors import LocalError
+
+    words = [str(value) for value in known]  # type: ignore[union-attr]
+    if word not in words:
+        raise LocalError(f"{option} {word!r}: known are {', '.join(words)}")
+    return word
+
+
+# ---- exploring
+
+
+def _explore_all(
+    scopes: "Sequence[Scope]", max_states: int, most_violations: int, jobs: int, out: Path | None, *, as_json: bool
+) -> int:
+    results = _explore(scopes, max_states, most_violations, jobs)
+    if as_json:
+        print(json.dumps({"results": [result.as_json() for result in results]}, indent=2))
+    else:
+        _print_table(results)
+    found = [(result.scope, violation) for result in results for violation in result.violations]
+    for number, (scope, violation) in enumerate(found, 1):
+        _show(scope, violation, None if out is None else out / str(number), quiet=as_json)
+    return CHECK_FAILED if found else 0
+
+
+def _explore(scopes: "Sequence[Scope]", max_states: int, most_violations: int, jobs: int) -> "list[Result]":
+    from functools import partial
+
+    from toolkit.exploration.explore import explore as explore_scope
+
+    run = partial(explore_scope, max_states=max_states, most_violations=most_violations)
+    with _progress(scopes) as (shown, finished):
+        if jobs == 1 or len(scopes) == 1:
+            results = []
+            for scope in scopes:
+                results.append(run(scope, progress=shown))
+                finished()
+            return results
+        from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import get_context
+
+        with ProcessPoolExecutor(min(jobs, len(scopes)), mp_context=get_context("spawn")) as pool:
+            futures = [pool.submit(run, scope) for scope in scopes]
+            for future in futures:
+                future.add_done_callback(lambda _: finished())
+            return [future.result() for future in futures]
+
+
+@contextmanager
+def _progress(
+    scopes: "Sequence[Scope]",
+) -> "Iterator[tuple[Callable[[Result, int], None], Callable[[], None]]]":
+    """What to call with the result so far, and when a scope is done; shown on standard error."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    done = 0
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        bar = progress.add_task(f"{len(scopes)} scopes")
+
+        def shown(result: "Result", waiting: int) -> None:
+            text = f"{result.states:,} states, {result.depth} deep, {waiting:,} waiting"
+            progress.update(bar, description=f"{result.scope}: {text}")
+
+        def finished() -> None:
+            nonlocal done
+            done += 1
+            progress.update(bar, description=f"{done} of {len(scopes)} scopes")
+
+        yield shown, finished
+
+
+# ---- showing
+
+
+def _print_table(results: "Sequence[Result]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("proto", no_wrap=True)
+    table.add_column("policy", no_wrap=True)
+    for heading in ("msgs", "k", "states", "steps", "rest", "deep", "s"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    for result in results:
+        scope = result.scope
+        whole = "complete" if result.is_complete else "cut off"
+        table.add_row(
+            scope.protocol.value,
+            scope.pairing,
+            "+".join(map(str, scope.messages)),
+            str(scope.faults),
+            str(result.states),
+            str(result.transitions),
+            str(result.terminals),
+            str(result.depth),
+            f"{result.seconds:.0f}",
+            f"[red]{len(result.violations)} wrong[/]" if result.violations else f"[green]{whole}[/]",
+        )
+    Console().print(table)
+
+
+def _show(scope: "Scope", violation: "Violation", out: Path | None, *, quiet: bool) -> None:
+    from toolkit.exploration.replay import replay
+
+    again = replay(scope, violation.steps)
+    if not quiet:
+        print(f"\n{violation.text}\n  after {len(violation.steps)} steps: {violation.choices}")
+        print(f"  again: {shlex.join(replay_command(scope, violation.choices))}")
+    if out is not None:
+        _save(again, out)
+
+
+def replay_command(scope: "Scope", choices: str) -> list[str]:
+    """The command that runs a schedule again."""
+    words = ["msgrlab", "explore", "--proto", scope.protocol.value, "--policy", scope.pairing]
+    words += ["--messages", "+".join(map(str, scope.messages)), "--faults", str(scope.faults)]
+    words += ["--kinds", ",".join(scope.kinds), "--grain", scope.grain.value]
+    return [*words, "--overtakes", str(scope.overtakes), "--replay", choices]
+
+
+def _replay(scopes: "Sequence[Scope]", choices: str, out: Path | None, *, as_json: bool) -> int:
+    from messenger.errors import LocalError
+    from toolkit.exploration.replay import parse_choices, replay
+
+    if len(scopes) > 1:
+        raise LocalError("--replay is of one scope: give one --proto and one --policy")
+    steps = parse_choices(choices)
+    again = replay(scopes[0], steps, to_rest=True)
+    if as_json:
+        records = len(again.history)
+        print(json.dumps({"steps": len(steps), "wrong": again.wrong, "records": records}, indent=2))
+    else:
+        for record in again.history.records:
+            line = _line(record.node, record.kind, record.fields)
+            if line:
+                print(line)
+        for text in again.wrong or ["nothing wrong"]:
+            print(text)
+    if out is not None:
+        _save(again, out)
+    return CHECK_FAILED if again.wrong else 0
+
+
+def _line(node: str, kind: str, fields: dict[str, object]) -> str:
+    """A record of the history in words; empty for those that only tell details."""
+    if kind == "step":
+        return f"{fields['verb']}"
+    if kind == "frame" and fields["direction"] == "rx":
+        return f"    {node} gets {fields['tag']} on {fields['link']}"
+    if kind == "state":
+        return f"    {node} session {fields['session']} {fields['state']}: {fields['why']}"
+    if kind == "event":
+        return f"    {node} is told: {fields['event']}"
+    if kind == "decision":
+        return f"    {node} decides {fields['verdict']}: {fields['why']}"
+    if kind in {"send", "deliver"}:
+        return f"    {node} {kind}s message {fields['tid']}"
+    return ""
+
+
+def _save(again: "Replay", out: Path) -> None:
+    from messenger.errors import LocalError
+
+    try:
+        out.mkdir(parents=True)
+    except OSError as error:
+        raise LocalError(f"{out}: {error.strerror}") from None
+    again.history.save(out / "history.ndjson")
+    (out / "chart.svg").write_text(again.chart.svg(), encoding="utf-8")

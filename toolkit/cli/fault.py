@@ -1,0 +1,157 @@
+"""``msgrlab fault``: something goes wrong in a cluster, on purpose."""
+
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from messenger.errors import LocalError
+
+if TYPE_CHECKING:
+    from toolkit.machine.leases import Lease
+
+CHECK_FAILED = 1
+_PATIENCE_S = 120.0
+"""How long a cluster may take, behind a timeline, until it is judged."""
+
+
+def fault(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FAULT...", help="As in: partition a b; --list shows all of them."),
+    ] = None,
+    name: Annotated[str, typer.Option(help="Of the cluster; may be left out if one is up.")] = "",
+    listing: Annotated[
+        bool, typer.Option("--list", help="Show what can be done, here if a cluster is up.")
+    ] = False,
+    chaos: Annotated[bool, typer.Option("--chaos", help="Do faults that are drawn, then mend and judge.")] = False,
+    seed: Annotated[int, typer.Option(help="Of chaos: decides what is drawn.")] = 1,
+    for_s: Annotated[
+        float, typer.Option("--for", min=0.1, metavar="SECONDS", help="How long chaos lasts.")
+    ] = 30.0,
+    every_s: Annotated[
+        float, typer.Option("--every", min=0.01, metavar="SECONDS", help="From fault to fault.")
+    ] = 2.0,
+    lasts_s: Annotated[
+        float, typer.Option("--lasts", min=0.01, metavar="SECONDS", help="How long one lasts.")
+    ] = 1.0,
+    only: Annotated[list[str] | None, typer.Option(metavar="WORD", help="Draw only these. Repeatable.")] = None,
+    replay: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Do the timeline of a file, then mend and judge.")
+    ] = None,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the timeline that is drawn.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the timeline, and do nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> int:
+    """Hurt a cluster: kill a node, part the network, slow a link; 'msgrlab fault mend' makes all whole again.
+
+    Give options ahead of the fault's first word: what follows is its own, but for --name and --json. Exit 1 if,
+    behind chaos or a timeline, an invariant does not hold.
+    """
+    from toolkit.cluster.supervisor.client import ask, chosen
+
+    name, as_json = _trailing(words or [], name, as_json=as_json)
+
+    if words and words[0].startswith("--"):
+        raise LocalError(f"fault: no option {words[0]} (see 'msgrlab fault --help')")
+    if listing:
+        _list(name, as_json=as_json)
+        return 0
+    if chaos or replay is not None:
+        if words or (chaos and replay is not None):
+            raise LocalError("fault: one thing at a time: a fault, --chaos or --replay")
+        wishes = {"seed": seed, "for_s": for_s, "every_s": every_s, "lasts_s": lasts_s, "faults": only or []}
+        lease = chosen(name)
+        values = _timeline_of(replay) if replay else ask(lease, "draw", chaos=wishes)
+        if save is not None:
+            _save(save, values, f"msgrlab fault --chaos --seed {seed}")
+        return _torment(lease, values, None if replay else seed, dry_run=dry_run, as_json=as_json)
+    if not words:
+        raise LocalError("fault: which? msgrlab fault --list shows what can be done")
+    text = words[0] if len(words) == 1 else shlex.join(words)
+    outcome = ask(chosen(name), "fault", text=text)
+    if as_json:
+        print(json.dumps({"fault": text, "outcome": outcome}))
+    elif outcome:
+        print(outcome)
+    return 0
+
+
+def _trailing(words: list[str], name: str, *, as_json: bool) -> tuple[str, bool]:
+    """Take --name and --json, which no fault has, from behind a fault's words."""
+    if "--json" in words:
+        words.remove("--json")
+        as_json = True
+    if "--name" in words[:-1]:
+        place = words.index("--name")
+        name = words[place + 1]
+        del words[place : place + 2]
+    return name, as_json
+
+
+def _timeline_of(path: Path) -> list[dict[str, Any]]:
+    from toolkit.faults.nemesis import Timeline
+
+    return Timeline.load(path).values()
+
+
+def _save(path: Path, values: list[dict[str, Any]], about: str) -> None:
+    from toolkit.faults.nemesis import Timeline
+
+    try:
+        path.write_text(Timeline.of_values(values).yaml(about), encoding="utf-8")
+    except OSError as error:
+        raise LocalError(f"{path}: {error.strerror}") from None
+
+
+def _torment(
+    lease: "Lease", values: list[dict[str, Any]], seed: int | None, *, dry_run: bool, as_json: bool
+) -> int:
+    """Do a timeline, and tell what came of it."""
+    from toolkit.cluster.supervisor.client import ask
+
+    if not as_json:
+        for step in values:
+            print(f"{step['at_s']:8.3f}  {step['fault']}", flush=True)
+    if dry_run:
+        if as_json:
+            print(json.dumps({"timeline": values}))
+        return 0
+    until_s = max((step["at_s"] for step in values), default=0.0)
+    verdict = ask(lease, "torment", timeout_s=until_s + _PATIENCE_S, timeline=values, seed=seed)
+    if as_json:
+        print(json.dumps(verdict))
+    else:
+        for step, done in zip(values, verdict["done"], strict=False):
+            if done["error"]:
+                print(f"not done: {step['fault']}: {done['error']}")
+        for id_, texts in verdict["failures"].items():
+            for text in texts:
+                print(f"{id_}: {text}")
+        print("passed" if verdict["passed"] else "failed")
+    return 0 if verdict["passed"] else CHECK_FAILED
+
+
+def _list(name: str, *, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    from toolkit.cluster.supervisor.client import NotKept, ask, chosen
+    from toolkit.faults.language import words
+    from toolkit.machine.leases import leases
+
+    known = [asdict(word) for word in words()]
+    if name or len(leases()) == 1:
+        try:
+            known = ask(chosen(name), "words")
+        except NotKept:
+            if name:
+                raise
+    if as_json:
+        print(json.dumps(known, indent=2))
+        return
+    for each in known:
+        print(f"{each['usage']}")
+        missing = f" Not here: {each['missing']}." if each["missing"] else ""
+        print(f"    {each['about']}{missing}")

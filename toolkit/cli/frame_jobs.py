@@ -1,0 +1,139 @@
+"""A capture on its way out: frame by frame, or in columns where nobody asks for a single frame."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from typing import IO, TYPE_CHECKING, TextIO
+
+from toolkit.capture.formats import CaptureReader, open_capture
+from toolkit.capture.formats.source import CaptureFile
+from toolkit.cli.frame_lines import FrameLines
+from toolkit.cli.frame_output import ColumnWriter, JsonLines, batches_of
+from toolkit.cli.frame_tally import Tally
+from toolkit.dissect.decode import Decoder, KeysInside
+from toolkit.dissect.filters import Predicate
+from toolkit.dissect.frames import DecodedFrame
+from toolkit.dissect.keys import KeyBook
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Job(ABC):
+    """Decodes a capture once, and counts what became of it.
+
+    Args:
+        reader: of the capture.
+        limit: how many frames are wanted; None: all.
+    """
+
+    other_streams = 0
+    """Connections that were no messenger's, as far as they were counted."""
+
+    def __init__(self, reader: CaptureReader, limit: int | None) -> None:
+        self.reader = reader
+        self.tally = Tally()
+        self.shown = 0
+        """Frames that were written."""
+        self.advance: Callable[[], None] = lambda: None
+        """Called after each stretch of the capture."""
+        self._limit = limit
+
+    @property
+    def stopped(self) -> bool:
+        """The limit came before the end."""
+        return self.shown == self._limit
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with the file, or with keys inside it; empty if nothing is."""
+        return self.reader.problem or ""
+
+    def write_columns(self, writer: ColumnWriter, file: IO[bytes]) -> None:
+        """Write the wanted frames as columns."""
+        with writer(file) as write:
+            for batch in self.batches():
+                write(batch)
+
+    @abstractmethod
+    def batches(self) -> "Iterator[pa.RecordBatch]":
+        """The wanted frames as columns."""
+
+
+class FrameJob(Job):
+    """Frame by frame.
+
+    Args:
+        source: the capture.
+        keys: what is known.
+        limit: as for :class:`Job`.
+        wanted: whether a frame is; None: all are.
+    """
+
+    def __init__(self, source: CaptureFile, keys: KeyBook, limit: int | None, wanted: Predicate | None) -> None:
+        super().__init__(open_capture(source), limit)
+        self._inside = KeysInside(self.reader, keys)
+        self._decoder = Decoder(keys)
+        self._wanted = wanted
+
+    @property
+    def problem(self) -> str:
+        """See :attr:`Job.problem`."""
+        return super().problem or self._inside.problem or ""
+
+    def write_lines(self, lines: JsonLines | FrameLines, text: TextIO) -> None:
+        """Write what packets of a pipe say before waiting for the next ones."""
+        for frames in self._turns():
+            for frame in frames:
+                text.writelines(f"{line}\n" for line in lines.lines(frame))
+            text.flush()
+
+    def batches(self) -> "Iterator[pa.RecordBatch]":
+        """See :meth:`Job.batches`."""
+        return batches_of(chain.from_iterable(self._turns()))
+
+    def _turns(self) -> Iterator[Iterator[DecodedFrame]]:
+        """The wanted frames of each batch of packets."""
+        for batch in self.reader:
+            self._inside.learn()
+            yield self._chosen(self._decoder.feed(batch))
+            if self.stopped:
+                return
+            self.advance()
+        yield self._chosen(self._decoder.finish())
+        self.other_streams = self._decoder.other_streams
+
+    def _chosen(self, frames: Iterable[DecodedFrame]) -> Iterator[DecodedFrame]:
+        for frame in frames:
+            if self.stopped:
+                return
+            self.tally.add(frame)
+            if self._wanted is None or self._wanted(frame):
+                self.shown += 1
+                yield frame
+
+
+class ColumnJob(Job):
+    """Without an object for each frame; arguments as for :class:`FrameJob`."""
+
+    def __init__(self, source: CaptureFile, keys: KeyBook, limit: int | None) -> None:
+        from toolkit.dissect.columns import ColumnDecoder
+
+        self._decoder = ColumnDecoder(source, keys)
+        super().__init__(self._decoder.reader, limit)
+
+    @property
+    def problem(self) -> str:
+        """See :attr:`Job.problem`."""
+        return self._decoder.file_problem or ""
+
+    def batches(self) -> "Iterator[pa.RecordBatch]":
+        """See :meth:`Job.batches`."""
+        for found in self._decoder:
+            batch = found if self._limit is None else found.slice(0, self._limit - self.shown)
+            self.tally.add_batch(batch)
+            self.shown += batch.num_rows
+            yield batch
+            if self.stopped:
+                return
+            self.advance()

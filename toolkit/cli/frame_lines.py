@@ -1,0 +1,203 @@
+"""Decoded frames as lines for people: what ``msgrlab decode`` and ``msgrlab capture --decode`` print."""
+
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from textwrap import wrap
+
+from rich.color import ColorSystem
+from rich.console import Console
+from rich.style import Style
+
+from toolkit.dissect.direction import Direction
+from toolkit.dissect.frames import DecodedFrame, MessageInfo, Verdict
+from toolkit.dissect.links.link import GAP, UNKNOWN
+from toolkit.dissect.stream import Stream
+
+_NANO = 1_000_000_000
+_NO_TERMINAL_WIDTH = 240
+"""Lines in a file may be long, but not without end."""
+_LEAST_WIDTH = 40
+_LENGTH_FROM = 100
+"""Terminals as wide as this show the length of frames too."""
+_ERROR_INDENT = " " * 7
+_LONGEST_VALUE = 40
+_MOST_VALUES = 24
+
+_HEADINGS = {"frame": 6, "time": 10, "link": 4, "bytes": 7, "checks": 9, "frame or message": 17}
+_RIGHT = ("frame", "time", "bytes")
+
+_PLAIN_MARKS = {Verdict.OK: "+", Verdict.BAD: "!", Verdict.NO_KEY: "?", "to": ">", "from": "<", "more": "~"}
+_MARKS = {Verdict.OK: "✓", Verdict.BAD: "✗", Verdict.NO_KEY: "?", "to": "→", "from": "←", "more": "…"}
+_STYLES = {
+    Verdict.OK: Style.parse("green"),
+    Verdict.BAD: Style.parse("bold red"),
+    Verdict.NO_KEY: Style.parse("yellow"),
+    "message": Style.parse("bold"),
+    "minor": Style.parse("dim"),
+    "link": Style.parse("bold cyan"),
+}
+_TELLING = ("oid", "ops", "result", "cmd", "what", "rs")
+"""Fields that say more than the length of a message does."""
+_COMMAND = re.compile(r'{"prefix": ?"([a-z0-9_ -]+)"')
+"""How commands to daemons begin; what follows are their arguments."""
+_MINOR_TAGS = ("ACK", "KEEPALIVE", "KEEPALIVE2", "KEEPALIVE2_ACK")
+
+
+class FrameLines:
+    """Makes lines of frames, as wide as the terminal that they are for.
+
+    Args:
+        console: where they will be printed.
+    """
+
+    def __init__(self, console: Console) -> None:
+        self._terminal = console.is_terminal
+        self._width = max(_LEAST_WIDTH, console.width) if self._terminal else _NO_TERMINAL_WIDTH
+        self._colours = ColorSystem.STANDARD if console.color_system and not console.no_color else None
+        self._marks = _MARKS if _can_print(console, "".join(_MARKS.values())) else _PLAIN_MARKS
+        self._columns = dict(_HEADINGS)
+        if self._width < _LENGTH_FROM:
+            del self._columns["bytes"]
+        self._start_ns: int | None = None
+        self._links: set[int] = set()
+        self._missed: set[tuple[int, str]] = set()
+
+    def lines(self, frame: DecodedFrame) -> Iterator[str]:
+        """A line for the frame; before the first one a heading, before the first of each link who talks there."""
+        if self._start_ns is None:
+            self._start_ns = frame.time_ns
+            yield self._styled("minor", self._heading())
+        if frame.stream.index not in self._links:
+            self._links.add(frame.stream.index)
+            yield self._styled("link", self._introduction(frame.stream))
+        yield self._line(frame, self._start_ns)
+        if frame.error:
+            yield from self._explanation(frame, frame.error)
+
+    def _explanation(self, frame: DecodedFrame, error: str) -> Iterator[str]:
+        """A missing key is missed by all that follows: it is named once for each link."""
+        style = Verdict.NO_KEY if frame.auth is Verdict.NO_KEY else Verdict.BAD
+        if style is Verdict.NO_KEY:
+            if (frame.stream.index, error) in self._missed:
+                return
+            self._missed.add((frame.stream.index, error))
+        for part in wrap(_printable(error), self._width - len(_ERROR_INDENT)):
+            yield _ERROR_INDENT + self._styled(style, part)
+
+    def _heading(self) -> str:
+        words = (
+            name.rjust(width) if name in _RIGHT else name.ljust(width) for name, width in self._columns.items()
+        )
+        return " ".join(words).rstrip()
+
+    def _introduction(self, stream: Stream) -> str:
+        before = "" if stream.opening_seen else "  (it began before the capture)"
+        return f"link {stream.index}: {stream.client} {self._marks['to']} {stream.server}{before}"
+
+    def _line(self, frame: DecodedFrame, start_ns: int) -> str:
+        info = frame.message
+        name = _printable(info.name if info else frame.tag)
+        arrow = self._marks["to" if frame.direction is Direction.TO_SERVER else "from"]
+        cells = {
+            "frame": str(frame.frame),
+            "time": f"{(frame.time_ns - start_ns) / _NANO:.6f}",
+            "link": f"{frame.stream.index}{arrow}",
+            "bytes": str(frame.length),
+            "checks": " ".join(mark for mark, _ in self._checks(frame)),
+            "frame or message": name,
+        }
+        used = 0
+        words = []
+        for heading, width in self._columns.items():
+            cell = cells[heading]
+            padding = " " * (width - len(cell))
+            used += len(cell) + len(padding) + 1
+            words.append(self._cell(heading, cell, padding, frame))
+        room = self._width - used
+        what = " ".join(_what(frame))
+        if len(what) > room:
+            what = what[: max(0, room - 1)] + self._marks["more"]
+        return " ".join([*words, what]).rstrip()
+
+    def _cell(self, heading: str, cell: str, padding: str, frame: DecodedFrame) -> str:
+        if heading in _RIGHT:
+            return padding + cell
+        if heading == "checks":
+            return " ".join(self._styled(verdict, mark) for mark, verdict in self._checks(frame)) + padding
+        if heading == "frame or message":
+            style: str | Verdict | None = "minor" if frame.tag in _MINOR_TAGS else None
+            style = "message" if frame.message else style
+            style = Verdict.BAD if Verdict.BAD in (frame.crc, frame.auth) else style
+            return (self._styled(style, cell) if style else cell) + padding
+        return cell + padding
+
+    def _checks(self, frame: DecodedFrame) -> list[tuple[str, Verdict]]:
+        """What was checked, and what came of it: crcs, authentication tags of secure mode, signatures."""
+        seal = "gcm" if frame.mode == "secure" or frame.tag == UNKNOWN else "sig"
+        checks = (("crc", frame.crc), (seal, frame.auth))
+        return [(name + self._marks[verdict], verdict) for name, verdict in checks if verdict is not Verdict.NONE]
+
+    def _styled(self, style: str | Verdict, text: str) -> str:
+        return _STYLES[style].render(text, color_system=self._colours) if self._colours else text
+
+
+def _what(frame: DecodedFrame) -> Iterator[str]:
+    """The most telling first, as there may be no room for the rest."""
+    if frame.tag in (UNKNOWN, GAP):
+        yield f"{frame.length:,} bytes"
+    info, fields = frame.message, dict(frame.fields)
+    if info is not None:
+        yield f"seq {info.seq}"
+        if info.tid:
+            yield f"tid {info.tid}"
+    yield from _told({name: fields.pop(name) for name in _TELLING if name in fields})
+    if info is not None:
+        yield from _sizes(info)
+    if frame.compressed:
+        yield "compressed"
+    yield from _told(fields)
+
+
+def _sizes(info: MessageInfo) -> Iterator[str]:
+    if info.ack_seq:
+        yield f"ack {info.ack_seq}"
+    parts = (info.front, info.middle, info.data)
+    yield f"{info.front} B" if not (info.middle or info.data) else f"{'+'.join(map(str, parts))} B"
+
+
+def _told(fields: Mapping[str, object]) -> Iterator[str]:
+    for name, value in list(fields.items())[:_MOST_VALUES]:
+        yield f"{_printable(name)}={_short(value)}"
+
+
+def _short(value: object) -> str:
+    """A value that nobody has to read in whole."""
+    command = _COMMAND.match(value) if isinstance(value, str) else None
+    if command:
+        text = _short(command[1])
+    elif isinstance(value, Mapping) and "code" in value:
+        text = _short(value["code"])  # of an operation; its arguments are in the JSON record
+    elif isinstance(value, Mapping):
+        inner = ",".join(f"{_printable(str(key))}:{_short(part)}" for key, part in list(value.items())[:8])
+        text = f"{{{inner}}}"
+    elif isinstance(value, list | tuple):
+        text = f"[{','.join(map(_short, value[:8]))}{',..' if len(value) > 8 else ''}]"
+    else:
+        text = _printable(str(value)) if isinstance(value, str) else json.dumps(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 2]}.."
+
+
+def _printable(text: str) -> str:
+    """A peer's text must not move the cursor, nor look like ours."""
+    return text if text.isascii() and text.isprintable() and text else json.dumps(text)
+
+
+def _can_print(console: Console, marks: str) -> bool:
+    encoding = getattr(console.file, "encoding", None) or sys.getdefaultencoding()
+    try:
+        marks.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True

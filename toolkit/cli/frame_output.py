@@ -1,0 +1,134 @@
+"""Where decoded frames go, and in which form: lines, JSON, or columns."""
+
+import contextlib
+import io
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, TextIO
+
+from messenger.errors import LocalError
+from toolkit.dissect.frames import DecodedFrame
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+ColumnWriter = Callable[[IO[bytes]], contextlib.AbstractContextManager[Callable[["pa.RecordBatch"], None]]]
+"""Begins a file of columns, into which batches are written then."""
+
+
+@contextlib.contextmanager
+def output_file(path: Path | None, *, replace: bool, source: Path) -> Iterator[IO[bytes]]:
+    """The file to write; standard output if there is none. An existing file is replaced when all is written.
+
+    Args:
+        path: of the file.
+        replace: it may exist already.
+        source: the capture, which is never replaced.
+
+    Raises:
+        LocalError: the file exists, or cannot be written.
+    """
+    if path is None:
+        with _standard_output() as file:
+            yield file
+        return
+    if path.exists() and source.exists() and path.samefile(source):
+        raise LocalError(f"-o {path}: this is the capture itself")
+    if path.exists() and (not replace or not path.is_file()):
+        raise LocalError(f"-o {path} exists already{'; --force replaces it' if path.is_file() else ''}")
+    written = path.with_name(f".{path.name}.{os.getpid()}") if replace else path
+    try:
+        with contextlib.ExitStack() as on_failure, written.open("xb") as file:
+            if replace:
+                on_failure.callback(written.unlink)
+            yield file
+            file.close()
+            written.replace(path)
+            on_failure.pop_all()
+    except OSError as error:
+        raise LocalError(f"-o {path}: {error.strerror or error}") from None
+
+
+@contextlib.contextmanager
+def _standard_output() -> Iterator[IO[bytes]]:
+    try:
+        yield sys.stdout.buffer
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        # The interpreter flushes it once more when it ends, and would complain again.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise LocalError(f"standard output: {error.strerror or error}") from None
+
+
+class JsonLines:
+    """The contract of ``--format json``: an object per line."""
+
+    def lines(self, frame: DecodedFrame) -> Iterator[str]:
+        """The line of a frame."""
+        yield json.dumps(frame.as_json())
+
+
+@contextlib.contextmanager
+def text_of(file: IO[bytes]) -> Iterator[TextIO]:
+    """A binary file to write text to; what comes is seen when it is flushed."""
+    if file is sys.stdout.buffer:
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    text = io.TextIOWrapper(file, encoding="utf-8")
+    yield text
+    text.detach()
+
+
+@contextlib.contextmanager
+def csv_writer(file: IO[bytes]) -> "Iterator[Callable[[pa.RecordBatch], None]]":
+    """Writes batches of frames as comma-separated values, with a line of headings."""
+    from pyarrow import csv
+
+    from toolkit.dissect.columns import SCHEMA
+
+    with csv.CSVWriter(file, SCHEMA) as writer:
+        yield writer.write_batch
+
+
+@contextlib.contextmanager
+def parquet_writer(file: IO[bytes]) -> "Iterator[Callable[[pa.RecordBatch], None]]":
+    """Writes batches of frames as Parquet."""
+    from pyarrow import parquet
+
+    from toolkit.dissect.columns import SCHEMA
+
+    with parquet.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
+        yield writer.write_batch
+
+
+def batches_of(frames: Iterable[DecodedFrame], batch_rows: int = 1 << 14) -> "Iterator[pa.RecordBatch]":
+    """Frames that were chosen one by one, as columns."""
+    import pyarrow as pa
+
+    from toolkit.dissect.columns.gather import Gatherer
+
+    gatherer = Gatherer(1)
+    numbers: list[int] = []
+
+    def made() -> "pa.RecordBatch":
+        gatherer.settle()
+        batch = gatherer.batch(last=True)
+        assert batch is not None
+        return batch.set_column(0, batch.schema.field(0), pa.array(numbers, batch.schema.field(0).type))
+
+    for frame in frames:
+        gatherer.emit(frame)
+        numbers.append(frame.frame)
+        if len(numbers) == batch_rows:
+            yield made()
+            numbers.clear()
+    if numbers:
+        yield made()

@@ -1,0 +1,75 @@
+"""What became of a capture, in one line: frames, links, and what could not be decoded."""
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from toolkit.dissect.frames import DecodedFrame, Verdict
+from toolkit.dissect.links.link import UNKNOWN
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TOLD_REASONS = 3
+_LONGEST_REASON = 160
+
+
+class Tally:
+    """Counts frames, and the reasons why some are not as they should be."""
+
+    def __init__(self) -> None:
+        self.frames = 0
+        self.undecoded: Counter[str] = Counter()
+        """Frames that are damaged, and stretches that are missing, sealed, or no frames, by reason."""
+        self.unproven: Counter[str] = Counter()
+        """Frames whose signature could not be checked for want of a key; all else is known of them."""
+        self._links: set[int] = set()
+        self._places: dict[str, int] = {}
+
+    def add(self, frame: DecodedFrame) -> None:
+        """Count a frame."""
+        self.frames += 1
+        self._links.add(frame.stream.index)
+        if frame.error is not None or Verdict.BAD in (frame.crc, frame.auth) or frame.auth is Verdict.NO_KEY:
+            self._blame(frame.frame, frame.tag, frame.crc.value, frame.auth.value, frame.error)
+
+    def add_batch(self, batch: "pa.RecordBatch") -> None:
+        """Count the rows of a batch of columns."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        self.frames += batch.num_rows
+        self._links.update(pc.unique(batch["stream"]).to_pylist())
+        odd = pa.array([Verdict.BAD.value, Verdict.NO_KEY.value])
+        checked = [pc.is_in(batch[name].cast("string"), odd) for name in ("crc", "auth")]
+        wrong = pc.or_(pc.is_valid(batch["error"]), pc.or_(*checked))
+        for row in batch.filter(wrong).select(["frame", "tag", "crc", "auth", "error"]).to_pylist():
+            self._blame(**row)
+
+    def _blame(self, frame: int, tag: str, crc: str, auth: str, error: str | None) -> None:
+        unproven = auth == Verdict.NO_KEY and tag != UNKNOWN
+        what = "crc" if crc == Verdict.BAD else "authentication"
+        reason = error or (f"the key for its {what} is missing" if unproven else f"bad {what}")
+        (self.unproven if unproven else self.undecoded)[reason] += 1
+        self._places.setdefault(reason, frame)
+
+    def text(self) -> str:
+        """How much there is, and what is not as it should be."""
+        parts = [f"{_counted(self.frames, 'frame')} on {_counted(len(self._links), 'link')}"]
+        for reasons, what in ((self.undecoded, "not decoded"), (self.unproven, "not proven")):
+            if reasons:
+                parts.append(f"{reasons.total():,} {what}: {self._told(reasons)}")
+        return "; ".join(parts)
+
+    def _told(self, reasons: Counter[str]) -> str:
+        told = []
+        for reason, count in reasons.most_common(_TOLD_REASONS):
+            short = reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 2]}.."
+            times = f"{count:,} x " if len(reasons) > 1 else ""
+            told.append(f"{times}{short} ({'from ' if count > 1 else ''}frame {self._places[reason]})")
+        if len(reasons) > len(told):
+            told.append(_counted(len(reasons) - len(told), "other reason"))
+        return ", ".join(told)
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,139 @@
+"""``msgrlab images``: build, list and remove what clusters run in."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from toolkit.machine.docker_engine import choose_context
+
+if TYPE_CHECKING:
+    from toolkit.cluster.images.names import Found
+    from toolkit.cluster.images.work import Tell
+
+app = typer.Typer(help="Build, list and remove images: node, and ceph:RELEASE.", no_args_is_help=True)
+
+_WIDTH = 100
+
+Names = Annotated[
+    list[str],
+    typer.Argument(metavar="NAME...", help="node, ceph:nautilus, ceph:pacific, ceph:reef, ceph:tentacle."),
+]
+Root = Annotated[
+    Path | None,
+    typer.Option("--root", metavar="DIR", help="Where parts and logs are kept (~/.cache/msgrlab/images)."),
+]
+Context = Annotated[
+    str, typer.Option("--context", metavar="NAME", help="One of `docker context`, instead of the current one.")
+]
+
+
+@app.command("build")
+def build(
+    names: Names,
+    root: Root = None,
+    context: Context = "",
+    directory: Annotated[
+        bool, typer.Option("--directory", help="Of Ceph: only a directory to chroot into; needs no Docker.")
+    ] = False,
+) -> None:
+    """Make images that are not there, or are of an older source."""
+    from toolkit.cluster.images import names as images
+
+    choose_context(context)
+    for name in names:
+        images.check(name)
+    for name in names:
+        began_s = time.monotonic()
+        with _progress(name) as (say, tell):
+            if directory:
+                made = images.directory(name, root, say, tell)
+            else:
+                made = images.build(name, "", root, say, tell)
+        print(f"{name}: {made} ({time.monotonic() - began_s:.1f} s)")
+
+
+@app.command("list")
+def list_images(
+    root: Root = None,
+    context: Context = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
+) -> None:
+    """List the images that are there, in Docker and as directories."""
+    from messenger.errors import LocalError
+    from toolkit.cluster.images import names as images
+
+    choose_context(context)
+    silence = ""
+    try:
+        found = images.in_docker()
+    except LocalError as error:
+        found, silence = [], str(error)
+    found += images.directories(root)
+    if as_json:
+        print(json.dumps({"images": [_row(image) for image in found], "docker": silence or None}, indent=2))
+        return
+    _print_table(found)
+    if silence:
+        print(silence)
+
+
+@app.command("remove")
+def remove(names: Names, root: Root = None, context: Context = "") -> None:
+    """Remove images from Docker, and what they were made of from this machine."""
+    from toolkit.cluster.images import names as images
+
+    choose_context(context)
+    for name in names:
+        images.check(name)
+    for name in names:
+        gone = images.remove(name, "", root)
+        print(f"{name}: {', '.join(gone) if gone else 'there was none'}")
+
+
+@contextmanager
+def _progress(name: str) -> "Iterator[tuple[Tell, Tell]]":
+    """For the stages of the work, and for its steps: on a line that goes away, or in a log the stages alone."""
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda what: print(f"{name}: {what}", file=sys.stderr), lambda _: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(name, total=None)
+
+        def show(what: str) -> None:
+            progress.update(task, description=f"{name}: {escape(what[:_WIDTH])}")
+
+        yield show, show
+
+
+def _row(image: "Found") -> dict[str, Any]:
+    return {
+        "name": image.name,
+        "what": image.what,
+        "size_bytes": image.size_bytes or None,
+        "version": image.version or None,
+    }
+
+
+def _print_table(found: "list[Found]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for heading in ("name", "version", "size", "image"):
+        table.add_column(heading, no_wrap=heading != "image")
+    for image in sorted(found, key=lambda image: (image.name, image.what)):
+        size = f"{image.size_bytes / 1e6:,.0f} MB" if image.size_bytes else ""
+        table.add_row(image.name, image.version, size, image.what)
+    Console().print(table)

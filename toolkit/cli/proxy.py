@@ -1,0 +1,118 @@
+"""``msgrlab proxy``: somebody between any two parties, who shows what passes and does what rules say."""
+
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from messenger.errors import LocalError
+from toolkit.cli.key_options import Keyrings
+
+if TYPE_CHECKING:
+    from toolkit.cli.proxy_output import Teller
+    from toolkit.faults.live import Proxy
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_TYPED_HELP = "type a rule, or: release NAME, rules, cut, quit"
+
+
+def proxy(
+    listen: Annotated[
+        str, typer.Argument(metavar="LISTEN", help="HOST:PORT where it listens, or PORT on loopback; port 0: any.")
+    ] = "",
+    target: Annotated[str, typer.Argument(metavar="TARGET", help="HOST:PORT of the party behind it.")] = "",
+    keyring: Keyrings = None,
+    script: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Rules, one a line (docs/proxy.md). Repeatable."),
+    ] = None,
+    rule: Annotated[list[str] | None, typer.Option(metavar="RULE", help="WHERE: WHAT. Repeatable.")] = None,
+    key_log: Annotated[Path | None, typer.Option(metavar="FILE", help="Append the keys of links to it.")] = None,
+    history: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write what passed as a history, for msgrlab chart.")
+    ] = None,
+    pretend: Annotated[
+        bool,
+        typer.Option("--pretend", help="Both parties take it for each other: real daemons and clients need it."),
+    ] = False,
+    blind: Annotated[bool, typer.Option("--blind", help="Do not look at frames: only dials are struck.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="End with the first link.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Say what rules do, not every frame.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object a line.")] = False,
+    grid: Annotated[
+        str | None,
+        typer.Option(metavar="TARGET", help="Instead: disturb a monitor at every frame, and say how it ends."),
+    ] = None,
+) -> int:
+    """Stand between LISTEN and TARGET; rules say what is done to which frames."""
+    from toolkit.cli.proxy_output import Teller
+    from toolkit.faults.live import Proxy
+    from toolkit.faults.script import Rule, read_script
+
+    if grid is not None:
+        return _grid(grid, keyring or [], as_json=as_json)
+    if not listen or not target:
+        raise LocalError("two places are needed: msgrlab proxy LISTEN TARGET, as in 127.0.0.1:3301 10.0.0.1:3300")
+    rules: list[str | Rule] = [one for path in script or () for one in read_script(path)]
+    rules += [Rule.parse(text) for text in rule or ()]
+    if history is not None and blind:
+        raise LocalError("--history: a blind proxy sees no frames to write down")
+    over = threading.Event()
+    teller = Teller(over, once=once, quiet=quiet, as_json=as_json)
+    running = Proxy(
+        target,
+        rules,
+        list(keyring or ()),
+        listen=listen,
+        key_log=key_log,
+        pretend=pretend,
+        events=teller,
+        blind=blind,
+    )
+    for number in _SIGNALS:
+        signal.signal(number, lambda *_: over.set())
+    with running:
+        teller.say({"proxy": running.address, "target": target}, f"{running.address} stands for {target}")
+        threading.Thread(target=_take_orders, args=(running, teller, over), daemon=True).start()
+        over.wait()
+    if history is not None:
+        running.history().save(history)
+    teller.summary(running)
+    return 0
+
+
+def _take_orders(running: "Proxy", teller: "Teller", over: threading.Event) -> None:
+    """What is typed while it runs: rules and orders, one a line. The end of input ends nothing."""
+    for line in sys.stdin:
+        text = line.strip()
+        try:
+            if text in {"quit", "exit"}:
+                over.set()
+            elif text == "rules":
+                for known in running.rules:
+                    teller.say({"rule": known}, known)
+            elif text == "cut":
+                count = running.cut()
+                teller.say({"cut": count}, f"{count} links cut")
+            elif text.startswith("release "):
+                name = text.removeprefix("release ").strip()
+                count = running.release(name)
+                teller.say({"released": name, "count": count}, f"{count} released")
+            elif text and not text.startswith("#"):
+                for added in running.add(text):
+                    teller.say({"added": str(added)}, f"added {added}")
+        except LocalError as error:
+            teller.say({"error": str(error)}, f"{error}; {_TYPED_HELP}")
+
+
+def _grid(target: str, keyrings: list[Path], *, as_json: bool) -> int:
+    """The grid of a monitor; 1 if somebody did not recover where he should have."""
+    from toolkit.cli.proxy_output import print_grid
+    from toolkit.faults.grid import Grid
+
+    if len(keyrings) != 1:
+        raise LocalError("--grid takes one --keyring, that of client.admin")
+    return print_grid(Grid(target, keyrings[0]).run(), as_json=as_json)

@@ -1,0 +1,118 @@
+"""What ``msgrlab proxy`` prints: frames and what rules do to them, as it happens; the grid."""
+
+import json
+import threading
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from toolkit.cli.frame_lines import FrameLines
+from toolkit.dissect.frames import DecodedFrame
+from toolkit.faults.grid import ACTIONS, Cell
+from toolkit.faults.live import Events, Hit, ProxiedLink, Proxy
+
+CHECK_FAILED = 1
+
+
+class Teller(Events):
+    """Prints what happens, for people or for programs.
+
+    Args:
+        over: is set when the proxy is to end.
+        once: with its first link.
+        quiet: frames are not printed.
+        as_json: a JSON object a line.
+    """
+
+    def __init__(self, over: threading.Event, *, once: bool, quiet: bool, as_json: bool) -> None:
+        self._over = over
+        self._once = once
+        self._quiet = quiet
+        self._as_json = as_json
+        self._console = Console(highlight=False, soft_wrap=True)
+        self._lines = FrameLines(self._console)
+        self._lock = threading.Lock()
+
+    def say(self, record: dict[str, Any], text: str, style: str = "") -> None:
+        """A line."""
+        try:
+            with self._lock:
+                if self._as_json:
+                    print(json.dumps(record), flush=True)
+                else:
+                    self._console.print(text, style=style or None, markup=False)
+        except BrokenPipeError:  # nobody reads any more; who is proxied must not suffer for it
+            self._over.set()
+
+    def opened(self, link: ProxiedLink) -> None:
+        """See :meth:`Events.opened`."""
+        if self._quiet or self._as_json:  # otherwise the first frame says so
+            self.say({"link": link.number, "opened": link.source}, f"link {link.number}: {link.source} dials")
+
+    def closed(self, link: ProxiedLink) -> None:
+        """See :meth:`Events.closed`."""
+        self.say({"link": link.number, "closed": link.why}, f"link {link.number}: {link.why}", "dim")
+        if self._once:
+            self._over.set()
+
+    def blind(self, link: ProxiedLink) -> None:
+        """See :meth:`Events.blind`."""
+        text = f"link {link.number}: frames cannot be seen any more: {link.blind}"
+        self.say({"link": link.number, "blind": link.blind}, text, "yellow")
+
+    def frame(self, frame: DecodedFrame) -> None:
+        """See :meth:`Events.frame`."""
+        if self._quiet:
+            return
+        try:
+            with self._lock:
+                for line in [json.dumps(frame.as_json())] if self._as_json else self._lines.lines(frame):
+                    print(line, flush=True)
+        except BrokenPipeError:
+            self._over.set()
+
+    def hit(self, hit: Hit) -> None:
+        """See :meth:`Events.hit`."""
+        self.say({"hit": asdict(hit)}, f"* {hit}", "yellow" if hit.problem else "bold magenta")
+
+    def summary(self, running: Proxy) -> None:
+        """What all of it was, at the end."""
+        counters = dict(sorted(running.counters.items()))
+        lines = [f"{len(running.links)} links, {len(running.hits)} hits of rules"]
+        lines += [f"  {name:28} {number:>12,}" for name, number in counters.items()]
+        record = {"links": len(running.links), "hits": len(running.hits), "counters": counters}
+        self.say(record, "\n".join(lines))
+
+
+def print_grid(cells: Iterable[Cell], *, as_json: bool) -> int:
+    """The grid as it is found out, and at the end as a table; 1 if a cell is not as it should be."""
+    found = []
+    for cell in cells:
+        found.append(cell)
+        if as_json:
+            print(json.dumps(cell.as_json()), flush=True)
+    if not as_json:
+        Console().print(_grid_table(found))
+    return CHECK_FAILED if any(not cell.right for cell in found) else 0
+
+
+def _in_order(cell: Cell) -> tuple[str, int]:
+    return cell.protocol, cell.number
+
+
+def _grid_table(cells: list[Cell]) -> Table:
+    actions = [action for action in ACTIONS if any(cell.action == action for cell in cells)]
+    rows = dict.fromkeys((cell.protocol, cell.direction, cell.tag) for cell in sorted(cells, key=_in_order))
+    outcomes = {(cell.protocol, cell.direction, cell.tag, cell.action): cell for cell in cells}
+    table = Table("frame", *actions, box=None, pad_edge=False)
+    for protocol, direction, tag in rows:
+        line = [f"{protocol} {direction} {tag}"]
+        for action in actions:
+            cell = outcomes.get((protocol, direction, tag, action))
+            text = "" if cell is None else str(cell)
+            line.append(text if cell is None or cell.right else f"[bold red]{text}[/]")
+        table.add_row(*line)
+    return table

@@ -1,0 +1,135 @@
+"""``msgrlab status``: what clusters are doing."""
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+CHECK_FAILED = 1
+_SHOWN_VIOLATIONS = 3
+_PIPED_WIDTH = 160
+_FOLLOWED_S = 1.0
+"""How long a supervisor waits for something to tell, before it is asked again."""
+
+
+def status(
+    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Which; all unless given.")] = "",
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", help="Show what happens from now on, until the cluster goes down (or Ctrl-C)."),
+    ] = False,
+) -> int:
+    """Show clusters: their nodes and sessions, what is wrong on purpose, and what the invariants say.
+
+    Exit 1 if an invariant does not hold.
+    """
+    from toolkit.machine.leases import Lease, leases
+
+    if follow:
+        return _follow(name, as_json=as_json)
+
+    found = [_status(lease) for lease in ([Lease.find(name)] if name else leases())]
+    if as_json:
+        print(json.dumps({"clusters": found}, indent=2))
+    elif not found:
+        print("no cluster is up: msgrlab up two-peers")
+    else:
+        from rich.console import Console
+
+        console = Console(highlight=False)
+        if not console.is_terminal:
+            console.width = _PIPED_WIDTH
+        for each in found:
+            _show(console, each)
+    return CHECK_FAILED if any(each.get("checks", {}).get("failed") for each in found) else 0
+
+
+def _follow(name: str, *, as_json: bool) -> int:
+    """Show events as they come: a line each, or with ``as_json`` a JSON object."""
+    from toolkit.cluster.supervisor.client import NotKept, ask, chosen
+
+    lease = chosen(name)
+    after = -1
+    while True:
+        try:
+            told = ask(lease, "history", after=after, wait_s=_FOLLOWED_S)
+        except NotKept:
+            return 0
+        after = told["next"]
+        for event in told["records"]:
+            print(json.dumps(event) if as_json else _line(event), flush=True)
+
+
+def _line(event: dict[str, Any]) -> str:
+    return f"{event['time_s']:10.3f}  {event['node']:8}  {event['what']}"
+
+
+def _status(lease: Any) -> dict[str, Any]:  # noqa: ANN401 - a Lease
+    from toolkit.cluster.supervisor.client import NotKept, ask
+
+    try:
+        found: dict[str, Any] = ask(lease, "status")
+    except NotKept as error:
+        return {"name": lease.label.name, "state": "left behind", "about": str(error)}
+    return found
+
+
+def _show(console: "Console", about: dict[str, Any]) -> None:
+    if "nodes" not in about:
+        console.print(f"{about['name']}: {about['state']}: {about['about']}")
+        return
+    since = f"up for {about['up_s']:.0f} s, ready in {about['ready_s']:.2f} s"
+    console.print(f"[bold]{about['name']}[/bold] on {about['backend']}: {about['state']}, {since}")
+    _show_nodes(console, about["nodes"])
+    for link in about["links"]:
+        from toolkit.cluster.showing import link_words
+
+        console.print(f"link {link['from']} → {link['to']}: {link_words(link)}", markup=False)
+    if nemesis := about["nemesis"]:
+        seed = f", seed {nemesis['seed']}" if nemesis["seed"] is not None else ""
+        coming = f", next {nemesis['next'].strip()}" if nemesis["next"] else ""
+        console.print(f"nemesis: {len(nemesis['done'])} of {nemesis['steps']} steps{seed}{coming}", markup=False)
+        for text in nemesis["violations"]:
+            console.print(f"  {text}", markup=False)
+    for fault in about["faults"]:
+        console.print(f"fault: {fault}", markup=False)
+    for node, path in about["captures"].items():
+        console.print(f"capture of {node}: {path}", markup=False)
+    for event in about["events"]:
+        console.print(_line(event), markup=False)
+    _show_checks(console, about["checks"])
+
+
+def _show_nodes(console: "Console", nodes: dict[str, dict[str, Any]]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("node", "kind", "state", "pid", "address", "faults", "sessions"):
+        table.add_column(title, no_wrap=title != "sessions")
+    for name, node in nodes.items():
+        sessions = [
+            f"{one['peer']} {one['state']} connect_seq={one['connect_seq']} in_seq={one['in_seq']}"
+            for one in node.get("sessions", ())
+        ]
+        words = "\n".join(sessions) or node["last_words"]
+        pid, faults = str(node["pid"] or ""), str(node["faults"] or "")
+        cells = (name, node["kind"], node["state"], pid, node["address"], faults, words)
+        table.add_row(*map(Text, cells))
+    console.print(table)
+
+
+def _show_checks(console: "Console", checks: dict[str, Any]) -> None:
+    if not checks["judged"]:
+        console.print(f"checks: {checks['note']}")
+        return
+    failed = checks["failed"]
+    console.print(f"checks: {checks['passed']} hold" + (f", {len(failed)} do not" if failed else ""))
+    for one in failed:
+        console.print(f"  {one['id']} {one['name']}", markup=False)
+        for text in one["violations"][:_SHOWN_VIOLATIONS]:
+            console.print(f"    {text}", markup=False)

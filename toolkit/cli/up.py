@@ -1,0 +1,143 @@
+"""``msgrlab up``: a cluster, kept up until ``msgrlab down``."""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.table import Table
+
+    from toolkit.cluster.supervisor.client import Starting
+
+_REFRESH_PER_S = 20
+_START_TIME = 19
+"""Of the fields of /proc/self/stat behind the name: when the process began, in ticks since the machine did."""
+_STAGES = {"host": "host made", "started": "started", "ready": "ready"}
+
+
+def up(
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="A YAML file, or the name of a ready-made spec.")],
+    name: Annotated[str, typer.Option(help="Of the cluster; the spec's unless given.")] = "",
+    backend: Annotated[
+        str, typer.Option(help="Where nodes run: process, netns, docker or swarm; as the spec says unless given.")
+    ] = "",
+    context: Annotated[
+        str, typer.Option(metavar="NAME", help="Of Docker: one of `docker context`, instead of the current one.")
+    ] = "",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change the spec: speaks.mode=secure. Repeatable."),
+    ] = None,
+    foreground: Annotated[
+        bool, typer.Option("--foreground", help="Stay; the cluster goes down with this command (Ctrl-C).")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object once it is ready.")] = False,
+) -> None:
+    """Bring a cluster up: hosts, a network that can be hurt, nodes that talk."""
+    began_s = _typed_s()
+    from toolkit.cluster.choosing import located
+    from toolkit.cluster.supervisor.client import Starting
+    from toolkit.machine.docker_engine import choose_context
+    from toolkit.machine.leases import Lease
+
+    choose_context(context)
+    file, own_name = located(spec)
+    lease = Lease.take(name or own_name)
+    try:
+        starting = Starting(lease, file, backend, settings or [], foreground=foreground)
+    except BaseException:
+        lease.journal.undo()
+        raise
+    ready = _watched(starting, began_s, quiet=as_json)
+    ready["seconds"] = round(time.monotonic() - began_s, 3)
+    if as_json:
+        print(json.dumps(ready, indent=2))
+    else:
+        _tell(ready)
+    sys.stdout.flush()
+    if not foreground:
+        starting.leave()
+        return
+    try:
+        starting.wait()
+    finally:
+        starting.end()
+
+
+def _typed_s() -> float:
+    """Monotonic time at which this command was typed, as far as the kernel knows."""
+    fields = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[_START_TIME]) / os.sysconf("SC_CLK_TCK")
+    return time.monotonic() - age_s
+
+
+def _watched(starting: "Starting", began_s: float, *, quiet: bool) -> dict[str, Any]:
+    """What is ready in the end; shows how far it is, where somebody can see it."""
+    events = starting.events()
+    if quiet or not sys.stderr.isatty():
+        return _ready_of(events)
+    from rich.console import Console
+    from rich.live import Live
+
+    board = _Board(began_s)
+    with Live(
+        console=Console(stderr=True), get_renderable=board.table, refresh_per_second=_REFRESH_PER_S, transient=True
+    ):
+        return _ready_of(board.seeing(events))
+
+
+def _ready_of(events: "Iterator[dict[str, Any]]") -> dict[str, Any]:
+    ready: dict[str, Any] = {}
+    for event in events:
+        ready = event.get("ready", {})
+    return ready
+
+
+class _Board:
+    """How far each node is."""
+
+    def __init__(self, began_s: float) -> None:
+        self._began_s = began_s
+        self._stages: dict[str, tuple[str, float]] = {}
+        self._words = "reading the spec"
+
+    def seeing(self, events: "Iterator[dict[str, Any]]") -> "Iterator[dict[str, Any]]":
+        """The same events, seen."""
+        for event in events:
+            now_s = time.monotonic() - self._began_s
+            for name in event.get("nodes", ()):
+                self._stages.setdefault(name, ("waiting", now_s))
+            if "stage" in event:
+                self._stages[event["node"]] = (_STAGES.get(event["stage"], event["stage"]), now_s)
+            self._words = event.get("say", "" if "stage" in event else self._words)
+            yield event
+
+    def table(self) -> "Table":
+        """What is shown."""
+        from rich.table import Table
+
+        table = Table(box=None, show_header=False, pad_edge=False)
+        for name, (stage, at_s) in self._stages.items():
+            table.add_row(name, stage, f"{at_s:.2f} s")
+        table.add_row("", self._words, f"{time.monotonic() - self._began_s:.1f} s")
+        return table
+
+
+def _tell(ready: dict[str, Any]) -> None:
+    name = ready["name"]
+    print(f"cluster {name} is up: {len(ready['nodes'])} nodes in {ready['seconds']:.2f} s")
+    width = max((len(node) for node in ready["nodes"]), default=0)
+    for node, about in ready["nodes"].items():
+        print(f"  {node:{width}}  {about['kind']:9}  {about['address']}")
+    first = next(iter(ready["nodes"]), "NODE")
+    print(f"next: msgrlab status {name}")
+    print(f"      msgrlab exec --name {name} {first} -- CMD")
+    print(f"      msgrlab fault --name {name} kill {first}")
+    print(f"      msgrlab down {name}")

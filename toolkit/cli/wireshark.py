@@ -1,0 +1,63 @@
+"""``msgrlab wireshark``: the dissector of msgr v2 for Wireshark, and captures that it can read throughout."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from messenger.errors import LocalError
+from toolkit.cli.key_options import KeyLogs, Keyrings
+
+INCOMPLETE = 1
+
+
+def wireshark(
+    capture: Annotated[
+        Path | None,
+        typer.Argument(metavar="[CAPTURE]", help="Export this capture, decrypted and decompressed, to -o."),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write there instead of to the screen.")
+    ] = None,
+    install: Annotated[
+        bool, typer.Option("--install", help="Put the dissector where Wireshark loads plugins from.")
+    ] = False,
+    keyring: Keyrings = None,
+    key_log: KeyLogs = None,
+) -> int:
+    """Print or install a Wireshark dissector of msgr v2, or export a capture decrypted."""
+    if capture is not None:
+        if output is None or install:
+            raise LocalError("to export a capture, say where to: -o FILE.pcapng")
+        return _export(capture, output, keyring or [], key_log or [])
+    if keyring or key_log:
+        raise LocalError("keys are of use with a capture only")
+    return _dissector(output, install=install)
+
+
+def _dissector(output: Path | None, *, install: bool) -> int:
+    from toolkit.dissect.wireshark.dissector import dissector
+    from toolkit.dissect.wireshark.install import install_dissector, write_dissector
+
+    if install and output is not None:
+        raise LocalError("either --install or -o FILE")
+    if install:
+        print(f"{install_dissector()}: wireshark and tshark load it when they start")
+    elif output is not None:
+        print(f"{write_dissector(output)}: try tshark -X lua_script:{output} -r CAPTURE -Y msgr2")
+    else:
+        print(dissector(), end="")
+    return 0
+
+
+def _export(capture: Path, output: Path, keyrings: list[Path], key_logs: list[Path]) -> int:
+    from toolkit.dissect.keys import KeyBook
+    from toolkit.dissect.wireshark.exporting import export_capture
+
+    exported = export_capture(capture, output, KeyBook.read(keyrings, key_logs))
+    print(f"{output}: {exported}")
+    if exported.trouble is None:
+        return 0
+    print(f"msgrlab: {capture}: {exported.trouble}", file=sys.stderr)
+    return INCOMPLETE

@@ -1,0 +1,38 @@
+"""A sequence chart in letters, for terminals and logs: one line a row."""
+
+from toolkit.checks.history import History
+from toolkit.report.rows import Arrow, Cut, Fate, Gap, Marks, Row, Steps
+from toolkit.report.text import printable
+from toolkit.report.timeline import Timeline
+
+
+def plain_chart(history: History, last: int = 40) -> list[str]:
+    """The last rows of a history's chart.
+
+    Args:
+        history: what to show.
+        last: how many frames; what happens between them is shown as well.
+    """
+    rows = Timeline(history).rows
+    frames = [place for place, row in enumerate(rows) if isinstance(row, Arrow)]
+    first = frames[-last] if len(frames) >= last else 0
+    shown = [(row, *pair) for row in rows[first:] for pair in _lines(row)]
+    who_width = max((len(who) for _, who, _ in shown), default=0) + 2
+    return [f"{row.time_s:12.6f}  {printable(f'{who:<{who_width}}{what}')}" for row, who, what in shown]
+
+
+def _lines(row: Row) -> list[tuple[str, str]]:
+    """Who, and what there is to say of a row behind its time."""
+    match row:
+        case Arrow():
+            lost = "  (lost)" if row.fate is Fate.LOST else ""
+            return [(f"{row.source} → {row.target}", f"{row.tag} {row.detail}".rstrip() + lost)]
+        case Marks():
+            note = f" {row.note}" if row.note else ""
+            return [(row.node, f"[{', '.join(chip.text for chip in row.chips)}]{note}")]
+        case Cut():
+            return [(f"{row.a} x {row.b}", row.text)]
+        case Steps():
+            return [("", f"# {line}") for line in row.lines]
+        case Gap():
+            return [("", row.text)]
