@@ -1,0 +1,102 @@
+"""The pytest plugin, in a session of its own."""
+
+import re
+
+import pytest
+
+from tests.support.clusters import ROOT, remains, state
+
+__all__ = ["state"]
+
+pytest_plugins = ["pytester"]
+
+HEAD = """
+import pytest
+from toolkit.cluster.spec import ClusterSpec
+
+PAIR = ClusterSpec.model_validate({"name": "pair", "nodes": {"a": {"entity": "osd.1"}, "b": {"entity": "osd.2"}}})
+"""
+
+
+@pytest.fixture
+def session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, state: object) -> pytest.Pytester:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # the checkout's plugin, not that of an installation
+    return pytester
+
+
+def outcome(session: pytest.Pytester, text: str, *options: str) -> pytest.RunResult:
+    session.makepyfile(HEAD + text)
+    return session.runpytest_subprocess("-p", "toolkit.pytest_plugin", "-p", "no:cacheprovider", *options)
+
+
+def test_clusters_live_as_long_as_their_tests(session: pytest.Pytester, state: object) -> None:
+    result = outcome(
+        session,
+        """
+def test_own(msgrlab_cluster):
+    first, second = msgrlab_cluster(PAIR, check=True), msgrlab_cluster(PAIR, settings=["speaks.mode=secure"])
+    assert first.name != second.name
+    first.nodes["a"].command("send", peer="b", count=3)
+    assert second.spec.speaks.mode == "secure"
+
+def test_shared(msgrlab_cluster):
+    pytest.cluster = msgrlab_cluster(PAIR, shared=True)
+
+def test_shared_again(msgrlab_cluster):
+    assert msgrlab_cluster(PAIR, shared=True) is pytest.cluster
+    assert msgrlab_cluster(PAIR) is not pytest.cluster
+    assert pytest.cluster.nodes["a"].state == "up"
+""",
+    )
+    result.assert_outcomes(passed=3)
+    assert remains(state) == []  # type: ignore[arg-type]
+
+
+def test_a_violation_fails_the_test_that_wants_to_know(session: pytest.Pytester) -> None:
+    result = outcome(
+        session,
+        """
+import os, signal, time
+
+def hurt(cluster):
+    os.kill(cluster.nodes["b"].pid, signal.SIGSEGV)
+    while cluster.nodes["b"].state != "dead":
+        time.sleep(0.01)
+
+def test_unchecked(msgrlab_cluster):
+    hurt(msgrlab_cluster(PAIR))
+
+def test_checked(msgrlab_cluster):
+    hurt(msgrlab_cluster(PAIR, check=True))
+""",
+    )
+    result.assert_outcomes(passed=2, errors=1)
+    assert re.search(r"pair-\S+: INV-\d+ .*b", str(result.stdout))
+
+
+def test_what_a_cluster_leaves_fails_its_test(session: pytest.Pytester) -> None:
+    result = outcome(
+        session,
+        """
+import toolkit.machine.leaks
+
+def test_leaves_something(msgrlab_cluster):
+    cluster = msgrlab_cluster(PAIR)
+    toolkit.machine.leaks.leftovers = lambda lease, **how: [f"a directory of {lease.label.name}"]
+""",
+    )
+    result.assert_outcomes(passed=1, errors=1)
+    assert re.search(r"(pair-\S+) has left a directory of \1", str(result.stdout))
+
+
+def test_what_cannot_come_up_is_an_error_of_the_test(session: pytest.Pytester) -> None:
+    result = outcome(
+        session,
+        """
+def test_wrong(msgrlab_cluster):
+    msgrlab_cluster(PAIR, settings=["nodes.a.policy=friendly"])
+""",
+    )
+    result.assert_outcomes(failed=1)
+    assert "unknown policy 'friendly'" in str(result.stdout)
