@@ -3,6 +3,8 @@
 import asyncio
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 from tests.support.rados import Clusters, client, pool_of
 from toolkit.cli.main import run as msgrlab
+from toolkit.cluster import Cluster
 from toolkit.cluster.monitor import Mode, RealMonitor
 
 ROOT = Path(__file__).parent.parent
@@ -18,6 +21,8 @@ BLOCKS = re.findall(r"```(\w*)\n(.*?)```", README, re.DOTALL)
 COMMANDS = [
     line for kind, block in BLOCKS if not kind for line in block.splitlines() if line.startswith("msgrlab ")
 ]
+(CLUSTER,) = (block.splitlines() for kind, block in BLOCKS if not kind and "msgrlab up" in block)
+(PYTEST,) = (block for kind, block in BLOCKS if kind == "python" and "msgrlab_cluster" in block)
 PROGRAM, OBJECTS = (block for kind, block in BLOCKS if kind == "python" and "async def main" in block)
 
 
@@ -25,6 +30,30 @@ PROGRAM, OBJECTS = (block for kind, block in BLOCKS if kind == "python" and "asy
 def test_command_runs(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert msgrlab(shlex.split(command)[1:]) == 0
+
+
+def test_cluster_commands_run_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MSGRLAB_STATE", str(tmp_path / "state"))
+    assert [msgrlab(shlex.split(command)[1:]) for command in CLUSTER] == [0] * len(CLUSTER)
+    assert not [path for path in (tmp_path / "state").iterdir() if path.is_dir()]
+
+
+def test_pytest_example_passes(msgrlab_cluster: Callable[..., Cluster]) -> None:
+    names: dict[str, Callable[[object], object]] = {}
+    exec(compile(PYTEST, "README.md", "exec"), names)
+    names["test_nothing_is_lost"](msgrlab_cluster)
+
+
+@pytest.mark.needs("ceph-mon", "ceph-authtool", "ceph")
+def test_proxy_command_runs(real_monitor: Callable[[Mode], RealMonitor]) -> None:
+    monitor = real_monitor("secure")
+    (command,) = [line for line in COMMANDS if line.startswith("msgrlab proxy")]
+    words = shlex.split(command)[1:]
+    words[1:3] = ["0", monitor.addr_v2.removeprefix("v2:").partition("/")[0]]
+    words[words.index("--keyring") + 1] = str(monitor.keyring)
+    program = [sys.executable, "-c", "from toolkit.cli.main import main; main()", *words]
+    done = subprocess.run(program, input="quit\n", capture_output=True, text=True, check=False, timeout=30)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.needs("ceph-mon", "ceph-authtool", "ceph")

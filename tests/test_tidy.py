@@ -30,6 +30,9 @@ WORLD = {
 }
 WORLD |= {"signal", "socket", "ssl", "subprocess", "threading", "time"}
 
+SCAPY_USERS = ("toolkit/dissect/", "tests/toolkit/dissect/layers/", "tests/fuzz/targets/scapy_layers.py")
+"""Where scapy may be imported."""
+
 UNFINISHED = re.compile(
     r"\b(TODO|FIXME|XXX|HACK|WIP|TBD)\b|(?i:not (yet implemented|implemented yet)|as requested)"
 )
@@ -63,8 +66,8 @@ def upward_import(path: str, text: str) -> list[str]:
 
 
 def stray_scapy(path: str, text: str) -> list[str]:
-    """Only the dissector needs scapy installed."""
-    if path.startswith("toolkit/dissect/"):
+    """Only the dissector needs scapy installed, and the tests of its layers."""
+    if path.startswith(SCAPY_USERS):
         return []
     return [f"imports {name}" for name in imports(ast.parse(text)) if name.partition(".")[0] == "scapy"]
 
@@ -129,6 +132,7 @@ BAD_SAMPLES = [
     (upward_import, "messenger/transport/bad.py", "from toolkit.faults import proxy\n"),
     (stray_scapy, "toolkit/report/bad.py", "from scapy.packet import Packet\n"),
     (stray_scapy, "messenger/bad.py", "import scapy\n"),
+    (stray_scapy, "tests/toolkit/bad.py", "import scapy\n"),
     (long_function, "toolkit/bad.py", "async def f():\n" + "    pass\n" * FUNCTION_LINES),
     (long_file, "toolkit/bad.py", "pass\n" * (FILE_LINES + 1)),
     (unfinished, "README.md", "Decoding: TODO.\n"),
