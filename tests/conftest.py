@@ -12,6 +12,7 @@ from contextlib import ExitStack
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.watchdog import Watchdog
 from toolkit.cluster.daemons import Auth, Mode
 from toolkit.cluster.monitor import RealMonitor
 from toolkit.cluster.real import RealCluster
@@ -119,8 +120,13 @@ def _judge_skip(report: pytest.TestReport | pytest.CollectReport, call: pytest.C
         report.longrepr = f"{path}:{line}: {reason}\nA skip is a failure with MSGRLAB_STRICT=1."
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini("ended_after_s", "seconds after which a test that outlived its timeout is ended", default="420")
+
+
 @pytest.hookimpl(tryfirst=True)  # before hypothesis reads the seed
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(Watchdog(float(config.getini("ended_after_s"))))
     settings.load_profile("strict" if _strict() else "quick")
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = STRICT_SEED if _strict() else random.getrandbits(32)

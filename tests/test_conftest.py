@@ -151,3 +151,27 @@ def test_the_seed_is_shown_and_in_strict_runs_fixed(lenient: Run, strict: Run) -
     assert "to repeat this run: --hypothesis-seed=20060701\n" in strict.output
     assert "to repeat this run: --hypothesis-seed=" in lenient.output
     assert "--hypothesis-seed=20060701" not in lenient.output
+
+
+def test_a_test_that_nothing_ends_is_ended_and_named_and_the_others_run(tmp_path: Path) -> None:
+    suite = """
+import threading
+
+import pytest
+
+@pytest.fixture
+def stuck():
+    yield
+    threading.Event().wait()
+
+def test_hangs_as_it_ends(stuck): pass
+
+def test_next(): pass
+"""
+    options = ["-p", "xdist", "-n1", "-o", "ended_after_s=2"]
+    run = run_suite(tmp_path, "0", suite, *options)
+    assert run.code == pytest.ExitCode.TESTS_FAILED
+    assert "test_suite.py::test_hangs_as_it_ends has not ended after 2 s:" in run.output
+    assert "in stuck" in run.output
+    assert run.outcomes["test_next"][0] == "passed"
+    assert "crashed while running" in run.output

@@ -66,11 +66,12 @@ def returned() -> set[Owned]:
     sources = [target.seeds for target in all_targets().values()]
     sources += [partial(corpus.load, name) for name in all_targets()]
     runs = [target.run for target in all_targets().values()] * 2
-    with watching({code for code, _ in wanted}, found):
-        for source, run in zip(sources, runs, strict=True):
-            if wanted <= found:
-                break
-            for data in source():
+    codes = {code for code, _ in wanted}
+    for source, run in zip(sources, runs, strict=True):
+        if wanted <= found:
+            break
+        for data in source():  # not watched: what draws seeds is slow enough
+            with watching(codes, found):
                 run(data)
     return found
 
