@@ -35,6 +35,8 @@ _PACKAGES = {
     "ceph-mon": "ceph-mon",
     "monmaptool": "ceph-mon",
     "ceph-osd": "ceph-osd",
+    "ceph-mgr": "ceph-mgr",
+    "ceph-mds": "ceph-mds",
     "ceph-authtool": "ceph-common",
     "rados": "ceph-common",
     "ceph": "ceph-common",

@@ -109,6 +109,7 @@ class Cluster:
             raise
 
     def _make_nodes(self) -> None:
+        keys = self.backend.keys = key_book(self.spec)
         specs = node_specs(self.spec, self.backend.hosts, self.began_s)
         for name, spec in specs.items():
             host = self.backend.hosts[name]
@@ -116,8 +117,7 @@ class Cluster:
         if len(specs) < len(self.spec.nodes):
             from toolkit.cluster.ceph import make_nodes  # noqa: PLC0415 - only for clusters with real daemons
 
-            self.nodes |= make_nodes(self)
-        self.backend.keys = key_book(self.spec)
+            self.nodes |= make_nodes(self, keys)
         self._middlemen.open(self.spec.proxies)
         for spec in specs.values():
             spec.routes |= self._routes(spec.name)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from toolkit.cluster.spec.model import Capture, Proxy
 from toolkit.errors import Unsupported
 from toolkit.faults.proxy import FaultProxy
+from toolkit.network.redirect import redirect, way_in
 
 if TYPE_CHECKING:
     from toolkit.capture.recording import Taken
     from toolkit.cluster.running import Cluster
 
+HERE = "127.0.0.1"
 KEY_LOG = "keys.log"
 """File of a captured messenger's link keys, in its host's directory."""
 
@@ -72,7 +74,11 @@ class Captures:
 
 
 class Middlemen:
-    """The proxies of a cluster: those of its spec, and how they fit in with those of its backend."""
+    """The proxies of a cluster: those of its spec, and how they fit in with those of its backend.
+
+    Messengers of ours dial wherever they are told to. Whoever else dials, or is dialled at addresses that nobody
+    knows beforehand, has its dials redirected by the kernel of its host.
+    """
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
@@ -80,16 +86,19 @@ class Middlemen:
         self.proxies: dict[tuple[str, str], FaultProxy] = {}
 
     def open(self, proxies: Sequence[Proxy]) -> None:
-        """Note those of the spec; each is opened when its way is known.
+        """Open those of the spec; between messengers of ours each is opened when its way is known.
 
         Raises:
-            Unsupported: between real daemons.
+            LocalError: it did not work.
+            Unsupported: this backend has no hosts whose dials can be redirected.
         """
         ours = {node.name for node in self._cluster.messengers()}
         for proxy in proxies:
-            if proxy.sender not in ours:
-                raise Unsupported(f"proxy from {proxy.sender}: only messengers of ours dial through one")
-            self._wanted.add((proxy.sender, proxy.receiver))
+            pair = proxy.sender, proxy.receiver
+            if ours.issuperset(pair):
+                self._wanted.add(pair)
+            else:
+                self.proxies[pair] = self._redirected(*pair)
 
     def route(self, dialler: str, dialled: str, address: tuple[str, int]) -> tuple[str, int]:
         """Where a node dials an address of another."""
@@ -100,12 +109,27 @@ class Middlemen:
         self.proxies.setdefault((dialler, dialled), proxy)
         return proxy.host, proxy.port
 
-    def _own(self, dialler: str, dialled: str, address: tuple[str, int]) -> FaultProxy:
+    def _own(self, dialler: str, dialled: str, address: tuple[str, int] | None, host: str = HERE) -> FaultProxy:
         """One on the host of who dials."""
-        host = self._cluster.backend.hosts[dialler]
-        if host.namespace is None:
+        place = self._cluster.backend.hosts[dialler]
+        if place.namespace is None:
             raise Unsupported(f"proxy from {dialler}: no way into its host from here: --backend netns")
-        return FaultProxy(dialler, dialled, address, keys=self._cluster.backend.keys, inside=host.inside)
+        keys = self._cluster.backend.keys
+        return FaultProxy(dialler, dialled, address, keys=keys, host=host, inside=place.inside)
+
+    def _redirected(self, dialler: str, dialled: str) -> FaultProxy:
+        """One that all dials of a node to another get to, whatever the port."""
+        hosts = self._cluster.backend.hosts
+        addresses = tuple(hosts[dialled].addresses.values())
+        proxy = self._own(dialler, dialled, None, way_in(addresses))
+        try:
+            namespace = hosts[dialler].namespace
+            assert namespace is not None  # or _own() would have refused
+            redirect(namespace, addresses, proxy.port)
+        except BaseException:
+            proxy.close()
+            raise
+        return proxy
 
     def close(self) -> None:
         """End those that are our own."""

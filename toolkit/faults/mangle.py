@@ -370,4 +370,4 @@ class Mangle(Strike):
         return matched
 
     def __str__(self) -> str:
-        return f"{self.change.what} {self.tag} #{self.nth} from {self.sender}"
+        return f"{self.change.what} {self.place}"

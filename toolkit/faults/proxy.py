@@ -26,7 +26,7 @@ from toolkit.dissect.stream import Ending
 from toolkit.faults.dials import AtDial, dialled, release
 from toolkit.faults.mangle import Mangle
 from toolkit.faults.passage import SLOW_STEP_S, Aside, Gate, Passage, Step
-from toolkit.faults.sockets import Inside, dialling_socket, here, listening_socket, resolved
+from toolkit.faults.sockets import Inside, dialling_socket, here, listening_socket, original_target, resolved
 from toolkit.faults.strike import Strike
 from toolkit.faults.tap import Breakpoint, LinkTap
 from toolkit.faults.timing import Hold
@@ -135,7 +135,8 @@ class FaultProxy:
     Args:
         connector: name of the party that dials the proxy.
         acceptor: name of the party behind it.
-        target: HOST, PORT of the party behind it.
+        target: HOST, PORT of the party behind it; None: wherever each connection was to go before it was
+            redirected to the proxy (:mod:`toolkit.network.redirect`).
         breakpoints: where to cut, and what to change; the list is shared and may grow while traffic flows.
         keys: needed to see frames of secure links.
         struck: called when a breakpoint has cut a link or a frame was changed, in the proxy's thread.
@@ -155,7 +156,7 @@ class FaultProxy:
         self,
         connector: str,
         acceptor: str,
-        target: tuple[str, int],
+        target: tuple[str, int] | None,
         breakpoints: list[Strike] | None = None,
         keys: KeyBook | None = None,
         struck: Callable[[Strike], None] = lambda _strike: None,
@@ -171,7 +172,7 @@ class FaultProxy:
         self._log_line = None if key_log is None else key_log_writer(key_log)
         self._names = (connector, acceptor)
         self._inside = inside
-        self._target = inside(lambda: resolved(*target))
+        self._target = None if target is None else inside(lambda: resolved(*target))
         self._breakpoints = breakpoints if breakpoints is not None else []
         self._keys = keys
         self._struck = struck
@@ -207,7 +208,8 @@ class FaultProxy:
 
     @property
     def target(self) -> tuple[str, int]:
-        """Address and port of the party behind it."""
+        """Address and port of the party behind it; only where it is always the same."""
+        assert self._target is not None, "it dials where it is redirected from"
         host, port, *_ = self._target[1]
         return host, port
 
@@ -385,7 +387,7 @@ class FaultProxy:
             try:
                 if not await self._admitted(link, writer):
                     return
-                onward_reader, onward_writer = await self._dial()
+                onward_reader, onward_writer = await self._dial(writer)
             except (OSError, asyncio.CancelledError):
                 return
             undo.callback(onward_writer.transport.abort)
@@ -441,10 +443,10 @@ class FaultProxy:
             tap.on_blind = lambda why: watcher.blind(link, why)
         return tap
 
-    async def _dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection to the party behind it."""
-        family, address = self._target
-        sock = self._inside(lambda: dialling_socket(family))
+    async def _dial(self, dialler: asyncio.StreamWriter) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection to the party behind it; for whom is told by its own."""
+        family, address = self._target or original_target(dialler.get_extra_info("socket"))
+        sock = self._inside(lambda: dialling_socket(family, beyond_redirection=self._target is None))
         try:
             await self._loop.sock_connect(sock, address)
             return await asyncio.open_connection(sock=sock)

@@ -1,16 +1,23 @@
 """The sockets of a proxy: at any address of IPv4 and IPv6, and opened wherever it is said they belong."""
 
 import socket
+import struct
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from messenger.errors import LocalError
+from toolkit.network.redirect import MARK
 from toolkit.ports import reserved_socket
 
 T = TypeVar("T")
 
 Endpoint = tuple[socket.AddressFamily, tuple[Any, ...]]
 """An address as sockets of its family take it."""
+
+_SO_ORIGINAL_DST = 80
+"""linux/netfilter_ipv4.h; of IPv6 it has the same number, below SOL_IPV6."""
+_SOL_IPV6 = 41
+_SOCKADDR = {socket.AF_INET: struct.Struct("!2xH4s8x"), socket.AF_INET6: struct.Struct("!2xH4x16s4x")}
 
 
 class Inside(Protocol):
@@ -58,8 +65,27 @@ def listening_socket(host: str, port: int) -> socket.socket:
     return sock
 
 
-def dialling_socket(family: socket.AddressFamily) -> socket.socket:
-    """A socket to dial with from an event loop."""
+def dialling_socket(family: socket.AddressFamily, *, beyond_redirection: bool = False) -> socket.socket:
+    """A socket to dial with from an event loop.
+
+    Args:
+        family: of the address that is to be dialled.
+        beyond_redirection: what it dials is not redirected (:mod:`toolkit.network.redirect`); takes root.
+    """
     sock = socket.socket(family)
+    if beyond_redirection:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_MARK, MARK)
     sock.setblocking(False)
     return sock
+
+
+def original_target(sock: socket.socket) -> Endpoint:
+    """Where a connection was to go before it was redirected to the socket that took it.
+
+    Raises:
+        OSError: it was not redirected.
+    """
+    layout = _SOCKADDR[sock.family]
+    level = socket.SOL_IP if sock.family == socket.AF_INET else _SOL_IPV6
+    port, packed = layout.unpack(sock.getsockopt(level, _SO_ORIGINAL_DST, layout.size))
+    return sock.family, (socket.inet_ntop(sock.family, packed), port)

@@ -103,5 +103,10 @@ class Strike:
         passes = self.passes
         return passes is not None and not self.per_link and passes.over(self._seen.get(0, 0) + 1)
 
+    @property
+    def place(self) -> str:
+        """Where it strikes, in words."""
+        return f"{self.tag} #{self.nth}{f' from {self.sender}' if self.sender else ''}"
+
     def _is_tag(self, tag: str) -> bool:
         return tag == self.tag or (self._any and fnmatchcase(tag, self.tag))

@@ -63,7 +63,7 @@ class Breakpoint(Strike):
 
     def __str__(self) -> str:
         where = "after it" if self.byte is None else f"after {self.byte} bytes of it" if self.byte else "before it"
-        return f"at {self.tag} #{self.nth} from {self.sender}, {where}"
+        return f"at {self.place}, {where}"
 
 
 @dataclass(slots=True)

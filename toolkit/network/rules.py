@@ -7,7 +7,6 @@ replaced as a whole, in one transaction; the table itself tells which faults the
 """
 
 import json
-import subprocess
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,10 +14,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
 
-from messenger.errors import LocalError
-from toolkit.errors import Unsupported
 from toolkit.network.links import Cable
 from toolkit.network.namespaces import inside
+from toolkit.network.nft import nft
 from toolkit.network.places import Direction, Places
 
 _TABLE = "msgrlab"
@@ -131,7 +129,7 @@ class Rules:
         found: set[Rule] = set()
         for namespace in [self._switch] if self._switch else map(self._places.namespace, self._places.hosts):
             family = self._family
-            answer = inside(namespace, lambda family=family: _nft("-j", "list", "ruleset", family))  # type: ignore[misc]
+            answer = inside(namespace, lambda family=family: nft("-j", "list", "ruleset", family))  # type: ignore[misc]
             found |= {Rule.parse(comment) for comment in _comments(json.loads(answer))}
         return sorted(found)
 
@@ -141,7 +139,7 @@ class Rules:
         """Replace the tables in some namespaces."""
         for namespace in namespaces:
             lines = [line for rule in sorted(rules, key=_order) for line in self._lines(rule, namespace)]
-            inside(namespace, lambda lines=lines: _nft("-f", "-", text=self._table(lines)))  # type: ignore[misc]
+            inside(namespace, lambda lines=lines: nft("-f", "-", text=self._table(lines)))  # type: ignore[misc]
 
     @property
     def _family(self) -> str:
@@ -207,13 +205,3 @@ def _comments(ruleset: dict[str, Any]) -> Iterator[str]:
         rule = entry.get("rule", {})
         if rule.get("table") == _TABLE:
             yield rule["comment"]
-
-
-def _nft(*words: str, text: str = "") -> str:
-    try:
-        done = subprocess.run(["nft", *words], input=text, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        raise Unsupported("partitions take nft: apt-get install nftables") from None
-    if done.returncode:
-        raise LocalError(f"nft: {' '.join(done.stderr.split())}")
-    return done.stdout

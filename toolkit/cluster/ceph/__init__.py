@@ -8,18 +8,24 @@ from toolkit.cluster.nodes import RunningNode
 
 if TYPE_CHECKING:
     from toolkit.cluster.running import Cluster
+    from toolkit.dissect.keys import KeyBook
 
 __all__ = ["CephNodes", "RadosNode", "make_nodes"]
 
 
-def make_nodes(cluster: "Cluster") -> dict[str, RunningNode]:
+def make_nodes(cluster: "Cluster", keys: "KeyBook") -> dict[str, RunningNode]:
     """The daemons of a cluster and our clients of them, to be started all at once.
+
+    Args:
+        cluster: that has hosts for them.
+        keys: learns the keys of all of them.
 
     Raises:
         LocalError: programs are not installed.
         Unsupported: an image takes root.
     """
     ceph = CephNodes(cluster.spec, cluster.backend.hosts, cluster.backend.say)
+    keys.add_keyring(ceph.layout.keyring)
     clients = {
         name: RadosNode(cluster.backend.hosts[name], spec, cluster.take, cluster.now, ceph, cluster.route)
         for name, spec in ceph.client_specs(cluster.began_s).items()

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from messenger.errors import LocalError
+from toolkit.cluster.ceph.programs import require_programs
 from toolkit.cluster.running import Cluster, up
 from toolkit.cluster.spec import ClusterSpec
 
@@ -106,6 +107,7 @@ def test_daemons_answer_on_their_admin_sockets(ceph_cluster: Clusters) -> None:
         cluster.nodes["mon"].command("bogus")
 
 
+@pytest.mark.needs("ceph-image-pacific")
 def test_a_cluster_with_everything() -> None:
     nodes = {
         "mon": {"ceph": "mon", "count": 3},
@@ -113,7 +115,8 @@ def test_a_cluster_with_everything() -> None:
         "mgr": {"ceph": "mgr"},
         "mds": {"ceph": "mds"},
     }
-    values = {"name": "full", "nodes": nodes, "ceph": {"options": {"osd_pool_default_size": 1}}}
+    ceph = {"release": "pacific", "options": {"osd_pool_default_size": 1}}
+    values = {"name": "full", "nodes": nodes, "ceph": ceph}
     with up(ClusterSpec.model_validate(values), name=f"t{uuid.uuid4().hex[:12]}") as cluster:
         told = cluster.nodes["mon1"].status()["cluster"]
         assert sorted(told["quorum"]) == ["mon0", "mon1", "mon2"]
@@ -164,3 +167,10 @@ def test_a_daemon_that_cannot_start_says_why_and_leaves_nothing() -> None:
 
 def _lives(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
+
+
+def test_programs_that_are_not_installed_are_named_with_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    packages = "ceph-common ceph-mds ceph-mgr ceph-mon ceph-osd"
+    with pytest.raises(LocalError, match=f"not installed: .*apt-get install {packages}"):
+        require_programs({"mon", "osd", "mgr", "mds"}, "host")
