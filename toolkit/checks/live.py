@@ -3,7 +3,8 @@
 Of an unfinished history only safety can be judged: that something bad has happened, not that something good has
 not happened yet. And it has ragged ends, for the records of several processes do not arrive at the same time, and
 what excuses a thing may be written a moment later. So ``end`` records do not count, records are put in order of
-time, and a violation is told once it has stood for a while in which all nodes could go on writing.
+time, and a violation is told once it has stood for a while, and all nodes have told of later things: on a busy
+machine the records of one may come seconds after those of another. Who has nothing to tell is not waited for long.
 
 Judging takes time in proportion to the history, so each judgement is followed by a pause that is several times as
 long: the share of the time that it takes is bounded, whatever the length of the run.
@@ -15,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from toolkit.checks.history import SCENARIO, History
+from toolkit.checks.history import NETWORK, SCENARIO, History
 from toolkit.checks.index import Index
 from toolkit.checks.invariants import INVARIANTS, find
 from toolkit.checks.merging import in_order
@@ -25,6 +26,7 @@ from toolkit.checks.result import CheckResult, Invariant
 _OF_WHOLE_RUNS = frozenset({"INV-6", "liveness_after_heal", "callback_count", "quiescence"})
 """These ask what is there in the end."""
 SETTLE_S = 2.0
+SILENCE_S = 10.0
 _SHARE = 0.2
 _LEAST_PAUSE_S = 0.25
 _JOIN_S = 60.0
@@ -71,6 +73,7 @@ class LiveChecker:
         found: called with each violation, once, in the thread that judges.
         now: seconds since the history began; the time of its newest record unless given.
         settle_s: so long a violation must have stood before it is told.
+        silence_s: so much longer if a node that runs has told of nothing later; then it has nothing to tell.
         share: of the time, at most, that is spent judging while it runs.
     """
 
@@ -81,12 +84,14 @@ class LiveChecker:
         *,
         now: Callable[[], float] | None = None,
         settle_s: float = SETTLE_S,
+        silence_s: float = SILENCE_S,
         share: float = _SHARE,
     ) -> None:
         self._history = history
         self._found = found
         self._now = now
         self._settle_s = settle_s
+        self._silence_s = silence_s
         self._share = share
         self._told: set[tuple[int, str]] = set()
         self._judging = threading.Lock()
@@ -124,7 +129,10 @@ class LiveChecker:
         """Up to when violations have stood long enough; while a node is frozen it writes nothing."""
         frozen_until_s = _frozen_until_s(records)
         now_s = max(records[-1].time_s, self._now() if self._now is not None else 0.0)
-        return now_s - self._settle_s if now_s - self._settle_s >= frozen_until_s else float("-inf")
+        if now_s - self._settle_s < frozen_until_s:
+            return float("-inf")
+        ripe_s = now_s - self._settle_s
+        return max(min(ripe_s, _told_until_s(records)), ripe_s - self._silence_s)
 
     @staticmethod
     def _key(sighting: Sighting) -> tuple[int, str]:
@@ -178,6 +186,17 @@ def _frozen_until_s(records: Iterable[Record]) -> float:
             frozen.discard(record.node)
             until_s = record.time_s
     return float("inf") if frozen else until_s
+
+
+def _told_until_s(records: Iterable[Record]) -> float:
+    """Up to when all nodes that run have told everything, as far as can be seen; infinity if none runs."""
+    newest: dict[str, float] = {}
+    for record in records:
+        if record.kind == "process" and record["action"] in {"kill", "stop"}:
+            newest.pop(record.node, None)
+        elif record.node not in {SCENARIO, NETWORK}:
+            newest[record.node] = record.time_s
+    return min(newest.values(), default=float("inf"))
 
 
 def _violations(records: Sequence[Record]) -> list[Sighting]:

@@ -9,9 +9,8 @@ It runs in another thread, so that scripts, tests and notebooks can use it from 
 import asyncio
 import contextlib
 import socket
-import struct
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,6 +22,7 @@ from toolkit.dissect.direction import Direction
 from toolkit.dissect.follow import SeenFrame
 from toolkit.dissect.keys import KeyBook
 from toolkit.dissect.stream import Ending
+from toolkit.faults.crossing import Crossing, end_by_reset, flushed
 from toolkit.faults.dials import AtDial, dialled, release
 from toolkit.faults.mangle import Mangle
 from toolkit.faults.passage import SLOW_STEP_S, Aside, Gate, Passage, Step
@@ -33,8 +33,6 @@ from toolkit.faults.timing import Hold
 from toolkit.loops import LoopThread
 
 _READ_BYTES = 256 * 1024
-_LINGER_RESET = struct.pack("ii", 1, 0)
-"""SO_LINGER with time 0: closing sends RST, as a crashed peer or a firewall would."""
 _TURNS_TO_ADMIT = 4
 """Turns of the loop between the acceptance of a connection and its being one of ours."""
 _QUEUED_CHUNKS = 8
@@ -88,47 +86,6 @@ class _Lane:
         self.bytes_per_s: float | None = None
 
 
-@dataclass(slots=True, eq=False)
-class _Crossing:
-    """One proxied connection."""
-
-    link: int
-    tap: LinkTap
-    writers: dict[Direction, asyncio.StreamWriter]
-    """Towards the receiver of each direction."""
-    ended: set[Direction] = field(default_factory=set)
-    """Directions in which nothing passes any more, although their senders do not know."""
-    forgotten_by: Direction | None = None
-    """Whose receiver has lost this connection; its sender is told when it writes."""
-    gates: set[Gate] = field(default_factory=set)
-    """Shut ones that something waits for."""
-    asides: set[asyncio.Task[None]] = field(default_factory=set)
-    """What waits while others go on."""
-    writing: dict[Direction, asyncio.Lock] = field(
-        default_factory=lambda: {direction: asyncio.Lock() for direction in Direction}
-    )
-    """So that nothing gets into the middle of a frame."""
-    why: str = "closed"
-    """How it ended, in a few words."""
-
-    def reset(self, why: str = "reset") -> None:
-        """End both sides with RST; nothing waits any more."""
-        self.why = why
-        for gate in list(self.gates):
-            gate.open()
-        for aside in self.asides:
-            aside.cancel()
-        for direction in self.writers:
-            self.reset_receiver(direction)
-
-    def reset_receiver(self, direction: Direction) -> None:
-        """End one side with RST."""
-        writer = self.writers[direction]
-        with contextlib.suppress(OSError):
-            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_RESET)
-        writer.transport.abort()
-
-
 class FaultProxy:
     """Stands between ``connector`` and ``acceptor``.
 
@@ -179,7 +136,7 @@ class FaultProxy:
         self._watcher = watcher
         self._follow = follow
         self._dialled = 0
-        self._crossings: set[_Crossing] = set()
+        self._crossings: set[Crossing] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._lanes = {direction: _Lane() for direction in Direction}
         self._rng = Random(f"proxy {connector} {acceptor}")
@@ -391,7 +348,7 @@ class FaultProxy:
             except (OSError, asyncio.CancelledError):
                 return
             undo.callback(onward_writer.transport.abort)
-            crossing = _Crossing(
+            crossing = Crossing(
                 link, self._tap(link), {Direction.TO_SERVER: onward_writer, Direction.TO_CLIENT: writer}
             )
             self._crossings.add(crossing)
@@ -410,7 +367,7 @@ class FaultProxy:
             except asyncio.CancelledError:
                 return  # the proxy ends
 
-    def _ended(self, link: int, crossing: _Crossing) -> None:
+    def _ended(self, link: int, crossing: Crossing) -> None:
         self._crossings.discard(crossing)
         for aside in crossing.asides:
             aside.cancel()
@@ -425,7 +382,7 @@ class FaultProxy:
         for gate in fate.gates:
             await self._opened(gate, set())
         if fate.refused:
-            writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_RESET)
+            end_by_reset(writer)
         return not fate.refused
 
     def _tell_struck(self, link: int, strike: Strike) -> None:
@@ -461,7 +418,7 @@ class FaultProxy:
 
     async def _pass(
         self,
-        crossing: _Crossing,
+        crossing: Crossing,
         direction: Direction,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
@@ -489,7 +446,7 @@ class FaultProxy:
 
     async def _forward(
         self,
-        crossing: _Crossing,
+        crossing: Crossing,
         direction: Direction,
         queue: asyncio.Queue[tuple[float, Passage | None]],
         writer: asyncio.StreamWriter,
@@ -519,7 +476,7 @@ class FaultProxy:
         except (OSError, RuntimeError):
             self._broken(crossing, direction)
 
-    async def _take(self, step: Step, crossing: _Crossing, direction: Direction, lane: _Lane) -> None:
+    async def _take(self, step: Step, crossing: Crossing, direction: Direction, lane: _Lane) -> None:
         """Deliver something, or wait for something."""
         if isinstance(step, Gate):
             await self._opened(step, crossing.gates)
@@ -531,7 +488,7 @@ class FaultProxy:
             async with crossing.writing[direction]:
                 await self._write(crossing.writers[direction], step, lane)
 
-    async def _put_in(self, aside: Aside, crossing: _Crossing, direction: Direction, lane: _Lane) -> None:
+    async def _put_in(self, aside: Aside, crossing: Crossing, direction: Direction, lane: _Lane) -> None:
         """Deliver what others did not wait for, when its time has come and the link is still there."""
         await self._opened(aside.gate, crossing.gates)
         if direction not in crossing.ended:
@@ -568,15 +525,15 @@ class FaultProxy:
             start = stop
 
     @staticmethod
-    def _broken(crossing: _Crossing, direction: Direction) -> None:
+    def _broken(crossing: Crossing, direction: Direction) -> None:
         """One side is gone: so is the other, unless it is not to know."""
         if crossing.forgotten_by is None or crossing.forgotten_by is direction:
             crossing.reset()
 
-    async def _strike(self, crossing: _Crossing, breakpoint_: Breakpoint) -> None:
+    async def _strike(self, crossing: Crossing, breakpoint_: Breakpoint) -> None:
         """Cut at a breakpoint, after what was to pass has left: bytes still in a send buffer die with an RST."""
         for writer in crossing.writers.values():
-            await _flushed(writer)
+            await flushed(writer)
         if breakpoint_.how is Ending.FIN:
             crossing.why = "closed on purpose"
             for direction, writer in crossing.writers.items():
@@ -591,11 +548,3 @@ class FaultProxy:
 def _printed(address: tuple[str, int]) -> str:
     host, port, *_ = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-async def _flushed(writer: asyncio.StreamWriter) -> None:
-    """Wait, for a moment at most, until the transport's own buffer is empty."""
-    for _ in range(100):
-        if not writer.transport.get_write_buffer_size():
-            return
-        await asyncio.sleep(0.001)

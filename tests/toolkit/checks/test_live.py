@@ -76,11 +76,33 @@ def test_what_comes_late_is_waited_for(story: Story) -> None:
 def test_a_violation_is_told_when_it_has_stood_for_a_while(story: Story) -> None:
     again(story)
     now_s = 0.5
-    checker = LiveChecker(story.history, settle_s=2.0, now=lambda: now_s)
+    checker = LiveChecker(story.history, settle_s=2.0, silence_s=0.0, now=lambda: now_s)
     assert checker.look() == []
     now_s = 10.0
     assert len(checker.look()) == 1
     assert checker.look() == []
+
+
+def test_a_node_that_may_not_have_told_everything_is_waited_for(story: Story) -> None:
+    wrong = again(story)
+    at_s = story.history[wrong].time_s
+    told = {"session": 1, "peer": "", "event": "", "detail": ""}
+    now_s = at_s + 5.0
+    checker = LiveChecker(story.history, settle_s=2.0, silence_s=10.0, now=lambda: now_s)
+    assert checker.look() == []
+    story.history.append(at_s + 0.5, "b", "event", **told)
+    assert checker.look() == []
+    story.history.append(at_s + 0.5, "a", "event", **told)
+    assert len(checker.look()) == 1
+
+
+def test_a_node_that_tells_nothing_is_not_waited_for_long(story: Story) -> None:
+    at_s = story.history[again(story)].time_s
+    now_s = at_s + 11.9
+    checker = LiveChecker(story.history, settle_s=2.0, silence_s=10.0, now=lambda: now_s)
+    assert checker.look() == []
+    now_s = at_s + 12.1
+    assert len(checker.look()) == 1
 
 
 def test_while_a_node_is_frozen_nothing_ripens(story: Story) -> None:
@@ -136,7 +158,7 @@ def test_live_checks_leave_out_what_asks_for_the_end() -> None:
 
 def test_a_thread_finds_it(story: Story) -> None:
     found = threading.Event()
-    checker = LiveChecker(story.history, lambda _sighting: found.set(), settle_s=0.0)
+    checker = LiveChecker(story.history, lambda _sighting: found.set(), settle_s=0.0, silence_s=0.0)
     checker.start()
     again(story)
     assert found.wait(20)
