@@ -175,3 +175,22 @@ def test_next(): pass
     assert "in stuck" in run.output
     assert run.outcomes["test_next"][0] == "passed"
     assert "crashed while running" in run.output
+
+
+def test_tests_of_a_group_run_in_one_process(tmp_path: Path) -> None:
+    """They share a cluster, or would get into each other's way; of xdist and pytest not all releases agree."""
+    suite = """
+import os
+
+import pytest
+
+@pytest.mark.xdist_group("together")
+@pytest.mark.parametrize("number", range(8))
+def test_one(number): raise AssertionError(os.environ["PYTEST_XDIST_WORKER"])
+
+@pytest.mark.parametrize("number", range(8))
+def test_other(number): pass
+"""
+    run = run_suite(tmp_path, "0", suite, "-p", "xdist", "-n2", "--dist", "loadgroup")
+    said = {message.split()[1] for outcome, message in run.outcomes.values() if outcome == "failure"}
+    assert len(said) == 1, said

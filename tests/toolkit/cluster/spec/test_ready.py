@@ -50,6 +50,7 @@ def test_every_kind_of_cluster_is_there() -> None:
     assert releases == {
         **{name: name for name in ("nautilus", "pacific", "reef", "tentacle")},
         "mixed": "host",
+        "replication": "host",
     }
     assert {daemon.ceph for daemon in specs["tentacle"].daemons().values()} == {"mon", "osd", "mgr", "mds"}
     assert {specs["mixed-protocols"].speech_of(node).protocol for node in specs["mixed-protocols"].nodes} == {
