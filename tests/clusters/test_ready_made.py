@@ -15,6 +15,7 @@ import pytest
 from tests.support.clusters import done, msgrlab, told
 from toolkit.cluster.images import names as images
 from toolkit.cluster.spec import ClusterSpec, read_spec, ready_made
+from toolkit.cluster.supervisor.client import ask
 from toolkit.machine.leaks import leftovers
 from toolkit.machine.leases import Lease
 from toolkit.scenarios.catalogue import find
@@ -37,23 +38,16 @@ def spec_of(name: str) -> ClusterSpec:
 
 
 def _cases() -> Iterator[Any]:
-    """Each where its spec says; daemons of a release between namespaces as well, out of the same image."""
+    """Each where its spec says."""
     for name in ready_made():
         spec = spec_of(name)
-        for backend in dict.fromkeys((spec.backend, "netns" if spec.backend == "docker" else spec.backend)):
-            needs = {"netns": ["netns", "nft"], "docker": ["docker", "netns"]}.get(backend, [])
-            if spec.daemons():
-                release = spec.ceph.release
-                needs += ["ceph-mon", "ceph-osd", "ceph"] if release == "host" else [f"ceph-image-{release}"]
-            needs += ["capture"] if spec.captures else []
-            yield pytest.param(
-                name,
-                backend,
-                marks=[
-                    pytest.mark.needs(*needs),
-                    pytest.mark.xdist_group(f"ready-made-{name if not spec.daemons() else 'ceph'}"),
-                ],
-            )
+        needs = {"netns": ["netns", "nft"], "docker": ["docker", "netns"]}.get(spec.backend, [])
+        if spec.daemons():
+            release = spec.ceph.release
+            needs += ["ceph-mon", "ceph-osd", "ceph"] if release == "host" else [f"ceph-image-{release}"]
+        needs += ["capture"] if spec.captures else []
+        group = "ceph" if spec.daemons() else name
+        yield pytest.param(name, marks=[pytest.mark.needs(*needs), pytest.mark.xdist_group(f"ready-made-{group}")])
 
 
 def eventually(condition: Callable[[], object]) -> None:
@@ -76,9 +70,8 @@ def advice(name: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def status_of(cluster: str) -> Any:
-    """Its status, whatever the exit code says of it."""
-    (status,) = json.loads(msgrlab("status", cluster, "--json").stdout)["clusters"]
-    return status
+    """What `msgrlab status` has of it, without the command, which takes longer to start than to answer."""
+    return ask(Lease.find(cluster), "status")
 
 
 def is_well(cluster: str) -> bool:
@@ -96,15 +89,16 @@ def traffic_flows(cluster: str, spec: ClusterSpec) -> bool:
     )
 
 
-@pytest.mark.parametrize(("name", "backend"), list(_cases()))
-def test_a_ready_made_cluster_lives_as_its_page_says(name: str, backend: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", list(_cases()))
+def test_a_ready_made_cluster_lives_as_its_page_says(name: str, tmp_path: Path) -> None:
     spec = spec_of(name)
+    backend = spec.backend
     if backend == "docker":
         for image in ("node", *({f"ceph:{spec.ceph.release}"} if spec.daemons() else ())):
             images.build(image, say=lambda _: None)
     cluster = f"{name[:20]}-{uuid.uuid4().hex[:8]}"
     settings = [word for setting in SETTINGS.get(name, []) for word in ("--set", setting)]
-    ready = told("up", name, "--name", cluster, "--backend", backend, "--json", *settings)
+    ready = told("up", name, "--name", cluster, "--json", *settings)
     lease = Lease.find(cluster)
     try:
         assert ready["nodes"].keys() == spec.nodes.keys()
@@ -138,7 +132,8 @@ def follow(cluster: str, verb: str, arguments: list[str], directory: Path) -> No
     if verb in ("fault", "tell", "exec"):
         done(verb, "--name", cluster, *arguments)
     elif verb == "status":
-        assert status_of(cluster)
+        (status,) = json.loads(msgrlab("status", cluster, "--json").stdout)["clusters"]
+        assert status["name"] == cluster
     else:  # the last frame is perhaps not whole yet, which is exit code 1
         assert msgrlab(verb, str(directory / arguments[0]), *arguments[1:]).stdout
 

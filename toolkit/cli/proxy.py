@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from messenger.errors import LocalError
+from toolkit.attention import wait_for_event
 from toolkit.cli.key_options import Keyrings
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def proxy(
     with running:
         teller.say({"proxy": running.address, "target": target}, f"{running.address} stands for {target}")
         threading.Thread(target=_take_orders, args=(running, teller, over), daemon=True).start()
-        over.wait()
+        wait_for_event(over)
     if history is not None:
         running.history().save(history)
     teller.summary(running)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from messenger.errors import LocalError
+from toolkit.attention import wait_for_end
 from toolkit.cluster.supervisor import wire
 from toolkit.machine.labels import PROCESS_VARIABLE
 from toolkit.machine.leases import Lease, leases
@@ -178,7 +179,7 @@ class Starting:
 
     def wait(self) -> None:
         """Wait until the cluster is down, or this process is told to end."""
-        self._process.wait()
+        wait_for_end(self._process)
 
     def end(self) -> None:
         """Have it take the cluster down, and see to it that it does."""

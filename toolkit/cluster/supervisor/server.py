@@ -13,6 +13,7 @@ from types import FrameType
 from typing import Any, BinaryIO
 
 from messenger.errors import LocalError
+from toolkit.attention import wait_for_event
 from toolkit.cluster.choosing import spec_from
 from toolkit.cluster.running import Cluster
 from toolkit.cluster.supervisor import wire
@@ -62,7 +63,7 @@ class Supervisor:
         try:
             threading.Thread(target=self._watch_front, name="front", daemon=True).start()
             self._bring_up()
-            self._wake.wait()
+            wait_for_event(self._wake)
         except _Over:
             pass
         except LocalError as error:

@@ -168,7 +168,8 @@ def test_foreground_ends_with_its_command(spec: str, state: Path) -> None:
     assert running.stdout is not None
     text = ""
     while not text.endswith("}\n") or text.count("{") != text.count("}"):
-        text += running.stdout.readline()
+        text += (line := running.stdout.readline())
+        assert line, "it has ended"
     assert json.loads(text)["name"] == "pair"
     assert status_of("pair")["state"] == "up"
     running.send_signal(signal.SIGINT)
