@@ -16,7 +16,7 @@ demo: $(INSTALLED)  ## reconnect, standby and session reset on an embedded clust
 	@$(BIN)/msgrlab demo
 
 test: lint  ## every check and every test; MSGRLAB_STRICT=1 makes a skip a failure
-	@$(BIN)/pytest -n auto --dist loadgroup
+	@$(BIN)/pytest -n auto --dist loadgroup --durations=12
 
 lint: $(INSTALLED)  ## style and types alone
 	@$(BIN)/ruff check --quiet

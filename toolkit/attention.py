@@ -1,7 +1,7 @@
 """Waiting in the main thread without being deaf.
 
-A signal that comes right before the system call in which Python waits does not end it, and neither does one that
-another thread takes; Python looks only between two calls. Whoever waits without a limit may never hear of Ctrl-C, so
+A signal that comes right before the system call in which Python waits does not end it, nor does one that another
+thread takes, and Python looks only between two calls. Whoever waits without a limit may never hear of Ctrl-C, so
 everything here waits in short pieces.
 """
 
