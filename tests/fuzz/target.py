@@ -55,14 +55,22 @@ def run_checked(target: Target, data: bytes) -> None:
         BrokenPromise: more memory was taken than the input deserves.
         Exception: whatever the target raises.
     """
+    taken_bytes, size, limit = _measured(target, data)
+    if taken_bytes > limit:
+        # what is made once, and kept for all that follow, is not this input's
+        taken_bytes, size, limit = _measured(target, data)
+    if taken_bytes > limit:
+        raise BrokenPromise(f"{taken_bytes} bytes of memory for {size} bytes, the limit is {limit}")
+
+
+def _measured(target: Target, data: bytes) -> tuple[int, int, int]:
+    """The memory that a run takes, the size that it is for, and what that may take; all in bytes."""
     tracemalloc.reset_peak()
     before, _ = tracemalloc.get_traced_memory()
     given = target.run(data)
     _, peak = tracemalloc.get_traced_memory()
     size = len(data) if given is None else given
-    limit = target.allowance_bytes + target.bytes_per_byte * size
-    if peak - before > limit:
-        raise BrokenPromise(f"{peak - before} bytes of memory for {size} bytes, the limit is {limit}")
+    return peak - before, size, target.allowance_bytes + target.bytes_per_byte * size
 
 
 def require_same(what: str, one: object, other: object) -> None:
