@@ -60,14 +60,14 @@ def cycles(backend: str, count: int) -> dict[str, Any]:
     _settled()
     before, machine = held(), machine_state(everything=False)
     began_s = time.monotonic()
-    done = [cycle(backend, number) for number in range(count)]
+    docker_url = "" if backend == "docker" else None
+    left = [line for n in range(count) for line in leftovers(cycle(backend, n), docker_url=docker_url)]
     seconds = time.monotonic() - began_s
     _settled()
-    docker_url = "" if backend == "docker" else None
     return {
         "seconds": round(seconds, 1),
         "changes": changes(machine, machine_state(everything=False)),
-        "left": [line for lease in done for line in leftovers(lease, docker_url=docker_url)],
+        "left": left,
         "before": before,
         "after": held(),
     }
