@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-EXIT_CODE = 70
+_EXIT_CODE = 70
 
 
 class Watchdog:
@@ -47,4 +47,4 @@ class Watchdog:
     def _end(self) -> None:
         os.write(self._stderr, f"\n{self._test} has not ended after {self._limit_s:.0f} s:\n".encode())
         faulthandler.dump_traceback(self._stderr)
-        os._exit(EXIT_CODE)
+        os._exit(_EXIT_CODE)

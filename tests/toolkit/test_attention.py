@@ -31,4 +31,4 @@ def test_while_it_waits_for_an_event() -> None:
 def test_while_it_waits_for_the_end_of_a_process() -> None:
     with subprocess.Popen(["sleep", "1000"]) as process, a_signal_that_another_thread_takes(process.kill):
         wait_for_end(process)
-        assert process.poll() is not None or process.wait() == -signal.SIGKILL
+        assert process.wait(5) == -signal.SIGKILL

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from messenger.denc.address import AddrVec
 from toolkit.cluster.spec.model import Capture, Proxy
 from toolkit.errors import Unsupported
 from toolkit.faults.proxy import FaultProxy
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from toolkit.capture.recording import Taken
     from toolkit.cluster.running import Cluster
 
-HERE = "127.0.0.1"
 KEY_LOG = "keys.log"
 """File of a captured messenger's link keys, in its host's directory."""
 
@@ -86,7 +86,7 @@ class Middlemen:
         self.proxies: dict[tuple[str, str], FaultProxy] = {}
 
     def open(self, proxies: Sequence[Proxy]) -> None:
-        """Open those of the spec; between messengers of ours each is opened when its way is known.
+        """Open those of the spec; one that a messenger of ours is to dial is opened when its way is known.
 
         Raises:
             LocalError: it did not work.
@@ -95,7 +95,7 @@ class Middlemen:
         ours = {node.name for node in self._cluster.messengers()}
         for proxy in proxies:
             pair = proxy.sender, proxy.receiver
-            if ours.issuperset(pair):
+            if proxy.sender in ours and self._is_known(proxy.receiver):
                 self._wanted.add(pair)
             else:
                 self.proxies[pair] = self._redirected(*pair)
@@ -109,7 +109,13 @@ class Middlemen:
         self.proxies.setdefault((dialler, dialled), proxy)
         return proxy.host, proxy.port
 
-    def _own(self, dialler: str, dialled: str, address: tuple[str, int] | None, host: str = HERE) -> FaultProxy:
+    def _is_known(self, dialled: str) -> bool:
+        """Whether a node's ports are certain before it runs."""
+        return any(addr.port for addr in AddrVec.parse(self._cluster.nodes[dialled].address))
+
+    def _own(
+        self, dialler: str, dialled: str, address: tuple[str, int] | None, host: str = "127.0.0.1"
+    ) -> FaultProxy:
         """One on the host of who dials."""
         place = self._cluster.backend.hosts[dialler]
         if place.namespace is None:

@@ -32,7 +32,7 @@ def way_in(addresses: Iterable[str]) -> str:
 def redirect(namespace: Path, addresses: Iterable[str], port: int) -> None:
     """Have connections from a namespace to some addresses arrive at a port of :func:`way_in` from now on.
 
-    What is connected already is redirected as well, which ends it: its ends connect again.
+    It belongs before the first of them: the kernel decides about a connection when it sees its first packet.
 
     Args:
         namespace: of who dials.
