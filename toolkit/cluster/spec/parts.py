@@ -127,7 +127,24 @@ class Speech(Part):
         return found
 
 
-class Node(Part):
+class Member(Part):
+    """What every kind of node can have."""
+
+    networks: tuple[str, ...] = ()
+    """The cluster's networks that it is on; all unless given. Peers dial it on the first."""
+    count: Annotated[int, Field(ge=1, le=MAX_NODES)] = 1
+    """So many alike: ``osd`` with ``count: 3`` is osd0, osd1 and osd2. Entities are numbered on; client.writer
+    becomes client.writer0 and so on."""
+    group: str = ""
+    """Name of alike nodes, which stands for all of them wherever a node can be named; ``count`` sets it."""
+
+    @field_validator("group")
+    @classmethod
+    def _is_group(cls, text: str) -> str:
+        return _node_name(text) if text else text
+
+
+class Node(Member):
     """One of our own messengers, as a program of its own."""
 
     entity: str
@@ -138,17 +155,10 @@ class Node(Part):
     """Whether others can dial it."""
     speaks: Speech | None = None
     """What it speaks otherwise than the cluster does."""
-    networks: tuple[str, ...] = ()
-    """The cluster's networks that it is on; all unless given. Peers dial it on the first."""
     options: dict[str, OptionValue] = {}
     """Of its messenger, by Ceph's names (ms_*, auth_*); docs/options.md has them."""
     workers: Annotated[int, Field(ge=0, le=64)] = 0
     """Threads for open connections."""
-    count: Annotated[int, Field(ge=1, le=MAX_NODES)] = 1
-    """So many alike: ``client`` with ``count: 3`` is client0, client1 and client2, their entities numbered on."""
-    group: str = ""
-    """Name of alike nodes, which stands for all of them in links, traffic, captures and proxies; ``count`` sets
-    it."""
 
     @field_validator("entity")
     @classmethod
@@ -182,11 +192,6 @@ class Node(Part):
         refuse(option_mistakes(options))
         return options
 
-    @field_validator("group")
-    @classmethod
-    def _is_group(cls, text: str) -> str:
-        return _node_name(text) if text else text
-
     @model_validator(mode="after")
     def _can_be_counted_on(self) -> "Node":
         number = int(self.entity.partition(".")[2])
@@ -195,19 +200,13 @@ class Node(Part):
         return self
 
 
-class Daemon(Part):
+class Daemon(Member):
     """A real daemon of Ceph."""
 
     ceph: Literal["mon", "osd", "mgr", "mds"]
     """Which one."""
-    networks: tuple[str, ...] = ()
-    """The cluster's networks that it is on; all unless given."""
     options: dict[str, OptionValue] = {}
     """For its own section of ceph.conf."""
-    count: Annotated[int, Field(ge=1, le=MAX_NODES)] = 1
-    """So many alike: ``osd`` with ``count: 3`` is osd0, osd1 and osd2."""
-    group: str = ""
-    """Name of alike nodes, which stands for all of them in links, captures and proxies; ``count`` sets it."""
 
     @field_validator("options")
     @classmethod
@@ -215,30 +214,18 @@ class Daemon(Part):
         refuse(ceph_option_mistakes(options))
         return options
 
-    @field_validator("group")
-    @classmethod
-    def _is_group(cls, text: str) -> str:
-        return _node_name(text) if text else text
 
-
-class RadosClient(Part):
+class RadosClient(Member):
     """A client of the real cluster, one of ours, as a program of its own."""
 
     rados: str
     """Who it is, as in client.writer; the cluster has a key for it."""
     pool: str = "objects"
     """Whose objects it reads and writes; ``ceph.pools`` has it."""
-    networks: tuple[str, ...] = ()
-    """The cluster's networks that it is on; all unless given."""
     speaks: Speech | None = None
     """What it speaks otherwise than the cluster does."""
     options: dict[str, OptionValue] = {}
     """Of its messenger, by Ceph's names (ms_*, auth_*); docs/options.md has them."""
-    count: Annotated[int, Field(ge=1, le=MAX_NODES)] = 1
-    """So many alike: ``app`` with ``count: 3`` is app0, app1 and app2; client.writer becomes client.writer0 and so
-    on."""
-    group: str = ""
-    """Name of alike nodes, which stands for all of them in links and captures; ``count`` sets it."""
 
     @field_validator("rados")
     @classmethod
@@ -252,11 +239,6 @@ class RadosClient(Part):
     def _are_options(cls, options: dict[str, OptionValue]) -> dict[str, OptionValue]:
         refuse(option_mistakes(options))
         return options
-
-    @field_validator("group")
-    @classmethod
-    def _is_group(cls, text: str) -> str:
-        return _node_name(text) if text else text
 
     @model_validator(mode="after")
     def _can_be_counted_on(self) -> "RadosClient":

@@ -67,7 +67,7 @@ def test_no_nodes_are_no_cluster() -> None:
         ("{entity: osd.1, group: B}", "nodes.a.group: 'B' is no name here"),
         (
             "{ceph: mon, entity: mon.1}",
-            "nodes.a.entity: unknown key; known: ceph, networks, options, count, group",
+            "nodes.a.entity: unknown key; known: networks, count, group, ceph, options",
         ),
         ("{ceph: rgw}", "nodes.a.ceph: unknown 'rgw'; known: mon, osd, mgr, mds"),
         ("{ceph: mon, options: {'a b': 1}}", "nodes.a.options.a b: 'a b' is no option: give a-z"),
