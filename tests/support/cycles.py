@@ -22,9 +22,22 @@ from toolkit.machine.leaks import leftovers
 from toolkit.machine.leases import Lease
 
 _FIRST = 3
-"""Cycles before anything is counted: libraries are loaded, and arenas of memory filled, in them."""
+"""Cycles before anything is counted: libraries are loaded, and caches filled, in them."""
 _PATIENCE_S = 20.0
+_KIB = 1024
 _libc = ctypes.CDLL(None)
+
+
+_MALLINFO = (
+    *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+    *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+)
+
+
+class _MallInfo2(ctypes.Structure):
+    """What glibc's mallinfo2(3) returns."""
+
+    _fields_ = [(name, ctypes.c_size_t) for name in _MALLINFO]
 
 
 def cycle(backend: str, number: int) -> Lease:
@@ -38,16 +51,15 @@ def cycle(backend: str, number: int) -> Lease:
 
 
 def held() -> dict[str, int]:
-    """What this process holds, without what its allocator keeps for later."""
+    """What this process holds: memory in use, not what its allocators keep in pages for later."""
     gc.collect()
-    if hasattr(_libc, "malloc_trim"):
-        _libc.malloc_trim(0)
-    status = Path("/proc/self/status").read_text()
-    memory = next(line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:"))
+    _libc.mallinfo2.restype = _MallInfo2
+    malloc = _libc.mallinfo2()
     return {
         "descriptors": len(list(Path("/proc/self/fd").iterdir())),
         "threads": len(list(Path("/proc/self/task").iterdir())),
-        "memory_kib": int(memory),
+        "python_blocks": sys.getallocatedblocks(),
+        "malloc_kib": (malloc.uordblks + malloc.hblkhd) // _KIB,
     }
 
 
@@ -58,18 +70,20 @@ def cycles(backend: str, count: int) -> dict[str, Any]:
     for number in range(_FIRST):
         cycle(backend, number)
     _settled()
-    before, machine = held(), machine_state(everything=False)
+    machine = machine_state(everything=False)
+    before = held()  # what it takes to look at the machine is no cluster's
     began_s = time.monotonic()
     docker_url = "" if backend == "docker" else None
     left = [line for n in range(count) for line in leftovers(cycle(backend, n), docker_url=docker_url)]
     seconds = time.monotonic() - began_s
     _settled()
+    after = held()
     return {
         "seconds": round(seconds, 1),
         "changes": changes(machine, machine_state(everything=False)),
         "left": left,
         "before": before,
-        "after": held(),
+        "after": after,
     }
 
 

@@ -34,8 +34,8 @@ _NUMBERED = re.compile("ml([0-9]+)")
 
 def state_root() -> Path:
     """Where clusters have their directories; short, since sockets lie in them."""
-    if STATE_VARIABLE in os.environ:
-        return Path(os.environ[STATE_VARIABLE])
+    if named := os.environ.get(STATE_VARIABLE):
+        return Path(named)
     if os.geteuid() == 0:
         return Path("/run/msgrlab")
     runtime = os.environ.get("XDG_RUNTIME_DIR")

@@ -28,7 +28,7 @@ TO_SERVER = "->"
 TO_CLIENT = "<-"
 BOTH = "<->"
 
-TAGS = ("BANNER", *(tag.name for tag in Tag), *(piece.value for piece in Piece if piece is not Piece.BANNER))
+TAGS = tuple(dict.fromkeys(("BANNER", *(tag.name for tag in Tag), *(piece.value for piece in Piece))))
 """What frames are called, on v2 and on v1."""
 _LONGEST = 4096
 _WHERE = "WHERE is [->|<-|<->|PARTY] TAG [MESSAGE] [#N[-M]|#N+] [every K] [per link] [link N[-M]|N+] [if FILTER]"
