@@ -67,6 +67,13 @@ class RecordedNetwork(NetworkFaults):
     def black_hole(self, sender: str, receiver: str, mtu_bytes: int) -> None:
         self._called("black_hole", sender, receiver, mtu_bytes)
 
+    def nat(self, sender: str, receiver: str, *, translated: bool = True) -> None:
+        self._called("nat" if translated else "no_nat", sender, receiver)
+
+    def nat_flush(self, sender: str, receiver: str, *, silent: bool = False) -> int:
+        self._called("nat_flush", sender, receiver, *["silent"] * silent)
+        return 1
+
     def reset(self, a: str, b: str) -> int:
         self._called("reset", a, b)
         return 2

@@ -131,6 +131,10 @@ class HostsLab(LocalLab):
             network.black_hole(sender, receiver, **args)
         elif fault == "forge_reset":
             network.reset(*nodes)
+        elif fault == "nat":
+            network.nat(*nodes)
+        elif fault == "nat_flush":
+            network.nat_flush(*nodes, **args)
         elif fault in _IMPAIRMENTS:
             sender, receiver = nodes
             changes = _IMPAIRMENTS[fault](**args)

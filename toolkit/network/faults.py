@@ -59,6 +59,20 @@ class NetworkFaults(ABC):
         """Lose packets from one to the other that are longer, and tell nobody; 0 ends it."""
 
     @abstractmethod
+    def nat(self, sender: str, receiver: str, *, translated: bool = True) -> None:
+        """Have what one host dials at another leave with other source ports, as behind a NAT, or no longer.
+
+        Connections that there are stay as they are in the beginning, those that were translated break in the end.
+        """
+
+    @abstractmethod
+    def nat_flush(self, sender: str, receiver: str, *, silent: bool = False) -> int:
+        """Have the NAT between two hosts forget its connections; returns how many.
+
+        What still comes of them gets a new port, and a reset from its receiver; with ``silent`` it is lost.
+        """
+
+    @abstractmethod
     def reset(self, a: str, b: str) -> int:
         """End the TCP connections between two hosts by a forged RST to both sides; returns how many."""
 

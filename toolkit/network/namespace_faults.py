@@ -17,6 +17,7 @@ from toolkit.network.places import Place, Places
 from toolkit.network.rules import Rule, Rules
 from toolkit.network.segments import Segment
 from toolkit.network.state import LinkState
+from toolkit.network.translation import Translations
 
 _LAST_PORT = 65_535
 _LEAST_MTU = 68
@@ -40,6 +41,7 @@ class NamespaceNetwork(NetworkFaults):
         self._cables: list[Cable] = []
         self._links: Links | None = None
         self._rules = Rules(self._places, switch, self._cables)
+        self._translations = Translations(self._places)
         self._forger = Forger(self._places, self._rules, self._arrive)
         self._one_by_one: set[str] = set()
         """Hosts that send no bundles of packets."""
@@ -144,7 +146,7 @@ class NamespaceNetwork(NetworkFaults):
         return rule in self._rules and rule in self._rules.standing()
 
     def standing(self) -> list[str]:
-        """Faults that there are now, as the kernel tells it, a line each."""
+        """Which packets are lost or refused now, as the kernel tells it, a line each."""
         return [str(rule) for rule in self._rules.standing()]
 
     def _checked(self, sender: str, receiver: str, port: int) -> int:
@@ -160,6 +162,21 @@ class NamespaceNetwork(NetworkFaults):
             self._one_by_one.add(name)
             own = frozenset(self._places[name].addresses.values())
             inside(self._places.namespace(name), lambda: allow_bundles(own, allowed=False))
+
+    # ---- other source ports
+
+    def nat(self, sender: str, receiver: str, *, translated: bool = True) -> None:
+        """See :meth:`NetworkFaults.nat`."""
+        self._checked(sender, receiver, 0)
+        if translated:
+            self._translations.begin(sender, receiver)
+        else:
+            self._translations.end(sender, receiver)
+
+    def nat_flush(self, sender: str, receiver: str, *, silent: bool = False) -> int:
+        """See :meth:`NetworkFaults.nat_flush`."""
+        self._checked(sender, receiver, 0)
+        return self._translations.forget(sender, receiver, silent=silent)
 
     # ---- forged segments
 
@@ -191,6 +208,7 @@ class NamespaceNetwork(NetworkFaults):
     def heal(self) -> None:
         """See :meth:`NetworkFaults.heal`."""
         self._rules.clear()
+        self._translations.clear()
         if self._links is None and self.initial:
             self._links = self._open(self.initial)
         elif self._links is not None:

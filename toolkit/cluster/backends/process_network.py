@@ -21,7 +21,10 @@ _WHOLE = LinkState()
 class ProxiedNetwork(NetworkFaults):
     """What proxies can do between nodes that share the loopback: whole connections, no packets."""
 
-    lacks = MappingProxyType(dict.fromkeys(("black_hole", "packets"), "loopback has no packets: --backend netns"))
+    lacks = MappingProxyType(
+        dict.fromkeys(("black_hole", "packets"), "loopback has no packets: --backend netns")
+        | {"nat": "loopback has no way that a NAT could be on: --backend netns"}
+    )
 
     def __init__(self) -> None:
         self.hosts: tuple[str, ...] = ()
@@ -106,6 +109,15 @@ class ProxiedNetwork(NetworkFaults):
         """See :class:`NetworkFaults`; not here."""
         if mtu_bytes:
             raise Unsupported(f"black-hole {sender} {receiver}: loopback has no packets: --backend netns")
+
+    def nat(self, sender: str, receiver: str, *, translated: bool = True) -> None:
+        """See :class:`NetworkFaults`; not here."""
+        if translated:
+            raise Unsupported(f"nat {sender} {receiver}: {self.lacks['nat']}")
+
+    def nat_flush(self, sender: str, receiver: str, *, silent: bool = False) -> int:  # noqa: ARG002 - not here
+        """See :class:`NetworkFaults`; not here."""
+        raise Unsupported(f"nat-flush {sender} {receiver}: {self.lacks['nat']}")
 
     def reset(self, a: str, b: str) -> int:
         """See :class:`NetworkFaults`."""

@@ -280,6 +280,49 @@ class BlackHole(_OfNetwork):
 
 
 @dataclass(frozen=True, slots=True)
+class Nat(_OfNetwork):
+    """Have what the first node dials at the second leave through a NAT, with other source ports."""
+
+    WORD = "nat"
+    EXAMPLE = "nat a b"
+    LASTS = True
+    NEEDS = "nat"
+
+    a: str = argument(NODE, "A")
+    b: str = argument(NODE, "B")
+
+    def do(self, scene: Scene) -> str:
+        """See :class:`Fault`."""
+        scene.network.nat(self.a, self.b)
+        scene.path("nat", self.a, self.b)
+        return ""
+
+    def undo(self, scene: Scene) -> None:
+        """See :class:`Fault`."""
+        scene.network.nat(self.a, self.b, translated=False)
+        scene.path("heal", self.a, self.b)
+
+
+@dataclass(frozen=True, slots=True)
+class NatFlush(_OfNetwork):
+    """Have the NAT between two nodes forget its connections: the rest of them gets other ports, or is lost."""
+
+    WORD = "nat-flush"
+    EXAMPLE = "nat-flush a b --silent"
+    NEEDS = "nat"
+
+    a: str = argument(NODE, "A")
+    b: str = argument(NODE, "B")
+    silent: bool = flag()
+
+    def do(self, scene: Scene) -> str:
+        """See :class:`Fault`."""
+        forgotten = _connections(scene.network.nat_flush(self.a, self.b, silent=self.silent))
+        scene.cut(self.a, self.b, f"the NAT forgets {forgotten}" + ", silently" * self.silent)
+        return forgotten
+
+
+@dataclass(frozen=True, slots=True)
 class Reset(_OfNetwork):
     """End the TCP connections between two nodes by a forged RST to both sides."""
 

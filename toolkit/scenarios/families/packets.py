@@ -1,5 +1,7 @@
-"""NF and PK: what happens to packets, on networks that have some."""
+"""NF, MX and PK: what happens to packets, on networks that have some."""
 
+from messenger.denc.address import EntityAddr
+from toolkit.scenarios.families.mx import MX
 from toolkit.scenarios.families.nf import NF
 from toolkit.scenarios.families.pk import PK
 from toolkit.scenarios.lab import Lab
@@ -136,6 +138,68 @@ def mtu_blackhole(lab: Lab) -> None:
     lab.heal()
     lab.expect_delivered("b", "a", 3, within_s=60.0)
     lab.settle(within_s=60.0)
+
+
+@NF.scenario("NF-13", "conntrack_flush", priority=3, backends=ON_NETWORKS, only=_PACKETS, cases=_LOSSLESS)
+def conntrack_flush(lab: Lab, pair: Pair) -> None:
+    """A NAT that has lost its memory swallows what it does not know, until somebody dials again.
+
+    Both sides go on writing on a connection of which the NAT, and the firewall that it is, knows nothing any more:
+    all of that is lost, and nobody is told. Keepalives without an answer end the link; the next dial has an entry
+    of its own, and takes everything with it.
+    """
+    pair.start(lab)
+    lab.nat("a", "b")
+    lab.connect("a", "b")
+    lab.exchange(count=2)
+    lab.keep_alive("a", "b", 0.3, 1.5)
+    lab.nat_flush("a", "b", silent=True)
+    lab.send("a", "b", 3)
+    lab.send("b", "a", 3)
+    lab.wait(0.5)
+    for node, peer in ("a", "b"), ("b", "a"):
+        lab.require(lab.delivered(node, peer) == 2, f"{node} got what the NAT was to lose")
+    lab.expect_broken("a", 1)
+    _all_have_come(lab, 5)
+    lab.require(len(_seen_ports(lab)) == 2, f"b was dialled from {_seen_ports(lab)}, twice was expected")
+
+
+@MX.scenario(
+    "MX-10",
+    "nat_remap",
+    priority=2,
+    backends=ON_NETWORKS,
+    only=_PACKETS,
+    cases={
+        f"{name}, {first} writes": {"pair": PAIRS[name], "first": first}
+        for name in ("peers", "client")
+        for first in "ab"
+    },
+)
+def nat_remap(lab: Lab, pair: Pair, first: str) -> None:
+    """A NAT goes on with another port in mid-session, and the session comes back from there.
+
+    The next packet of whoever writes is one of an unknown connection to its receiver, which answers with a reset.
+    The other side does not know until it writes itself, or the session is found again by the next dial: not by the
+    port, which only the socket has, but by the address that was told.
+    """
+    pair.start(lab)
+    lab.nat("a", "b")
+    lab.connect("a", "b")
+    lab.exchange(count=2)
+    own_port = EntityAddr.parse(lab.own_address("a")).port
+    lab.require(own_port not in _seen_ports(lab), f"b was dialled from port {own_port} itself")
+    lab.nat_flush("a", "b", silent=False)
+    second = "b" if first == "a" else "a"
+    lab.send(first, second, 3)
+    lab.expect_broken(first, 1)
+    lab.send(second, first, 3)
+    _all_have_come(lab, 5)
+
+
+def _seen_ports(lab: Lab) -> list[int]:
+    """From which ports b was dialled so far, in order."""
+    return [EntityAddr.parse(link["peer"]).port for link in lab.records("b", "link", action="accept")]
 
 
 @PK.scenario(

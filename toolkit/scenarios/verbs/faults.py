@@ -145,13 +145,23 @@ class FaultVerbs(LabCore):
         self._step("black_hole", a, b, mtu_bytes)
         self._disturb("black_hole", a, b, mtu_bytes=mtu_bytes)
 
+    def nat(self, a: str, b: str) -> None:
+        """What a dials at b from now on leaves through a NAT, with another source port."""
+        self._step("nat", a, b)
+        self._disturb("nat", a, b)
+
+    def nat_flush(self, a: str, b: str, *, silent: bool) -> None:
+        """The NAT forgets its connections: the rest of them gets other ports, or is lost."""
+        self._step("nat_flush", a, b, silent=silent)
+        self._disturb("nat_flush", a, b, silent=silent)
+
     def forge_reset(self, a: str, b: str) -> None:
         """Both sides of every connection between a and b get an RST that neither has sent."""
         self._step("forge_reset", a, b)
         self._disturb("forge_reset", a, b)
 
     def heal(self) -> None:
-        """Undo every partition, refusal, slowness and delay."""
+        """Undo every partition, refusal, NAT, slowness and delay."""
         self._step("heal")
         self._disturb("heal")
 

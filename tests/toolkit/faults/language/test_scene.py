@@ -32,6 +32,7 @@ def cluster() -> RecordedCluster:
         ("block a b 6800", [("block", "a", "b", 6800)], [("unblock", "a", "b", 6800)]),
         ("refuse a b", [("refuse", "a", "b")], [("accept", "a", "b")]),
         ("refuse a b 3300", [("refuse", "a", "b", 3300)], [("accept", "a", "b", 3300)]),
+        ("nat a b", [("nat", "a", "b")], [("no_nat", "a", "b")]),
         ("black-hole a b 600", [("black_hole", "a", "b", 600)], [("black_hole", "a", "b", 0)]),
         (
             "link a b delay-ms=5 --both-ways",
@@ -63,6 +64,8 @@ def test_lasting_faults(cluster: RecordedCluster, text: str, done, undone) -> No
         ("restart b", [("restart", "b")]),
         ("restart b --wiped --new-nonce", [("restart", "b", "new_nonce", "wiped")]),
         ("reset a b", [("reset", "a", "b")]),
+        ("nat-flush a b", [("nat_flush", "a", "b")]),
+        ("nat-flush a b --silent", [("nat_flush", "a", "b", "silent")]),
         ("finish b a", [("finish", "b", "a")]),
         ("mark-down a b", [("command", "a", "mark_down", "b")]),
         ("unblock a", [("command", "a", "unblock", "")]),

@@ -1,0 +1,178 @@
+"""A NAT on the way of what a host dials: who is dialled sees other source ports than there are.
+
+The host's own kernel translates what leaves it, by rules of nftables, and its connection tracking remembers which
+port is whose. What a NAT has forgotten in the middle of a connection it either takes for something new, which gets
+another port, so that its receiver answers with a reset; or it loses it, as a firewall that wants to see a SYN.
+"""
+
+import socket
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+from messenger.errors import LocalError
+from toolkit.network.namespaces import inside
+from toolkit.network.nft import nft
+from toolkit.network.places import Address, Direction, Places
+
+_TABLE = "table inet msgrlab_nat"
+_FIRST_PORT = 10_000
+_PORTS = 1000
+_RANGES = 20
+"""Below the ports that a kernel gives to those that dial, so that what was translated can be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Flow:
+    """A connection that was translated."""
+
+    own_port: int
+    seen_port: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Nat:
+    """What there is from one host to another."""
+
+    turn: int = 0
+    """How often it has forgotten everything: each time it goes on with other ports."""
+    forgotten: frozenset[_Flow] = frozenset()
+    silent: bool = False
+    """What was forgotten is lost."""
+
+    @property
+    def ports(self) -> str:
+        """As nftables has them."""
+        first = _FIRST_PORT + self.turn % _RANGES * _PORTS
+        return f"{first}-{first + _PORTS - 1}"
+
+    def translations(self, way: Direction) -> Iterator[str]:
+        """Which packets get a port of it: the first of a connection, or of what is left of one."""
+        family, _, receiver = _words(way)
+        to = f"masquerade to :{self.ports} random"
+        yield f"{family} daddr {receiver} tcp flags & (syn|ack) == syn {to}"
+        if self.forgotten and not self.silent:
+            yield f"{family} daddr {receiver} tcp sport {_set(flow.own_port for flow in self.forgotten)} {to}"
+
+    def losses(self, way: Direction) -> Iterator[tuple[str, str]]:
+        """Which packets are lost: the hook where, and the rule."""
+        if not (self.forgotten and self.silent):
+            return
+        family, _, receiver = _words(way)
+        unknown = "tcp flags & syn == 0 ct state new drop"
+        own, seen = (
+            _set(ports)
+            for ports in zip(*((flow.own_port, flow.seen_port) for flow in self.forgotten), strict=True)
+        )
+        yield "output", f"{family} daddr {receiver} tcp sport {own} {unknown}"
+        yield "input", f"{family} saddr {receiver} tcp dport {seen} {unknown}"
+
+
+class Translations:
+    """The NATs of a network.
+
+    Args:
+        places: its hosts.
+    """
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self._nats: dict[tuple[str, str], _Nat] = {}
+
+    def begin(self, sender: str, receiver: str) -> None:
+        """Translate what a host dials at another from now on; connections that there are stay as they are.
+
+        Raises:
+            LocalError: the kernel takes no such rules.
+            Unsupported: the host is on another machine, or there is no nft.
+        """
+        self._become(self._nats | {(sender, receiver): _Nat()}, sender)
+
+    def end(self, sender: str, receiver: str) -> None:
+        """Translate no longer; the connections that were translated break."""
+        nats = {way: nat for way, nat in self._nats.items() if way != (sender, receiver)}
+        if nats != self._nats:
+            self._become(nats, sender)
+
+    def clear(self) -> None:
+        """Translate nothing."""
+        for way in list(self._nats):
+            self.end(*way)
+
+    def forget(self, sender: str, receiver: str, *, silent: bool) -> int:
+        """Have the NAT forget the connections of one host with another; returns how many there were.
+
+        Args:
+            sender: whose dials are translated.
+            receiver: whom it dials.
+            silent: what still comes of them is lost, instead of getting another port.
+
+        Raises:
+            LocalError: there is no NAT between them.
+        """
+        nat = self._nats.get((sender, receiver))
+        if nat is None:
+            raise LocalError(f"no NAT is on the way from {sender} to {receiver}: nat {sender} {receiver}")
+        ways = self._places.directions(sender, receiver)
+        namespace = self._places.namespace(sender)
+        flows = frozenset(inside(namespace, lambda: list(_translated(ways, forget=False))))
+        nat = _Nat(nat.turn + 1, flows, silent)
+        # The rules first: the next packet of a connection that is forgotten is theirs.
+        self._become(self._nats | {(sender, receiver): nat}, sender)
+        return len(inside(namespace, lambda: list(_translated(ways, forget=True))))
+
+    def _become(self, nats: dict[tuple[str, str], _Nat], sender: str) -> None:
+        chains: dict[str, list[str]] = {}
+        for (one, other), nat in nats.items():
+            for way in self._places.directions(one, other) if one == sender else ():
+                chains.setdefault("nat hook postrouting priority srcnat", []).extend(nat.translations(way))
+                for hook, line in nat.losses(way):
+                    chains.setdefault(f"filter hook {hook} priority 0", []).append(line)
+        text = f"{_TABLE}\ndelete {_TABLE}\n"
+        if chains:
+            text += "\n".join([f"{_TABLE} {{", *_chains(chains), "}", ""])
+        inside(self._places.namespace(sender), lambda: nft("-f", "-", text=text))
+        self._nats = nats
+
+
+def _chains(chains: dict[str, list[str]]) -> Iterator[str]:
+    for number, (kind, lines) in enumerate(chains.items()):
+        yield "\n".join([f"chain part{number} {{", f"type {kind};", *lines, "}"])
+
+
+def _words(way: Direction) -> tuple[str, Address, Address]:
+    return "ip" if way.sender.version == 4 else "ip6", way.sender, way.receiver
+
+
+def _set(ports: Iterable[int]) -> str:
+    return f"{{ {', '.join(map(str, sorted(ports)))} }}"
+
+
+def _translated(ways: Iterable[Direction], *, forget: bool) -> Iterator[_Flow]:
+    """The connections on some ways that are translated, in the namespace of the calling thread.
+
+    Raises:
+        LocalError: its kernel does not tell.
+    """
+    from pyroute2 import NetlinkError, NFCTSocket
+    from pyroute2.netlink.nfnetlink.nfctsocket import NFCTAttrTuple
+
+    ways = set(ways)
+    try:
+        for version, family in ((4, socket.AF_INET), (6, socket.AF_INET6)):
+            if not any(way.sender.version == version for way in ways):
+                continue
+            with NFCTSocket(nfgen_family=family) as conntrack:
+                for entry in list(conntrack.dump()):
+                    there, back = (
+                        NFCTAttrTuple.from_netlink(family, entry.get_attr(name))
+                        for name in ("CTA_TUPLE_ORIG", "CTA_TUPLE_REPLY")
+                    )
+                    way = Direction(ip_address(there.saddr), ip_address(there.daddr))
+                    if there.proto != socket.IPPROTO_TCP or way not in ways or there.sport == back.dport:
+                        continue
+                    if forget:
+                        conntrack.entry("del", tuple_orig=there)
+                    yield _Flow(there.sport, back.dport)
+    except (NetlinkError, OSError) as error:
+        raise LocalError(f"connection tracking: {error}") from None
