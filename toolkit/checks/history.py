@@ -114,6 +114,11 @@ class History:
             raise LocalError(f"{kind} record of {node} without {', '.join(missing)}")
         self.records.append(Record(round(time_s, TIME_DIGITS), node, kind, fields))
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything that was told is in it."""
+        return True
+
     # ---- reading and writing
 
     @classmethod

@@ -225,8 +225,8 @@ def check_so_far(
 
     Args:
         history: may grow meanwhile.
-        ends: the closing counters of nodes, as ``end`` records have them, if the cluster is at rest; without them
-            what is due at rest is not judged.
+        ends: the closing counters of nodes, as ``end`` records have them, if the cluster is at rest; without them,
+            or if the history is not whole, what is due at rest is not judged.
         now_s: when it came to rest, in seconds since the history began; the newest record's time unless given.
         only: ids or names of the invariants; all unless given.
 
@@ -236,7 +236,8 @@ def check_so_far(
     asked = list(INVARIANTS.values()) if only is None else [find(word) for word in only]
     records = [record for record in in_order(history.records[:]) if record.kind != "end"]
     at_s = max(now_s or 0.0, max((record.time_s for record in records), default=0.0))
-    records += [Record(at_s, node, "end", fields) for node, fields in (ends or {}).items()]
+    if ends and history.is_whole:
+        records += [Record(at_s, node, "end", fields) for node, fields in ends.items()]
     index = Index(History(records))
     whole = index.at_rest
     return [_so_far(invariant, index, whole=whole) for invariant in asked]

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import isfinite
+from sys import intern
 from types import NoneType
 from typing import Any
 
@@ -18,6 +19,8 @@ MESSAGE_TAGS = frozenset({"MESSAGE", "MSG"})
 """What the frames of messages are called, on v2 and on v1."""
 MANGLINGS = ("flip", "truncate", "insert", "drop", "duplicate", "replay", "swap", "reflect", "rewrite", "join")
 """What a man in the middle may do to a frame."""
+_UNIQUE = frozenset({"digest"})
+"""Fields that hardly any two records have the same text in."""
 _LONGEST_S = 1e9
 _DEEPEST = 100
 """What is nested deeper could be read, but perhaps not be shown or written again."""
@@ -218,6 +221,21 @@ def dump_record(record: Record) -> str:
         raise LocalError(f"{record.kind} record of {record.node}: {error}") from None
 
 
+def sharing_words(fields: dict[str, Any]) -> dict[str, Any]:
+    """The same fields, with names and words that records have in common kept once in memory.
+
+    A record out of JSON is two and a half times as large without.
+    """
+    return {
+        intern(name): sharing_words(value)
+        if type(value) is dict
+        else intern(value)
+        if type(value) is str and name not in _UNIQUE
+        else value
+        for name, value in fields.items()
+    }
+
+
 def parse_record(line: str) -> Record:
     """The record of one line of JSON.
 
@@ -238,7 +256,7 @@ def parse_record(line: str) -> Record:
     if not isinstance(node, str) or not isinstance(kind, str):
         raise LocalError("every record has the texts node and kind")
     _check_fields(kind, fields)
-    return Record(float(time_s), node, kind, fields)
+    return Record(float(time_s), intern(node), intern(kind), sharing_words(fields))
 
 
 def _finite(text: str) -> float:

@@ -85,9 +85,9 @@ def _show(console: "Console", about: dict[str, Any]) -> None:
     since = f"up for {about['up_s']:.0f} s, ready in {about['ready_s']:.2f} s"
     console.print(f"[bold]{about['name']}[/bold] on {about['backend']}: {about['state']}, {since}")
     _show_nodes(console, about["nodes"])
-    for link in about["links"]:
-        from toolkit.cluster.showing import link_words
+    from toolkit.cluster.showing import full_words, link_words
 
+    for link in about["links"]:
         console.print(f"link {link['from']} → {link['to']}: {link_words(link)}", markup=False)
     if nemesis := about["nemesis"]:
         seed = f", seed {nemesis['seed']}" if nemesis["seed"] is not None else ""
@@ -99,6 +99,8 @@ def _show(console: "Console", about: dict[str, Any]) -> None:
         console.print(f"fault: {fault}", markup=False)
     for node, path in about["captures"].items():
         console.print(f"capture of {node}: {path}", markup=False)
+    for words in full_words(about):
+        console.print(f"history: {words}")
     for event in about["events"]:
         console.print(_line(event), markup=False)
     _show_checks(console, about["checks"])

@@ -1,4 +1,4 @@
-"""A history that is written to its file while it happens."""
+"""A history that is written to its file while it happens, up to so many records."""
 
 import threading
 import time
@@ -7,7 +7,7 @@ from typing import Any
 
 from messenger.errors import LocalError
 from toolkit.checks.history import History
-from toolkit.checks.records import dump_record
+from toolkit.checks.records import dump_record, sharing_words
 
 _FLUSH_S = 0.1
 """What is older than that is in the file when the next record comes."""
@@ -18,16 +18,20 @@ class LiveHistory(History):
 
     Args:
         path: of the file, NDJSON.
+        limit: so many records are taken; what comes later is in neither.
 
     Raises:
         LocalError: it cannot be written.
     """
 
-    __slots__ = ("_changed", "_flushed_s", "_out", "path")
+    __slots__ = ("_changed", "_flushed_s", "_limit", "_out", "full_s", "path")
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, limit: int) -> None:
         super().__init__()
         self.path = path
+        self.full_s: float | None = None
+        """Time of the first record that was not taken; None while there is room."""
+        self._limit = limit
         self._changed = threading.Condition()
         self._flushed_s = 0.0
         try:
@@ -38,13 +42,21 @@ class LiveHistory(History):
     def put(self, time_s: float, node: str, kind: str, fields: dict[str, Any]) -> None:
         """See :meth:`History.put`; from any thread."""
         with self._changed:
-            super().put(time_s, node, kind, fields)
+            if len(self.records) >= self._limit:
+                self.full_s = time_s if self.full_s is None else self.full_s
+                return
+            super().put(time_s, node, kind, sharing_words(fields))
             if not self._out.closed:
                 self._out.write(dump_record(self.records[-1]) + "\n")
                 if (now_s := time.monotonic()) - self._flushed_s > _FLUSH_S:
                     self._out.flush()
                     self._flushed_s = now_s
             self._changed.notify_all()
+
+    @property
+    def is_whole(self) -> bool:
+        """See :attr:`History.is_whole`."""
+        return self.full_s is None
 
     def flush(self) -> None:
         """Have everything in the file."""

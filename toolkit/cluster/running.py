@@ -71,7 +71,7 @@ class Cluster:
         self.lease = lease
         self.backend: Backend = kind(lease, say)
         self.nodes: dict[str, RunningNode] = {}
-        self.history = LiveHistory(lease.directory / HISTORY_FILE)
+        self.history = LiveHistory(lease.directory / HISTORY_FILE, spec.records)
         self.began_s = time.monotonic()
         """Monotonic time from which its history counts."""
         self.ready_s = 0.0

@@ -50,6 +50,7 @@ def html_of(about: dict[str, Any]) -> str:
         _line("links", [f"{one['from']} → {one['to']}: {link_words(one)}" for one in about["links"]], _AMBER),
         _line("faults in force", about["faults"], _RED),
         _line("proxies", [one.replace(" ", " → ") for one in about["proxies"]], _GREY),
+        _line("history", full_words(about), _AMBER),
         _line("captures", [f"{node}: {path}" for node, path in about["captures"].items()], _GREY),
         _nemesis(about["nemesis"]),
         _checks(about["checks"]),
@@ -82,6 +83,13 @@ def link_words(link: dict[str, Any]) -> str:
     if values:
         words.append(str(LinkState(**values)))
     return "; ".join(words)
+
+
+def full_words(about: dict[str, Any]) -> list[str]:
+    """What there is to say about a history that has become too long; nothing of others."""
+    if about["full_s"] is None:
+        return []
+    return [f"full with {about['records']:,} records: nothing since {about['full_s']:.1f} s is in it"]
 
 
 def _nemesis(nemesis: dict[str, Any] | None) -> str:

@@ -43,6 +43,7 @@ def status_of(cluster: "Cluster") -> dict[str, Any]:
         "captures": {name: str(taken.path) for name, taken in cluster.captures.taken.items()},
         "proxies": [f"{dialler} {dialled}" for dialler, dialled in cluster.proxies],
         "records": len(history),
+        "full_s": cluster.history.full_s,
         "events": [told(record) for record in recent(history.records)],
         "checks": _checks(cluster, len(history)),
     }

@@ -11,6 +11,7 @@ import pytest
 from messenger.errors import LocalError
 from tests.support.clusters import peers, processes_of, remains, state
 from toolkit.checks.history import History
+from toolkit.checks.live import check_so_far
 from toolkit.cluster import up
 from toolkit.cluster.running import Cluster
 from toolkit.cluster.spec import ClusterSpec
@@ -50,6 +51,24 @@ def test_up_talking_and_down_again() -> None:
         assert "READY" in cluster._repr_html_()
         assert len(processes_of(str(cluster.lease.label))) == 2
     assert leftovers(cluster.lease, network=False) == []
+
+
+@pytest.mark.usefixtures("state")
+def test_a_history_takes_so_many_records_and_says_since_when_it_is_full() -> None:
+    with up(peers(), settings=["records=20"]) as cluster:
+        assert cluster.status()["full_s"] is None
+        cluster.nodes["a"].command("send", peer="b", count=20)
+        eventually(lambda: cluster.history.full_s is not None)
+        full_s = cluster.history.full_s
+        eventually(lambda: [one["in_seq"] for one in cluster.nodes["b"].status()["sessions"]] == [20])
+        status = cluster.status()
+        assert (status["records"], status["full_s"]) == (20, full_s)
+        assert "full with 20 records" in cluster._repr_html_()
+        cluster.history.flush()
+        assert len(History.load(cluster.directory / "history.ndjson")) == 20
+        # what has not arrived by the last of them is not held against anybody
+        ends = {name: node.command("snapshot") | node.command("resources") for name, node in cluster.nodes.items()}
+        assert [each.id for each in check_so_far(cluster.history, ends) if not each.ok] == []
 
 
 @pytest.mark.parametrize("settings", [["speaks.protocol=v1"], ["speaks.mode=secure"], ["speaks.protocol=v1+v2"]])

@@ -1,7 +1,7 @@
 """The model of a cluster spec as a whole; parts.py has its parts, rules.py what they mean to each other."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
@@ -88,6 +88,9 @@ class ClusterSpec(Part):
     """Faults at certain moments."""
     chaos: Chaos | None = None
     """Faults at random."""
+    records: Annotated[int, Field(ge=0)] = 1_000_000
+    """So many its history has at most, a kilobyte of memory each; what comes later is not written down. 0 is for
+    clusters that stay up for days and that nobody asks what happened."""
     scenarios: tuple[Line, ...] = ()
     """Of the catalogue: those that show what the cluster is for (ids as ``msgrlab list`` shows them)."""
 
