@@ -104,6 +104,25 @@ def test_a_client_that_is_cut_off_goes_on_when_it_is_not(backend: str, ceph_clus
     assert [result.id for result in cluster.check() if not result.ok] == []
 
 
+@pytest.mark.needs("netns", "nft")
+def test_sessions_come_back_from_behind_a_nat_that_forgets(ceph_cluster: Clusters) -> None:
+    cluster = ceph_cluster("netns")
+    app = cluster.nodes["app"]
+    ways = [("osd0", "osd1"), ("osd1", "osd0"), ("app", "osd0"), ("app", "osd1"), ("app", "mon")]
+    for a, b in ways:
+        cluster.fault(f"nat {a} {b}")
+        cluster.fault(f"reset {a} {b}")  # what it dials next is translated
+    assert app.command("fill", count=10, prefix="through", wait_s=30)["pending"] == []
+    forgotten = [cluster.fault(f"nat-flush {a} {b}") for a, b in ways]
+    assert "0 connections" not in (forgotten[0], *forgotten[2:])
+    assert app.command("fill", count=10, prefix="forgotten", wait_s=30)["pending"] == []
+    cluster.fault("heal")
+    assert app.command("fill", count=10, prefix="without", wait_s=30)["pending"] == []
+    assert app.command("verify")["wrong"] == []
+    ceph_of(cluster).wait_healthy(HEALTHY_TIMEOUT_S)
+    assert [result.id for result in cluster.check() if not result.ok] == []
+
+
 def test_a_client_restarts(cluster: Cluster) -> None:
     cluster.nodes["app"].restart()
     assert cluster.nodes["app"].command("put", oid="again", text="another life")["state"] == "done"
