@@ -18,8 +18,8 @@ from tests.support.machine_state import Apart
 __all__ = ["state"]
 
 CYCLES = int(os.environ.get("MSGRLAB_CYCLES", "4"))
-GROWTH_BLOCKS = 3000
-"""Of Python's memory, in all: what is kept of each of a hundred clusters would be more, and caches are bounded."""
+GROWTH_BLOCKS = 1000
+"""Of Python's memory, in all: what is kept of each of a hundred clusters would be more."""
 GROWTH_KIB = 256
 """Of memory that libraries hold, in all."""
 
