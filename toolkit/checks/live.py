@@ -98,6 +98,8 @@ class LiveChecker:
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
+        self._settled = 0
+        """A history of so many records has been judged for good: more about it is not to be found."""
         self.sightings: list[Sighting] = []
         """Everything found so far."""
         self.judged = 0
@@ -108,6 +110,8 @@ class LiveChecker:
     def look(self, *, final: bool = False) -> list[Sighting]:
         """Judge what there is now; returns what is new. With ``final`` nothing more is to come that excuses it."""
         with self._judging:
+            if len(self._history) == self._settled:
+                return []
             records = in_order(self._history.records[:])
             self.judged = len(records)
             if not records:
@@ -121,6 +125,8 @@ class LiveChecker:
             self._told.update(self._key(one) for one in seen)
             new = list({self._key(one): one for one in seen}.values())
             self.sightings += new
+            if ripe_s >= records[-1].time_s:
+                self._settled = len(records)
         for one in new:
             self._found(one)
         return new

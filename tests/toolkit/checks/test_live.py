@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -176,6 +177,21 @@ def test_a_check_that_fails_is_not_kept_quiet(story: Story) -> None:
         checker.stop()
 
 
+def counted_reads(history: History) -> tuple[History, Callable[[], int]]:
+    """The same history, and how often a field of its records was read."""
+    reads = 0
+
+    class Counted(Record):
+        __slots__ = ()
+
+        def __getitem__(self, name: str) -> Any:
+            nonlocal reads
+            reads += 1
+            return self.fields[name]
+
+    return History(Counted(one.time_s, one.node, one.kind, one.fields) for one in history), lambda: reads
+
+
 def test_judging_costs_in_proportion() -> None:
     """Records of a history are looked at a bounded number of times, and judgements leave time for others."""
     lab = SimLab("v2-crc", 1)
@@ -185,21 +201,28 @@ def test_judging_costs_in_proportion() -> None:
     small, large = grown(lab.history, 4)[0], lab.history
     counts = []
     for history in (small, large):
-        reads = 0
-
-        class Counted(Record):
-            __slots__ = ()
-
-            def __getitem__(self, name: str) -> Any:
-                nonlocal reads
-                reads += 1
-                return self.fields[name]
-
-        counted = History(Counted(one.time_s, one.node, one.kind, one.fields) for one in history)
+        counted, reads = counted_reads(history)
         LiveChecker(counted).look(final=True)
-        counts.append(reads / len(history))
+        counts.append(reads() / len(history))
     assert counts[1] < counts[0] * 1.5
     assert all(one.ok for one in check(large))
+
+
+def test_what_does_not_grow_is_not_judged_for_ever() -> None:
+    lab = SimLab("v2-crc", 1)
+    lab.two()
+    lab.exchange(count=5)
+    now_s = end_s = lab.history.records[-1].time_s
+    counted, reads = counted_reads(lab.history)
+    checker = LiveChecker(counted, now=lambda: now_s)
+    seen = []
+    for now_s in (end_s + 1.0, end_s + 100.0, end_s + 101.0):  # noqa: B007 - read above
+        checker.look()
+        seen.append(reads())
+    counted.append(end_s + 101.5, "a", "clock", step_s=1.0)
+    now_s = end_s + 200.0
+    checker.look()
+    assert 0 < seen[0] < seen[1] == seen[2] < reads()
 
 
 @pytest.mark.parametrize("comes_late", [True, False])
