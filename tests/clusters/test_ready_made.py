@@ -3,7 +3,6 @@
 import json
 import re
 import shlex
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -12,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.support import waiting
 from tests.support.clusters import done, msgrlab, told
 from toolkit.cluster.images import names as images
 from toolkit.cluster.spec import ClusterSpec, read_spec, ready_made
@@ -51,10 +51,7 @@ def _cases() -> Iterator[Any]:
 
 
 def eventually(condition: Callable[[], object]) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, msgrlab("status", "--json").stdout
-        time.sleep(0.05)
+    waiting.eventually(condition, PATIENCE_S, lambda: msgrlab("status", "--json").stdout)
 
 
 def advice(name: str) -> Iterator[tuple[str, list[str]]]:

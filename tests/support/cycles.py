@@ -10,13 +10,13 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from tests.support.clusters import peers
 from tests.support.machine_state import changes, machine_state
+from tests.support.waiting import eventually
 from toolkit.cluster.images import node
 from toolkit.cluster.running import up
 from toolkit.machine.leaks import leftovers
@@ -24,7 +24,6 @@ from toolkit.machine.leases import Lease
 
 _FIRST = 3
 """Cycles before anything is counted: libraries are loaded, and caches filled, in them."""
-_PATIENCE_S = 20.0
 _KIB = 1024
 _CACHED = type(lru_cache(lambda: None))
 _libc = ctypes.CDLL(None)
@@ -46,9 +45,9 @@ def cycle(backend: str, number: int) -> Lease:
     """Two peers: up, a message, down."""
     with up(peers(), backend=backend, name=f"cycle-{number}") as cluster:
         cluster.nodes["a"].command("send", peer="b", count=1)
-        _eventually(lambda: bool(cluster.history.so_far().of("deliver")))
+        eventually(lambda: bool(cluster.history.so_far().of("deliver")))
         # who sent it may be told a moment later
-        _eventually(lambda: all(result.ok for result in cluster.check()))
+        eventually(lambda: all(result.ok for result in cluster.check()))
     return cluster.lease
 
 
@@ -94,14 +93,9 @@ def cycles(backend: str, count: int) -> dict[str, Any]:
 
 def _settled() -> None:
     """Threads that have nothing more to do have ended."""
-    _eventually(lambda: threading.active_count() == 1)
-
-
-def _eventually(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + _PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline_s, [thread.name for thread in threading.enumerate()]
-        time.sleep(0.005)
+    eventually(
+        lambda: threading.active_count() == 1, why=lambda: [thread.name for thread in threading.enumerate()]
+    )
 
 
 if __name__ == "__main__":

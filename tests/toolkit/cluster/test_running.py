@@ -2,14 +2,13 @@
 
 import json
 import signal
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from messenger.errors import LocalError
 from tests.support.clusters import peers, processes_of, remains, state
+from tests.support.waiting import eventually
 from toolkit.checks.history import History
 from toolkit.checks.live import check_so_far
 from toolkit.cluster import up
@@ -20,15 +19,6 @@ from toolkit.machine.leaks import leftovers
 from toolkit.machine.leases import leases
 
 __all__ = ["state"]
-
-PATIENCE_S = 20.0
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
 
 
 def delivered(cluster: Cluster, node: str) -> int:

@@ -3,7 +3,6 @@
 import signal
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import pairwise
@@ -13,6 +12,7 @@ import pytest
 
 from messenger.errors import LocalError
 from tests.support.machine import new_lease as new_lease  # noqa: PLC0414 - a fixture
+from tests.support.waiting import eventually
 from toolkit.cluster.backends.base import HostWish, NetworkWish
 from toolkit.cluster.backends.netns import NetnsBackend
 from toolkit.machine.changes import labelled_processes
@@ -66,11 +66,9 @@ def test_programs_run_on_their_hosts(backend: NetnsBackend) -> None:
     assert b.run("cat", stdin="said") == "said"
     assert b.run("sh", "-c", f"echo ${PROCESS_VARIABLE}").strip() == str(backend.lease.label)
     program = a.start(["sh", "-c", "echo printed; echo wrong >&2; exec sleep 100"], log="program.log")
+    eventually(lambda: b"wrong" in a.read("program.log"))
     assert readlink(f"/proc/{program.pid}/ns/net") == own
     assert list(labelled_processes(str(backend.lease.label))) == [program.pid]
-    deadline_s = time.monotonic() + 20
-    while b"wrong" not in a.read("program.log") and time.monotonic() < deadline_s:
-        time.sleep(0.01)
     program.signal(signal.SIGTERM)
     assert program.wait(5) == -signal.SIGTERM
     assert a.read("program.log") == b"printed\nwrong\n"
