@@ -20,6 +20,9 @@ _FIRST_PORT = 10_000
 _PORTS = 1000
 _RANGES = 20
 """Below the ports that a kernel gives to those that dial, so that what was translated can be told."""
+_TCP_STATE = ("CTA_PROTOINFO", "CTA_PROTOINFO_TCP", "CTA_PROTOINFO_TCP_STATE")
+_OVER = frozenset({7, 8})
+"""TIME_WAIT and CLOSE, of enum tcp_conntrack: such connections are remembered for a while."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class _Nat:
     """What there is from one host to another."""
 
     turn: int = 0
-    """How often it has forgotten everything: each time it goes on with other ports."""
+    """How often it has forgotten everything; each time it goes on with other ports."""
     forgotten: frozenset[_Flow] = frozenset()
     silent: bool = False
     """What was forgotten is lost."""
@@ -48,7 +51,7 @@ class _Nat:
 
     def translations(self, way: Direction) -> Iterator[str]:
         """Which packets get a port of it: the first of a connection, or of what is left of one."""
-        family, _, receiver = _words(way)
+        family, receiver = _words(way)
         to = f"masquerade to :{self.ports} random"
         yield f"{family} daddr {receiver} tcp flags & (syn|ack) == syn {to}"
         if self.forgotten and not self.silent:
@@ -58,7 +61,7 @@ class _Nat:
         """Which packets are lost: the hook where, and the rule."""
         if not (self.forgotten and self.silent):
             return
-        family, _, receiver = _words(way)
+        family, receiver = _words(way)
         unknown = "tcp flags & syn == 0 ct state new drop"
         own, seen = (
             _set(ports)
@@ -140,12 +143,12 @@ def _chains(chains: dict[str, list[str]]) -> Iterator[str]:
         yield "\n".join([f"chain part{number} {{", f"type {kind};", *lines, "}"])
 
 
-def _words(way: Direction) -> tuple[str, Address, Address]:
-    return "ip" if way.sender.version == 4 else "ip6", way.sender, way.receiver
+def _words(way: Direction) -> tuple[str, Address]:
+    return "ip" if way.receiver.version == 4 else "ip6", way.receiver
 
 
 def _set(ports: Iterable[int]) -> str:
-    return f"{{ {', '.join(map(str, sorted(ports)))} }}"
+    return f"{{ {', '.join(map(str, sorted(set(ports))))} }}"
 
 
 def _translated(ways: Iterable[Direction], *, forget: bool) -> Iterator[_Flow]:
@@ -170,6 +173,8 @@ def _translated(ways: Iterable[Direction], *, forget: bool) -> Iterator[_Flow]:
                     )
                     way = Direction(ip_address(there.saddr), ip_address(there.daddr))
                     if there.proto != socket.IPPROTO_TCP or way not in ways or there.sport == back.dport:
+                        continue
+                    if entry.get_nested(*_TCP_STATE) in _OVER:
                         continue
                     if forget:
                         conntrack.entry("del", tuple_orig=there)

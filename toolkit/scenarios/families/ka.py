@@ -304,4 +304,6 @@ def fastclose(lab: Lab) -> None:
         lab.expect_no_event(node, other, "reset")
         lab.expect_no_event(node, other, "remote_reset")
     lab.require(_idle_faults(lab, "a") + _idle_faults(lab, "b") > 1, "links must have been idle in between")
+    # the last link goes as well: nothing changes any more while the counters are taken
+    lab.wait_until(lambda: not (lab.snapshot("a")["links"] or lab.snapshot("b")["links"]), "the last link is idle")
     lab.settle()
