@@ -5,21 +5,28 @@ port is whose. What a NAT has forgotten in the middle of a connection it either 
 another port, so that its receiver answers with a reset; or it loses it, as a firewall that wants to see a SYN.
 """
 
+import errno
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from ipaddress import ip_address
+from typing import TYPE_CHECKING
 
 from messenger.errors import LocalError
 from toolkit.network.namespaces import inside
 from toolkit.network.nft import nft
 from toolkit.network.places import Address, Direction, Places
 
+if TYPE_CHECKING:
+    from pyroute2 import NFCTSocket
+
 _TABLE = "table inet msgrlab_nat"
 _FIRST_PORT = 10_000
 _PORTS = 1000
 _RANGES = 20
 """Below the ports that a kernel gives to those that dial, so that what was translated can be told."""
+_FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 _TCP_STATE = ("CTA_PROTOINFO", "CTA_PROTOINFO_TCP", "CTA_PROTOINFO_TCP_STATE")
 _OVER = frozenset({7, 8})
 """TIME_WAIT and CLOSE, of enum tcp_conntrack: such connections are remembered for a while."""
@@ -27,9 +34,12 @@ _OVER = frozenset({7, 8})
 
 @dataclass(frozen=True, slots=True)
 class _Flow:
-    """A connection that was translated."""
+    """A connection that is translated."""
 
+    way: Direction
     own_port: int
+    port: int
+    """That was dialled."""
     seen_port: int
 
 
@@ -63,10 +73,8 @@ class _Nat:
             return
         family, receiver = _words(way)
         unknown = "tcp flags & syn == 0 ct state new drop"
-        own, seen = (
-            _set(ports)
-            for ports in zip(*((flow.own_port, flow.seen_port) for flow in self.forgotten), strict=True)
-        )
+        own = _set(flow.own_port for flow in self.forgotten)
+        seen = _set(flow.seen_port for flow in self.forgotten)
         yield "output", f"{family} daddr {receiver} tcp sport {own} {unknown}"
         yield "input", f"{family} saddr {receiver} tcp dport {seen} {unknown}"
 
@@ -118,11 +126,12 @@ class Translations:
             raise LocalError(f"no NAT is on the way from {sender} to {receiver}: nat {sender} {receiver}")
         ways = self._places.directions(sender, receiver)
         namespace = self._places.namespace(sender)
-        flows = frozenset(inside(namespace, lambda: list(_translated(ways, forget=False))))
+        flows = frozenset(inside(namespace, lambda: list(_translated(ways))))
         nat = _Nat(nat.turn + 1, flows, silent)
         # The rules first: the next packet of a connection that is forgotten is theirs.
         self._become(self._nats | {(sender, receiver): nat}, sender)
-        return len(inside(namespace, lambda: list(_translated(ways, forget=True))))
+        inside(namespace, lambda: _forget(flows))
+        return len(flows)
 
     def _become(self, nats: dict[tuple[str, str], _Nat], sender: str) -> None:
         chains: dict[str, list[str]] = {}
@@ -151,33 +160,55 @@ def _set(ports: Iterable[int]) -> str:
     return f"{{ {', '.join(map(str, sorted(set(ports))))} }}"
 
 
-def _translated(ways: Iterable[Direction], *, forget: bool) -> Iterator[_Flow]:
+def _translated(ways: Collection[Direction]) -> Iterator[_Flow]:
     """The connections on some ways that are translated, in the namespace of the calling thread.
 
     Raises:
         LocalError: its kernel does not tell.
     """
-    from pyroute2 import NetlinkError, NFCTSocket
     from pyroute2.netlink.nfnetlink.nfctsocket import NFCTAttrTuple
 
-    ways = set(ways)
+    for version, family in _FAMILIES.items():
+        if not any(way.sender.version == version for way in ways):
+            continue
+        with _conntrack(family) as conntrack:
+            for entry in list(conntrack.dump()):
+                there, back = (
+                    NFCTAttrTuple.from_netlink(family, entry.get_attr(name))
+                    for name in ("CTA_TUPLE_ORIG", "CTA_TUPLE_REPLY")
+                )
+                way = Direction(ip_address(there.saddr), ip_address(there.daddr))
+                if there.proto != socket.IPPROTO_TCP or way not in ways or there.sport == back.dport:
+                    continue
+                if entry.get_nested(*_TCP_STATE) not in _OVER:
+                    yield _Flow(way, there.sport, there.dport, back.dport)
+
+
+def _forget(flows: Iterable[_Flow]) -> None:
+    """Have the namespace of the calling thread know nothing of connections; raises as :func:`_translated`."""
+    from pyroute2.netlink.nfnetlink.nfctsocket import NFCTAttrTuple
+
+    for flow in flows:
+        family = _FAMILIES[flow.way.sender.version]
+        with _conntrack(family) as conntrack:
+            there = NFCTAttrTuple(
+                family=family,
+                saddr=str(flow.way.sender),
+                daddr=str(flow.way.receiver),
+                proto=socket.IPPROTO_TCP,
+                sport=flow.own_port,
+                dport=flow.port,
+            )
+            conntrack.entry("del", tuple_orig=there)
+
+
+@contextmanager
+def _conntrack(family: int) -> "Iterator[NFCTSocket]":
+    from pyroute2 import NetlinkError, NFCTSocket
+
     try:
-        for version, family in ((4, socket.AF_INET), (6, socket.AF_INET6)):
-            if not any(way.sender.version == version for way in ways):
-                continue
-            with NFCTSocket(nfgen_family=family) as conntrack:
-                for entry in list(conntrack.dump()):
-                    there, back = (
-                        NFCTAttrTuple.from_netlink(family, entry.get_attr(name))
-                        for name in ("CTA_TUPLE_ORIG", "CTA_TUPLE_REPLY")
-                    )
-                    way = Direction(ip_address(there.saddr), ip_address(there.daddr))
-                    if there.proto != socket.IPPROTO_TCP or way not in ways or there.sport == back.dport:
-                        continue
-                    if entry.get_nested(*_TCP_STATE) in _OVER:
-                        continue
-                    if forget:
-                        conntrack.entry("del", tuple_orig=there)
-                    yield _Flow(there.sport, back.dport)
+        with NFCTSocket(nfgen_family=family) as conntrack:
+            yield conntrack
     except (NetlinkError, OSError) as error:
-        raise LocalError(f"connection tracking: {error}") from None
+        if getattr(error, "code", 0) != errno.ENOENT:  # one that has ended meanwhile
+            raise LocalError(f"connection tracking: {error}") from None

@@ -187,8 +187,6 @@ def nat_remap(lab: Lab, pair: Pair, first: str) -> None:
     lab.nat("a", "b")
     lab.connect("a", "b")
     lab.exchange(count=2)
-    own_port = EntityAddr.parse(lab.own_address("a")).port
-    lab.require(own_port not in _seen_ports(lab), f"b was dialled from port {own_port} itself")
     lab.nat_flush("a", "b", silent=False)
     second = "b" if first == "a" else "a"
     lab.send(first, second, 3)
