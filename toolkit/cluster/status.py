@@ -89,6 +89,8 @@ def told(record: Record) -> dict[str, Any]:
 
 
 def _checks(cluster: "Cluster", records: int) -> dict[str, Any]:
+    if not records:
+        return {"judged": False, "failed": [], "note": "there are no records to judge"}
     if records > JUDGED_RECORDS:
         return {"judged": False, "failed": [], "note": f"{records} records are not judged again and again"}
     results = cluster.check()

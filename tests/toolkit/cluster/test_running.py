@@ -61,6 +61,16 @@ def test_a_history_takes_so_many_records_and_says_since_when_it_is_full() -> Non
         assert [each.id for each in check_so_far(cluster.history, ends) if not each.ok] == []
 
 
+@pytest.mark.usefixtures("state")
+def test_without_a_history_nothing_is_said_to_hold() -> None:
+    with up(peers(), settings=["records=0"]) as cluster:
+        cluster.nodes["a"].command("send", peer="b")
+        eventually(lambda: [one["in_seq"] for one in cluster.nodes["b"].status()["sessions"]] == [1])
+        status = cluster.status()
+        assert (status["records"], status["checks"]["judged"]) == (0, False)
+        assert "there are no records to judge" in cluster._repr_html_()
+
+
 @pytest.mark.parametrize("settings", [["speaks.protocol=v1"], ["speaks.mode=secure"], ["speaks.protocol=v1+v2"]])
 @pytest.mark.usefixtures("state")
 def test_speaks_as_the_spec_says(settings: list[str]) -> None:

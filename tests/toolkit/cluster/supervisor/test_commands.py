@@ -126,6 +126,8 @@ def test_several_clusters_need_names(spec: str, state: Path) -> None:
         (["up", "{spec}", "--set", "nodes.a.policy=friendly"], 2, "unknown policy 'friendly'"),
         (["up", "{spec}", "--set", "speaks.mod=secure"], 2, "unknown key"),
         (["up", "{spec}", "--set", "speaks"], 2, "give KEY=VALUE"),
+        (["up", "{spec}", "--set", "records=lots"], 2, "records: give a whole number, not 'lots'"),
+        (["up", "{spec}", "--set", "nodes.a.listens=perhaps"], 2, "give true or false, not 'perhaps'"),
         (["up", "{spec}", "--name", "No Name"], 2, "is no name for a cluster"),
         (["up", "{spec}", "--set", "networks.public.subnet=10.77.0.0/24"], 3, "give --backend netns"),
         (["status", "nosuch"], 2, "no cluster 'nosuch'; none is up"),
