@@ -413,7 +413,7 @@ class Messenger(Driver):
         except OSError as error:
             self._loop.call_exception_handler({"message": "the key log cannot be written", "exception": error})
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: BaseException) -> None:
         """Report a dispatcher's exception the way asyncio reports those of callbacks."""
         message = "exception in a messenger dispatcher"
         self._loop.call_exception_handler({"message": message, "exception": error})
@@ -455,7 +455,8 @@ class Inbox(Dispatcher):
             while not self._waiting:
                 await self._something()
         connection, message = self._waiting.popleft()
-        connection.release(message)
+        if message.held_bytes is not None:  # else another dispatcher passed it on, and was done with it
+            connection.release(message)
         return connection, message
 
     async def _something(self) -> None:

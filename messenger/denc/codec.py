@@ -199,9 +199,16 @@ class Decoder:
             raise DecodeError(f"count {value} needs {value * item_size} bytes, {self.remaining} left")
         return value
 
-    def sequence(self, decode: Callable[[], T], item_size: int = 1) -> list[T]:
-        """A vector, list or set whose items take at least ``item_size`` bytes each."""
-        return [decode() for _ in range(self.count(item_size))]
+    def sequence(self, decode: Callable[[], T], item_size: int = 1, most: int | None = None) -> list[T]:
+        """A vector, list or set whose items take at least ``item_size`` bytes each.
+
+        Raises:
+            DecodeError: it has more than ``most`` items, or more than there are bytes for.
+        """
+        count = self.count(item_size)
+        if most is not None and count > most:
+            raise DecodeError(f"{count} items where {most} are the most")
+        return [decode() for _ in range(count)]
 
     def mapping(self, key: Callable[[], K], value: Callable[[], V], item_size: int = 2) -> dict[K, V]:
         """A map whose entries take at least ``item_size`` bytes each."""

@@ -16,11 +16,23 @@ REFUSALS = frozenset(
         FaultReason.AUTH_METHOD,
         FaultReason.MISSING_FEATURES,
         FaultReason.PROTOCOL_VERSION,
+        FaultReason.V1_PEER,
+        FaultReason.V2_PEER,
+        FaultReason.NOT_MSGR,
+        FaultReason.BANNER,
+        FaultReason.WRONG_TARGET,
     }
 )
 """Faults the application is told of while the session goes on trying."""
 
-FATAL = frozenset({FaultReason.BANNER_FEATURES, FaultReason.PEER_TYPE, FaultReason.PEER_CLOSED})
+FATAL = frozenset(
+    {
+        FaultReason.BANNER_FEATURES,
+        FaultReason.PEER_TYPE,
+        FaultReason.PEER_CLOSED,
+        FaultReason.QUEUE_LIMIT,
+    }
+)
 """Faults that trying again cannot cure: the session ends with a reset event (§3.1, §4.2, §9 item 12)."""
 
 
@@ -41,6 +53,7 @@ def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float, 
     state = session.state
     if state is SessionState.CLOSED:
         return
+    session.last_fault = fault
     endpoint.settle_delayed(session, deliver=True)
     if fault.reason is FaultReason.SHUTDOWN:
         endpoint.end_session(session, fault, now)  # the shard that carries it says that all is said
@@ -59,8 +72,8 @@ def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float, 
     why = str(fault)
     if session.policy.standby and not session.has_output and state is not SessionState.WAIT:
         endpoint.set_state(session, SessionState.STANDBY, f"{why}; nothing to send", now)
-    elif session.policy.server:
-        endpoint.set_state(session, SessionState.STANDBY, f"{why}; a server waits for its client", now)
+    elif not session.dials:
+        endpoint.set_state(session, SessionState.STANDBY, f"{why}; only the peer can dial", now)
     elif state is SessionState.READY:
         session.connect_seq += 1
         session.backoff_s = 0.0
@@ -70,18 +83,26 @@ def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float, 
 
 
 def _return(endpoint: "Core", session: Session, why: str, now: float) -> None:
-    """An open link broke: dial at once, but not for ever where links break as soon as they open.
+    """An open link broke: dial at once, but back off where links break as soon as they open.
 
-    They do if two processes come from one address, or if a message breaks each link that it is replayed on.
+    They do if two processes come from one address, or if a message breaks each link that it is replayed on. The
+    application hears of it, for neither ends by itself.
     """
-    pause_s = endpoint.config.ms_initial_backoff
-    session.short_links = session.short_links + 1 if now - session.opened_s < pause_s else 0
+    config = endpoint.config
+    short = now - session.opened_s < config.ms_initial_backoff
+    session.short_links = session.short_links + 1 if short else 0
     if session.short_links <= _MOST_SHORT_LINKS:
+        session.brake_s = 0.0
         endpoint.set_state(session, SessionState.CONNECTING, f"{why}; dialling again", now)
         endpoint.dial(session, now)
-    else:
-        endpoint.set_state(session, SessionState.CONNECTING, f"{why}; dialling again in {pause_s:g} s", now)
-        _dial_later(endpoint, session, pause_s, now)
+        return
+    pause_s = session.brake_s = min(session.brake_s * 2 or config.ms_initial_backoff, config.ms_max_backoff)
+    first = f"; {session.queue.requeued[0][1]!r} is sent first on each" if session.queue.requeued else ""
+    fault = Fault(FaultReason.SHORT_LIVED, f"{session.short_links} links in a row, the last one: {why}{first}")
+    session.last_fault = fault
+    endpoint.session_event(session, EventKind.REFUSED, fault, now)
+    endpoint.set_state(session, SessionState.CONNECTING, f"{why}; dialling again in {pause_s:g} s", now)
+    _dial_later(endpoint, session, pause_s, now)
 
 
 def _dial_later(endpoint: "Core", session: Session, pause_s: float, now: float) -> None:
@@ -109,7 +130,7 @@ def _back_off(endpoint: "Core", session: Session, why: str, now: float) -> None:
 
 def wake(endpoint: "Core", session: Session, now: float) -> None:
     """There is something to send: leave STANDBY unless only the peer may dial (§3.9)."""
-    if session.state is not SessionState.STANDBY or session.policy.server:
+    if session.state is not SessionState.STANDBY or not session.dials:
         return
     if session.server_cookie:
         session.connect_seq += 1

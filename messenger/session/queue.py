@@ -10,6 +10,11 @@ from collections.abc import Iterator
 from messenger.messages.message import Message
 
 
+def _size_bytes(entries: deque[tuple[int, Message]]) -> int:
+    # A copy, which is made in one step: a shard's thread may change the queue meanwhile.
+    return sum(message.size_bytes for _, message in list(entries))
+
+
 class OutQueue:
     """What a session still has to put on the wire, and what it must be able to put there again."""
 
@@ -34,6 +39,17 @@ class OutQueue:
 
     def __len__(self) -> int:
         return len(self.requeued) + sum(map(len, self._by_priority.values()))
+
+    @property
+    def queued_bytes(self) -> int:
+        """Size of the messages that are not on the wire."""
+        waiting = [message for queue in list(self._by_priority.values()) for message in list(queue)]
+        return sum(message.size_bytes for message in waiting) + _size_bytes(self.requeued)
+
+    @property
+    def unacknowledged_bytes(self) -> int:
+        """Size of the messages on the wire that are kept for replay."""
+        return _size_bytes(self.sent)
 
     def popped(self) -> Iterator[Message]:
         """Messages to write, each taken out as it is handed on: requeued ones first, then by priority and age.

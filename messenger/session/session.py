@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import AuthName, EntityName, EntityType
-from messenger.errors import FaultReason, PeerError
+from messenger.errors import Fault, FaultReason, PeerError
 from messenger.session.policy import Policy
 from messenger.session.queue import OutQueue
 from messenger.session.timers import Timer
 
 if TYPE_CHECKING:
     from messenger.link import Link
-    from messenger.session.throttle import PolicyThrottles, Throttles
+    from messenger.session.throttle import Throttle, Throttles
     from messenger.shards.home import Stint
 
 
@@ -68,9 +68,11 @@ class Session:
         "anonymous",
         "backoff_s",
         "backoff_timer",
+        "brake_s",
         "client_cookie",
         "confirmed",
         "connect_seq",
+        "disposable",
         "features",
         "global_seq",
         "guarded",
@@ -82,6 +84,7 @@ class Session:
         "keepalive_due",
         "keepalive_heard_s",
         "keepalive_seen_s",
+        "last_fault",
         "link",
         "local",
         "lossy",
@@ -103,9 +106,12 @@ class Session:
         "server_cookie",
         "short_links",
         "skipped_messages",
+        "standby_timer",
         "state",
         "stint",
+        "successor",
         "target_addr",
+        "unchecked_bytes",
         "user",
     )
 
@@ -128,6 +134,8 @@ class Session:
         self.policy = policy
         self.lossy = policy.lossy
         """As the server decided; the policy's word until then."""
+        self.disposable = False
+        """The application wants it to be lossy, whatever the server decides."""
         self.guarded = False
         """Sending must be looked at first: it is closed, closing, or faults are injected."""
         self.anonymous = False
@@ -172,8 +180,18 @@ class Session:
         """When its newest link opened."""
         self.short_links = 0
         """How many links in a row broke just after they had opened."""
+        self.brake_s = 0.0
+        """The pause after the last of them, once there are too many."""
+        self.last_fault: Fault | None = None
+        """Why its last link broke or its last dial failed; None since it is open again."""
+        self.successor: Session | None = None
+        """The session with the same peer that begins when this one, which is closing, has ended."""
         self.backoff_s = 0.0
         self.backoff_timer: Timer | None = None
+        self.standby_timer: Timer | None = None
+        """Ends a session that nobody comes back to, where an option asks for it."""
+        self.unchecked_bytes = 0
+        """Sent since the queue was last measured, where an option limits it."""
         self.io_state = IoState.NONE
         self.stint: Stint | None = None
         """While the data phase runs on another shard, what is known of it here."""
@@ -187,6 +205,15 @@ class Session:
     def has_output(self) -> bool:
         """Whether something waits to be written that alone justifies a link."""
         return bool(self.queue) or self.keepalive_due
+
+    @property
+    def dials(self) -> bool:
+        """True if this side may dial the peer: it is no server, and the peer listens."""
+        return not self.policy.server and bool(self.target_addr.port)
+
+    def decide_lossy(self, *, by_server: bool) -> None:
+        """The server has decided whether a fault ends the session."""
+        self.lossy = by_server or self.disposable
 
     def acknowledge(self, seq: int) -> None:
         """The peer has every message up to ``seq``; repeated, older and premature acks change nothing."""
@@ -247,6 +274,7 @@ class Session:
         self.connect_seq = 0
         self.peer_global_seq = 0
         self.confirmed = False
+        self.peer_auth_name = None
         return dropped
 
     def drop_output(self) -> None:
@@ -255,11 +283,11 @@ class Session:
         self.ack_due = 0
         self.keepalive_due = False
 
-    def policy_throttles(self, throttles: "Throttles") -> "PolicyThrottles | None":
+    def policy_throttles(self, throttles: "Throttles") -> "tuple[Throttle, ...]":
         """Those of a host's throttles that the policy names."""
         policy = self.policy
         if policy.throttle_messages is None and policy.throttle_bytes is None:
-            return None
+            return ()
         return throttles.of(policy.throttle_messages, policy.throttle_bytes)
 
     def cancel_backoff(self) -> None:

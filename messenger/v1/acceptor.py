@@ -10,7 +10,7 @@ from messenger.denc.features import Feature, has_feature
 from messenger.errors import AuthError, DecodeError, Fault, FaultReason, PeerError
 from messenger.link import Row
 from messenger.outputs import EventKind
-from messenger.session.identity import check_host, check_identity
+from messenger.session.identity import check_claim, check_host, check_not_own
 from messenger.session.policy import Policy
 from messenger.session.session import Session, SessionState
 from messenger.v1.existing import (
@@ -33,6 +33,7 @@ def _on_identify(link: V1Link, frame: Frame, _now: float) -> None:
     addr = frame.client_addr
     check_host(addr, link.remote_addr, link.endpoint.config)
     link.peer_addr = as_legacy(addr.with_ip_of(link.remote_addr) if addr.is_blank_ip else addr)
+    check_not_own(AddrVec((link.peer_addr,)), link)
     link.state = LinkState.ACCEPTING_WAIT_CONNECT_MSG_AUTH
 
 
@@ -55,6 +56,8 @@ def _on_connect(link: V1Link, frame: Frame, now: float) -> None:
         return
     try:
         step = _authenticate(link, frame, now)
+        if isinstance(step, AuthDone):
+            check_claim(frame.host_type, step.result.name)
     except AuthError as error:
         _refuse(link, frame, error, now)
         return
@@ -69,7 +72,7 @@ def _on_connect(link: V1Link, frame: Frame, now: float) -> None:
 
 def _decide(link: V1Link, frame: Connect, policy: Policy, step: AuthDone, now: float) -> None:
     endpoint = link.endpoint
-    _check_identity(link, EntityName(frame.host_type), step)
+    endpoint.yield_to(EntityName(frame.host_type), step.result.name, AddrVec((link.peer_addr,)), now)
     registers = policy.register_lossy_clients or not (policy.server and policy.lossy)
     existing = _find_existing(link, now) if registers else None
     decision = judge_connect(
@@ -141,14 +144,6 @@ def _refuse(link: V1Link, connect: Connect, error: AuthError, now: float) -> Non
 
 
 # ---- the existing session (steps 5 to 8)
-
-
-def _check_identity(link: V1Link, peer: EntityName, step: AuthDone) -> None:
-    """The sessions under the peer's address must be with this peer."""
-    endpoint = link.endpoint
-    sessions = endpoint.of_other_protocol(AddrVec((link.peer_addr,)), link.PROTOCOL)
-    for session in (endpoint.lookup_place(link.peer_addr), *sessions):
-        check_identity(session, peer, step.result.name, endpoint.config)
 
 
 def _find_existing(link: V1Link, now: float) -> Session | None:
@@ -240,12 +235,18 @@ def _open(link: V1Link, connect: Connect, step: AuthDone, now: float) -> None:
     )
 
     def replied(at: float) -> None:
+        endpoint.set_ready(session, link, EventKind.ACCEPT, at)
         if exchange_seqs:
             _exchange_seqs(link, session, at)
         else:
-            endpoint.open_session(session, link, EventKind.ACCEPT, at)
+            endpoint.open_link(session, link, at)
 
-    endpoint.internal_delay(link, lambda at: link.send(reply, at, then=replied), now)
+    def announce(at: float) -> None:
+        # If the application marks the session down now, the peer hears no answer, and loses nothing.
+        endpoint.session_event(session, EventKind.ACCEPT, None, at)
+        endpoint.after_events(link, lambda then: link.send(reply, then, then=replied))
+
+    endpoint.internal_delay(link, announce, now)
 
 
 def _new_session(link: V1Link, policy: Policy) -> Session:
@@ -261,9 +262,8 @@ def _new_session(link: V1Link, policy: Policy) -> Session:
 
 
 def _exchange_seqs(link: V1Link, session: Session, now: float) -> None:
-    """The reply is out: the session is accepted, messages flow once the peer has told its in_seq (§3.4)."""
+    """The reply is out: messages flow once the peer's in_seq is here (§3.4)."""
     link.state = LinkState.ACCEPTING_HANDLED_CONNECT_MSG
-    link.endpoint.announce_session(session, link, EventKind.ACCEPT, now)
     session.ack_due = 0  # the number tells in_seq
     link.send(Seq(session.in_seq), now)
 

@@ -50,8 +50,8 @@ def _on_identify(link: V1Link, frame: Frame, now: float) -> None:
     endpoint = link.endpoint
     _check_server_addr(as_legacy(link.dialled_addr), frame.server_addr)
     if endpoint.config.ms_learn_addr_from_peer:
-        endpoint.learned_addr(frame.client_addr)
-    identify = ClientIdentify(my_legacy_addr(endpoint.addrs))
+        link.local_addr = frame.client_addr
+    identify = ClientIdentify(my_legacy_addr(endpoint.addrs_on(link)))
 
     def introduce(at: float) -> None:
         link.send(identify, at, then=lambda then: _send_connect(link, then))
@@ -144,7 +144,7 @@ def _on_bad_authorizer(link: V1Link, _frame: Frame, now: float) -> None:
 
 def _on_resetsession(link: V1Link, _frame: Frame, now: float) -> None:
     session_reset(link.endpoint, _session(link), "the peer does not know the session", now)
-    _send_connect(link, now)
+    link.endpoint.after_events(link, lambda at: _send_connect(link, at))
 
 
 def _on_retry_global(link: V1Link, frame: Frame, now: float) -> None:
@@ -178,6 +178,8 @@ def _check_final(link: V1Link, reply: ConnectReply, now: float) -> None:
     session = _session(link)
     if not reply.authorizer:
         link.auth_result = _exchange(link, now).done(0, ConMode.CRC, b"")
+    if link.endpoint.config.ms_learn_addr_from_peer:
+        link.endpoint.learned_addr(link.local_addr)
     missing = session.policy.features_required & ~reply.features
     if missing:
         raise PeerError(FaultReason.MISSING_FEATURES, f"the peer lacks 0x{missing:x}")
@@ -215,7 +217,7 @@ def _on_seq(link: V1Link, frame: Frame, now: float) -> None:
 def _open(link: V1Link, reply: ConnectReply, now: float) -> None:
     endpoint, session = link.endpoint, _session(link)
     session.peer_global_seq = reply.global_seq
-    session.lossy = bool(reply.flags & FLAG_LOSSY)
+    session.decide_lossy(by_server=bool(reply.flags & FLAG_LOSSY))
     session.connect_seq += 1
     session.features = reply.features & endpoint.config.features_supported
     signer = signer_for(endpoint.config, link.auth_result, session.features)

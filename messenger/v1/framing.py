@@ -90,6 +90,16 @@ class FrameReader(Protocol):
     needed: int
     """Total bytes of the message that was found incomplete; 0 while its header has not arrived."""
 
+    def head(self, view: memoryview, start: int, end: int) -> tuple[int, int] | None:
+        """Tag of the frame at ``view[start:end]``, and of a message the length of its parts.
+
+        Returns:
+            None while the header of a message has not arrived.
+
+        Raises:
+            PeerError: HEADER_CRC, OVERSIZE.
+        """
+
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> StreamFrame | None:
         """The frame at ``view[start:end]``, which is not empty, or None while it is incomplete.
 
@@ -148,6 +158,21 @@ class StreamReader:
         self._signer = signer
         self._check_header = check_header
         self._check_data = check_data
+
+    def head(self, view: memoryview, start: int, end: int) -> tuple[int, int] | None:
+        """See :meth:`FrameReader.head`."""
+        if view[start] != _MSG_TAG:
+            return view[start], 0
+        at = start + self._head_bytes
+        if at > end:
+            self.needed = 0
+            return None
+        header = _unpack_header(view, start + 1) if self._new_header else decode_old_header(view[start + 1 : at])
+        if self._check_header and standard_crc32c(view[start + 1 : at - 4], _INVERT) ^ _INVERT != header[-1]:
+            raise PeerError(FaultReason.HEADER_CRC, f"crc 0x{header[-1]:08x}")
+        parts_bytes = header[5] + header[6] + header[7]
+        self._incomplete(self._head_bytes + parts_bytes + self._footer_bytes)
+        return _MSG_TAG, parts_bytes
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> StreamFrame | None:
         """See :meth:`FrameReader.next_frame`."""

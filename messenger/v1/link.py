@@ -15,7 +15,7 @@ from messenger.link import Link, Protocol, Row, Step
 from messenger.v1 import data
 from messenger.v1.framing import FrameReader, MessageWriter, Signer, StreamReader
 from messenger.v1.handshake import my_legacy_addr
-from messenger.v1.held import InterceptedReader, ThrottledReader
+from messenger.v1.held import InterceptedReader
 from messenger.v1.states import LinkState
 from messenger.v1.wire import (
     Banner,
@@ -33,7 +33,6 @@ from messenger.v1.wire import (
 
 if TYPE_CHECKING:
     from messenger.core import Core
-    from messenger.gate import Gate
 
 Handler = Callable[["V1Link", Frame, float], None]
 Table = Mapping[tuple[LinkState, Piece | Tag], Row[Handler, LinkState]]
@@ -73,6 +72,7 @@ class V1Link(Link):
     )
 
     PROTOCOL = Protocol.V1
+    MESSAGE_TAG = int(Tag.MSG)
     OPEN_STATE = LinkState.OPENED
     CLOSED_STATE = LinkState.CLOSED
 
@@ -107,7 +107,8 @@ class V1Link(Link):
             if self.connector:
                 self.state = LinkState.CONNECTING_WAIT_BANNER_AND_IDENTIFY
             else:
-                self.send(ServerIdentify(my_legacy_addr(self.endpoint.addrs), as_legacy(self.remote_addr)), at)
+                mine = my_legacy_addr(self.endpoint.addrs_on(self))
+                self.send(ServerIdentify(mine, as_legacy(self.remote_addr)), at)
 
         self.gate_write([Custom.BANNER_WRITE], now, write, then)
 
@@ -125,11 +126,6 @@ class V1Link(Link):
         """See :meth:`Link.pause`."""
         self.reader.needed = 0  # of an earlier message; the one that comes next has not been looked at
         super().pause()
-
-    def install(self, gate: "Gate") -> None:
-        """See :meth:`Link.install`."""
-        super().install(gate)
-        self.reader = ThrottledReader(self, gate, self.reader)
 
     # ---- receiving
 

@@ -169,11 +169,12 @@ def _on_server_ident(link: V2Link, frame: ControlFrame, now: float) -> None:
     if missing:
         raise PeerError(FaultReason.MISSING_FEATURES, f"the peer lacks 0x{missing:x}")
     endpoint.rename_peer(session, frame.addrs, frame.gid)
+    session.peer_auth_name = None  # what a peer proved that had another session here
     session.server_cookie = frame.server_cookie
     session.features = frame.features_supported & endpoint.config.features_supported
     session.peer_global_seq = frame.global_seq
     session.peer_seq_at = endpoint.next_moment()
-    session.lossy = bool(frame.flags & FLAG_LOSSY)
+    session.decide_lossy(by_server=bool(frame.flags & FLAG_LOSSY))
     session.forget_peer_state()
     endpoint.open_session(session, link, EventKind.CONNECT, now)
 
@@ -198,12 +199,13 @@ def _on_session_reset(link: V2Link, frame: ControlFrame, now: float) -> None:
     session = _session(link)
     if frame.full:
         link.endpoint.reset_session(session, "the peer does not know the session", now)
-    elif link.endpoint.config.partial_reset == "fault":
+        link.endpoint.after_events(link, lambda at: _send_client_ident(link, at))
+        return
+    if link.endpoint.config.partial_reset == "fault":
         raise PeerError(FaultReason.UNEXPECTED_FRAME, "SESSION_RESET that is not full")
-    else:
-        session.server_cookie = 0
-        session.connect_seq = 0
-        session.forget_peer_state()
+    session.server_cookie = 0
+    session.connect_seq = 0
+    session.forget_peer_state()
     _send_client_ident(link, now)
 
 

@@ -127,6 +127,8 @@ class Node:
         """What a transport has to do."""
         self.hoarding = False
         """Keep delivered messages against the throttle instead of releasing them at once."""
+        self.held: deque[tuple[Session, Message]] = deque()
+        """Those that are kept."""
 
     def __repr__(self) -> str:
         return f"<Node {self.endpoint.name}>"
@@ -145,7 +147,9 @@ class Node:
                 if isinstance(output, Deliver):
                     self.delivered += [(output.session, message) for message in output.messages]
                     self.log += [message.tid for message in output.messages]
-                    if not self.hoarding:
+                    if self.hoarding:
+                        self.held += [(output.session, message) for message in output.messages]
+                    else:
                         self.endpoint.release(output.size_bytes, self.now, output.session, len(output.messages))
                 elif isinstance(output, SessionEvent):
                     self.events.append(output)
@@ -174,6 +178,13 @@ class Node:
     def send(self, session: Session, *numbers: int, size_bytes: int = 8) -> None:
         for number in numbers:
             assert self.endpoint.send(session, numbered(number, size_bytes), self.now)
+
+    def release(self, count: int = 1 << 30) -> None:
+        """Release so many of the kept messages, the oldest first."""
+        for _ in range(min(count, len(self.held))):
+            session, message = self.held.popleft()
+            assert message.held_bytes is not None
+            self.endpoint.release(message.held_bytes, self.now, session)
 
     def mark_down(self, session: Session) -> None:
         self.endpoint.mark_down(session, self.now)
