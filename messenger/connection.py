@@ -105,6 +105,10 @@ class Connection:
         """
         return self._driver.send(self, message if isinstance(message, Message) else Message.of(message))
 
+    def wake(self) -> None:
+        """Dial if the session is in STANDBY, unless only the peer may."""
+        self._driver.wake(self)
+
     def keepalive(self) -> None:
         """Ask the peer for a sign of life; ``session.keepalive_acked_s`` shows the answer."""
         self._driver.keepalive(self)

@@ -48,9 +48,13 @@ class DispatchQueue:
             elif self._waiting is None:
                 self._give(connection, iter((message,)), self._dispatchers.dispatch)
             else:
-                # As in Ceph the data alone is the cost.
-                item = connection, message
-                self._waiting.push(connection.session.id, message.priority, len(message.data), item)
+                self._push(connection, message)
+
+    def _push(self, connection: "Connection", message: Message) -> None:
+        assert self._waiting is not None
+        # As in Ceph the data alone is the cost.
+        cost_bytes = len(message.data)
+        self._waiting.push(connection.session.id, message.priority, cost_bytes, (connection, message))
 
     def run(self) -> bool:
         """Dispatch all that waits, in its order; whether that was anything."""
@@ -64,6 +68,13 @@ class DispatchQueue:
 
     def run_session(self, session_id: int) -> None:
         """Dispatch what waits of one session: something is to be told of it that came later."""
-        if self._waiting:
-            for connection, message in self._waiting.pop_class(session_id):
+        if not self._waiting:
+            return
+        items = iter(self._waiting.pop_class(session_id))
+        try:
+            for connection, message in items:
                 self._give(connection, iter((message,)), self._dispatchers.dispatch)
+        except BaseException:
+            for connection, message in items:  # for the next time
+                self._push(connection, message)
+            raise

@@ -186,6 +186,10 @@ class Driver(ABC):
         """See :meth:`Connection.send`."""
         return self.endpoint.send(connection.session, message, self._input())
 
+    def wake(self, connection: Connection) -> None:
+        """See :meth:`Connection.wake`."""
+        self.endpoint.wake_session(connection.session, self._input())
+
     def keepalive(self, connection: Connection) -> None:
         """See :meth:`Connection.keepalive`."""
         self.endpoint.send_keepalive(connection.session, self._input())
@@ -259,7 +263,7 @@ class Driver(ABC):
         outputs, self._left = self._left or self.endpoint.drain(now), []
         rest = iter(outputs)
         try:
-            while outputs:
+            while outputs or len(self._queue):
                 for output in rest:
                     self._carry_out(output)
                 if not self._in_order:

@@ -129,14 +129,18 @@ class Endpoint(Core):
         state = session.state
         if message.payload is not None:
             self._encode(message, session)
-        if (
-            type(message.data) is not bytes
-            or type(message.front) is not bytes
-            or type(message.middle) is not bytes
-            or message.tid >> 64
-            or (message.type | message.priority | message.version | message.compat_version | message.data_off)
-            >> 16
-        ):
+        try:
+            usual = (
+                type(message.data) is type(message.front) is type(message.middle) is bytes
+                and not message.tid >> 64
+                and not (
+                    message.type | message.priority | message.version | message.compat_version | message.data_off
+                )
+                >> 16
+            )
+        except TypeError:  # of numbers that are none
+            usual = False
+        if not usual:
             message.check_parts()
         if len(message.data) + len(message.front) + len(message.middle) > self.config.max_frame_bytes:
             raise LocalError(f"{message!r} is longer than max_frame_bytes = {self.config.max_frame_bytes}")
@@ -185,6 +189,20 @@ class Endpoint(Core):
         self.update_injection()
         self.reconfigured()
         self.shards.reconfigured()
+
+    @property
+    def is_shut(self) -> bool:
+        """True once the messenger has been shut down."""
+        return self._is_shut
+
+    def set_wall_clock(self, offset_s: float) -> None:
+        """The wall clock was looked at: ``offset_s`` is unix time minus ``now``."""
+        for host in (self, *self.shards.hosts):
+            host.wall_offset_s = offset_s
+
+    def wake_session(self, session: Session, now: float) -> None:
+        """The application wants the session open: one in STANDBY dials, unless only the peer may."""
+        wake(self, session, now)
 
     def mark_down(self, session: Session, now: float) -> None:
         """End a session at once and silently; nothing more of it is delivered."""

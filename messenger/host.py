@@ -25,6 +25,8 @@ from messenger.session.timers import Timers
 from messenger.v2.framing import FrameCaches
 from messenger.v2.preamble import PreambleLimits
 
+_HANDSHAKE_READ_BYTES = 4096
+"""Longest read before a link is open: the small frames of a handshake are the expensive ones."""
 _QUEUE_CHECKS = 16
 """A session's queue is measured each time that this part of its limit was sent."""
 
@@ -117,7 +119,10 @@ class LinkHost(ABC):
     def receive_buffer(self, link_id: int) -> memoryview:
         """Where to put bytes received on a link; report them by :meth:`link_received` before the next call."""
         link = self._links.get(link_id)
-        return self.scratch if link is None else link.receive_buffer.writable()
+        if link is None:
+            return self.scratch
+        buffer = link.receive_buffer.writable()
+        return buffer if link.open else buffer[:_HANDSHAKE_READ_BYTES]
 
     def link_received(self, link_id: int, count: int, now: float) -> None:
         """``count`` bytes were put into the receive buffer."""

@@ -117,15 +117,22 @@ class Message:
         """Refuse parts that cannot be written.
 
         Raises:
-            LocalError: a part is no buffer of bytes, or a number or a part is too large for a frame (§4.4, §4.8).
+            LocalError: a part is no buffer of bytes, or a number or a part does not fit into a frame (§4.4, §4.8).
         """
         for name in "front", "middle", "data":
             part = getattr(self, name)
             if type(part) is not bytes:
                 _check_part(name, part)
-        numbers = self.type | self.priority | self.version | self.compat_version | self.data_off
-        if self.tid >> 64 or numbers >> 16 or (len(self.front) | len(self.middle) | len(self.data)) >> 32:
-            raise LocalError(f"{self!r}: a number or a part of it is too large for a frame")
+        for name, bits in _NUMBERS.items():
+            number = getattr(self, name)
+            if not isinstance(number, int) or number >> bits:
+                raise LocalError(f"Message.{name} = {number!r}: give a number of {bits} bits")
+        if (len(self.front) | len(self.middle) | len(self.data)) >> 32:
+            raise LocalError(f"{self!r}: a part of it is too long for a frame")
+
+
+_NUMBERS = {"tid": 64, "type": 16, "priority": 16, "version": 16, "compat_version": 16, "data_off": 16}
+"""Numbers of the message's header, in bits."""
 
 
 def _check_part(name: str, part: object) -> None:

@@ -53,6 +53,7 @@ def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float, 
     state = session.state
     if state is SessionState.CLOSED:
         return
+    hung_up_again = _hung_up_again(session, fault)
     session.last_fault = fault
     endpoint.settle_delayed(session, deliver=True)
     if fault.reason is FaultReason.SHUTDOWN:
@@ -65,7 +66,7 @@ def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float, 
     if fault.reason in FATAL or (session.lossy and (establishing or not dialling)):
         endpoint.stop_session(session, fault, now)
         return
-    if fault.reason in REFUSALS and state is not SessionState.READY:
+    if (fault.reason in REFUSALS or hung_up_again) and state is not SessionState.READY:
         endpoint.session_event(session, EventKind.REFUSED, fault, now)
     session.is_reset_from_peer = False
     session.requeue_sent()
@@ -80,6 +81,15 @@ def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float, 
         _return(endpoint, session, why, now)
     else:
         _back_off(endpoint, session, why, now)
+
+
+def _hung_up_again(session: Session, fault: Fault) -> bool:
+    """True if the peer has closed two dials in a row at the same place: it will not say why.
+
+    It looks for another nonce, for example, or a proxy stands before a peer that is gone.
+    """
+    before = session.last_fault
+    return fault.reason is FaultReason.EOF and before is not None and before == fault
 
 
 def _return(endpoint: "Core", session: Session, why: str, now: float) -> None:

@@ -22,6 +22,7 @@ from messenger.messages.types import MessageType
 from messenger.outputs import (
     CloseLink,
     Deliver,
+    Escaped,
     EventKind,
     OpenLink,
     PauseLink,
@@ -123,6 +124,8 @@ class Node:
         self.log: list[EventKind | int] = []
         """Events, and deliveries by their tid, in the order the application sees them."""
         self.trace: list[TraceRecord] = []
+        self.escaped: list[str] = []
+        """Exceptions of code around the core."""
         self.outbox: deque[LinkOutput] = deque()
         """What a transport has to do."""
         self.hoarding = False
@@ -156,6 +159,8 @@ class Node:
                     self.log.append(output.kind)
                 elif isinstance(output, TraceRecord):
                     self.trace.append(output)
+                elif isinstance(output, Escaped):
+                    self.escaped.append(str(output.error))
                 else:
                     self.outbox.append(output)
         raise AssertionError(f"{self} does not come to rest")

@@ -10,7 +10,7 @@ from messenger.messages.message import Message
 from messenger.messages.mon import MMonGetMap
 from messenger.messages.types import MessageType
 from messenger.outputs import EventKind, WriteLink
-from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSY_CLIENT, STATEFUL_SERVER
+from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSY_CLIENT
 from messenger.session.session import Session, SessionState
 from messenger.v1.data import MESSAGES_PER_ACK
 from messenger.v1.framing import COMPLETE, NOCRC
