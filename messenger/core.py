@@ -392,7 +392,7 @@ class Core(LinkHost):
         session.link = link
         session.cancel_backoff()
         session.backoff_s = 0.0
-        session.opened_s = now
+        session.short_links.opened_s = now
         session.last_fault = None
         session.end_race()
         self.set_state(session, SessionState.READY, kind.value, now)

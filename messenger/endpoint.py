@@ -121,29 +121,29 @@ class Endpoint(Core):
         reconnect, from where they are.
 
         Raises:
-            LocalError: a part of the message is no buffer of bytes or too large for a frame (§4.4, §4.8), or its
-                payload cannot be encoded.
+            LocalError: a part or a number of the message does not fit into a frame (§4.4, §4.8), the message is
+                longer than ``max_frame_bytes``, or its payload cannot be encoded.
         """
         if session.guarded and (answer := self._guarded_send(session, message, now)) is not None:
             return answer
         state = session.state
         if message.payload is not None:
             self._encode(message, session)
+        data, front = message.data, message.front
         try:
-            usual = (
-                type(message.data) is type(message.front) is type(message.middle) is bytes
-                and not message.tid >> 64
-                and not (
-                    message.type | message.priority | message.version | message.compat_version | message.data_off
-                )
+            unusual = (
+                data.__class__ is not bytes  # half the price of type()
+                or front.__class__ is not bytes
+                or message.middle != b""
+                or message.tid >> 64
+                or (message.type | message.priority | message.version | message.compat_version | message.data_off)
                 >> 16
+                or len(data) + len(front) > self.config.max_frame_bytes
             )
         except TypeError:  # of numbers that are none
-            usual = False
-        if not usual:
-            message.check_parts()
-        if len(message.data) + len(message.front) + len(message.middle) > self.config.max_frame_bytes:
-            raise LocalError(f"{message!r} is longer than max_frame_bytes = {self.config.max_frame_bytes}")
+            unusual = True
+        if unusual:
+            message.check(self.config.max_frame_bytes)
         if session.stint is not None:
             self.shards.send(session.stint, message)
             return True

@@ -14,16 +14,21 @@ if TYPE_CHECKING:
     from messenger.link import Link
 
 
+_SMALLEST_BYTES = 64
+"""A message takes more than this on the wire, in either protocol."""
+
+
 class Gate:
     """What one open link has taken from its throttles and not delivered yet.
 
     Args:
         link: whose messages are admitted.
         policy: the throttles of its session's policy.
-        dispatch: those of the host.
+        dispatch: those of the host, of messages and of bytes.
     """
 
     __slots__ = (
+        "_dispatch",
         "_link",
         "_passed_bytes",
         "_since_s",
@@ -36,10 +41,12 @@ class Gate:
         "passed",
     )
 
-    def __init__(self, link: "Link", policy: tuple[Throttle, ...], dispatch: tuple[Throttle, ...]) -> None:
+    def __init__(self, link: "Link", policy: tuple[Throttle, ...], dispatch: tuple[Throttle, Throttle]) -> None:
         self._link = link
+        self._dispatch = dispatch
         self._throttles = (*policy, *dispatch)
-        self._watched = bool(policy)
+        # Restored messages may be larger than all the bytes that they came in.
+        self._watched = bool(policy) or link.is_compressed
         self.is_watched = self._watched
         """Messages must be admitted one by one, whatever the dispatch throttles hold."""
         self.is_open = False
@@ -64,6 +71,19 @@ class Gate:
         """Bytes taken for a message that is not complete yet."""
         return self._size_bytes if self.is_open else 0
 
+    def watches(self, batch_bytes: int) -> bool:
+        """True if the messages of a batch of received bytes must be admitted one by one.
+
+        Otherwise all of them fit into the dispatch throttles whatever they are, and are counted when they are
+        delivered.
+        """
+        messages, size_bytes = self._dispatch
+        return (
+            self.is_watched
+            or size_bytes.value + batch_bytes > size_bytes.ceiling
+            or messages.value + batch_bytes // _SMALLEST_BYTES > messages.ceiling
+        )
+
     def admit(self, size_bytes: int, now: float) -> bool:
         """Take what the next message needs; if that is not to be had now, the link stops reading until it is."""
         if self.is_open:
@@ -81,19 +101,25 @@ class Gate:
         if self.is_open:
             self._link.resume(now)
 
-    def pass_one(self) -> None:
-        """The admitted message was read whole."""
+    def pass_one(self, size_bytes: int) -> None:
+        """The admitted message was read whole.
+
+        One that was compressed has another size than its head declared: the difference is taken in any case.
+        """
         self.is_open = False
         self._taken = 0
         self.passed += 1
         self.is_watched = self._watched
-        self._passed_bytes += self._size_bytes
+        self._passed_bytes += size_bytes
+        if size_bytes != self._size_bytes:
+            for throttle in self._throttles:
+                if not throttle.counts_messages:
+                    throttle.value += size_bytes - self._size_bytes
 
     def settle(self, messages: int, size_bytes: int, now: float) -> None:
         """So many messages of that size are delivered.
 
-        The others that had been admitted came twice or were bad: what they had is given back. A message that was
-        compressed may be larger than its head declared; what it lacks is taken whatever the limits.
+        The others that had been admitted came twice or were bad: what they had is given back.
         """
         over, over_bytes = self.passed - messages, self._passed_bytes - size_bytes
         self.passed = self._passed_bytes = 0
@@ -114,11 +140,7 @@ class Gate:
 
     def _put(self, throttles: tuple[Throttle, ...], messages: int, size_bytes: int, now: float) -> None:
         for throttle in throttles:
-            amount = throttle.units(messages, size_bytes)
-            if amount < 0:
-                throttle.take(-amount, 0)
-            else:
-                throttle.put(amount, messages)
+            throttle.put(throttle.units(messages, size_bytes), messages)
         host = self._link.host
         host.trace_held(self._link.session, now)
         host.trace_throttle(now)

@@ -1,6 +1,5 @@
 """Accepted links that are not open yet: they cost descriptors and memory before the peer is known."""
 
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from messenger.errors import FaultReason
@@ -19,7 +18,7 @@ class HalfOpenLinks:
     def __init__(self, core: "Core") -> None:
         self._core = core
         self._links: dict[int, Link] = {}
-        self._by_host: defaultdict[bytes, dict[int, Link]] = defaultdict(dict)
+        self._by_host: dict[bytes, dict[int, Link]] = {}
 
     def __len__(self) -> int:
         return len(self._links)
@@ -27,7 +26,7 @@ class HalfOpenLinks:
     def add(self, link: "Link", now: float) -> None:
         """A link was accepted."""
         config = self._core.config
-        host = self._by_host[link.remote_addr.ip]
+        host = self._by_host.setdefault(link.remote_addr.ip, {})
         self._links[link.id] = host[link.id] = link
         if config.max_half_open_links_per_host and len(host) > config.max_half_open_links_per_host:
             self._close_first(host, f"{len(host)} from {link.remote_addr.host}", now)

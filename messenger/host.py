@@ -312,10 +312,10 @@ class LinkHost(ABC):
         limit_bytes = self.config.max_queued_bytes
         if not limit_bytes:
             return None
-        session.unchecked_bytes += message.size_bytes
-        if session.unchecked_bytes <= limit_bytes // _QUEUE_CHECKS:
+        session.queue.unchecked_bytes += message.size_bytes
+        if session.queue.unchecked_bytes <= limit_bytes // _QUEUE_CHECKS:
             return None
-        session.unchecked_bytes = 0
+        session.queue.unchecked_bytes = 0
         queued_bytes = session.queue.queued_bytes + session.queue.unacknowledged_bytes
         if queued_bytes <= limit_bytes:
             return None

@@ -257,6 +257,11 @@ class Link(ABC):
         return ()
 
     @property
+    def is_compressed(self) -> bool:
+        """True if frames are compressed."""
+        return False
+
+    @property
     def revision(self) -> int:
         """Of the frames: msgr 2.0 or 2.1."""
         return 0

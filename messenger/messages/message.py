@@ -113,11 +113,12 @@ class Message:
         payload.encode(encoder, features)
         return features, version, encoder.getvalue()
 
-    def check_parts(self) -> None:
-        """Refuse parts that cannot be written.
+    def check(self, most_bytes: int) -> None:
+        """Refuse a message that cannot be written.
 
         Raises:
-            LocalError: a part is no buffer of bytes, or a number or a part does not fit into a frame (§4.4, §4.8).
+            LocalError: a part is no buffer of bytes, a number does not fit into a frame (§4.4, §4.8), or all parts
+                together are longer than ``most_bytes``.
         """
         for name in "front", "middle", "data":
             part = getattr(self, name)
@@ -127,8 +128,8 @@ class Message:
             number = getattr(self, name)
             if not isinstance(number, int) or number >> bits:
                 raise LocalError(f"Message.{name} = {number!r}: give a number of {bits} bits")
-        if (len(self.front) | len(self.middle) | len(self.data)) >> 32:
-            raise LocalError(f"{self!r}: a part of it is too long for a frame")
+        if self.size_bytes > most_bytes:
+            raise LocalError(f"{self!r} is longer than max_frame_bytes = {most_bytes}")
 
 
 _NUMBERS = {"tid": 64, "type": 16, "priority": 16, "version": 16, "compat_version": 16, "data_off": 16}

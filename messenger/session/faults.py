@@ -98,17 +98,16 @@ def _return(endpoint: "Core", session: Session, why: str, now: float) -> None:
     They do if two processes come from one address, or if a message breaks each link that it is replayed on. The
     application hears of it, for neither ends by itself.
     """
-    config = endpoint.config
-    short = now - session.opened_s < config.ms_initial_backoff
-    session.short_links = session.short_links + 1 if short else 0
-    if session.short_links <= _MOST_SHORT_LINKS:
-        session.brake_s = 0.0
+    config, short = endpoint.config, session.short_links
+    short.count = short.count + 1 if now - short.opened_s < config.ms_initial_backoff else 0
+    if short.count <= _MOST_SHORT_LINKS:
+        short.pause_s = 0.0
         endpoint.set_state(session, SessionState.CONNECTING, f"{why}; dialling again", now)
         endpoint.dial(session, now)
         return
-    pause_s = session.brake_s = min(session.brake_s * 2 or config.ms_initial_backoff, config.ms_max_backoff)
+    pause_s = short.pause_s = min(short.pause_s * 2 or config.ms_initial_backoff, config.ms_max_backoff)
     first = f"; {session.queue.requeued[0][1]!r} is sent first on each" if session.queue.requeued else ""
-    fault = Fault(FaultReason.SHORT_LIVED, f"{session.short_links} links in a row, the last one: {why}{first}")
+    fault = Fault(FaultReason.SHORT_LIVED, f"{short.count} links in a row, the last one: {why}{first}")
     session.last_fault = fault
     endpoint.session_event(session, EventKind.REFUSED, fault, now)
     endpoint.set_state(session, SessionState.CONNECTING, f"{why}; dialling again in {pause_s:g} s", now)

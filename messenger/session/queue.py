@@ -18,7 +18,7 @@ def _size_bytes(entries: deque[tuple[int, Message]]) -> int:
 class OutQueue:
     """What a session still has to put on the wire, and what it must be able to put there again."""
 
-    __slots__ = ("_by_priority", "requeued", "sent")
+    __slots__ = ("_by_priority", "requeued", "sent", "unchecked_bytes")
 
     def __init__(self) -> None:
         self._by_priority: dict[int, deque[Message]] = {}
@@ -26,6 +26,8 @@ class OutQueue:
         """Sent once on an earlier link, unacknowledged, with their seq; they leave before anything else."""
         self.sent: deque[tuple[int, Message]] = deque()
         """On the wire of the present link, unacknowledged, with their seq."""
+        self.unchecked_bytes = 0
+        """Pushed since the queue was last measured, where an option limits it."""
 
     def push(self, message: Message) -> None:
         """Queue a new message behind those of its priority."""

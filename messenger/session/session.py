@@ -4,6 +4,7 @@ This file has the state and its bookkeeping. What a fault does is in ``faults.py
 session in ``existing.py``.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,17 @@ class SessionState(StrEnum):
     """Over; nothing happens to it any more."""
 
 
+@dataclass(slots=True)
+class ShortLinks:
+    """Links in a row that broke just after they had opened."""
+
+    opened_s: float = 0.0
+    """When the session's newest link opened."""
+    count: int = 0
+    pause_s: float = 0.0
+    """After the last of them; 0 while they are few."""
+
+
 class IoState(StrEnum):
     """What the io half of a session does, in crimson's words (§4.12)."""
 
@@ -68,7 +80,6 @@ class Session:
         "anonymous",
         "backoff_s",
         "backoff_timer",
-        "brake_s",
         "client_cookie",
         "confirmed",
         "connect_seq",
@@ -89,7 +100,6 @@ class Session:
         "local",
         "lossy",
         "old_messages",
-        "opened_s",
         "out_seq",
         "peer_addrs",
         "peer_auth_name",
@@ -111,17 +121,11 @@ class Session:
         "stint",
         "successor",
         "target_addr",
-        "unchecked_bytes",
         "user",
     )
 
     def __init__(
-        self,
-        session_id: int,
-        peer_type: EntityType,
-        peer_addrs: AddrVec,
-        target_addr: EntityAddr,
-        policy: Policy,
+        self, session_id: int, peer_type: EntityType, peer_addrs: AddrVec, target_addr: EntityAddr, policy: Policy
     ) -> None:
         self.id = session_id
         self.peer_type = peer_type
@@ -176,12 +180,7 @@ class Session:
         self.keepalive_seen_s = 0.0
         """Unix time of the newest keepalive of the peer's; 0 before the first."""
         self.old_messages = self.skipped_messages = 0
-        self.opened_s = 0.0
-        """When its newest link opened."""
-        self.short_links = 0
-        """How many links in a row broke just after they had opened."""
-        self.brake_s = 0.0
-        """The pause after the last of them, once there are too many."""
+        self.short_links = ShortLinks()
         self.last_fault: Fault | None = None
         """Why its last link broke or its last dial failed; None since it is open again."""
         self.successor: Session | None = None
@@ -189,9 +188,6 @@ class Session:
         self.backoff_s = 0.0
         self.backoff_timer: Timer | None = None
         self.standby_timer: Timer | None = None
-        """Ends a session that nobody comes back to, where an option asks for it."""
-        self.unchecked_bytes = 0
-        """Sent since the queue was last measured, where an option limits it."""
         self.io_state = IoState.NONE
         self.stint: Stint | None = None
         """While the data phase runs on another shard, what is known of it here."""

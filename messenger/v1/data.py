@@ -14,15 +14,13 @@ from messenger.denc.features import Feature, has_feature
 from messenger.errors import FaultReason, PeerError
 from messenger.messages.message import Message
 from messenger.messages.registry import KNOWN_TYPES
-from messenger.v1.framing import FOOTER_OLD, HEADER, HeaderFields, printable_message
+from messenger.v1.framing import HeaderFields, printable_message
 from messenger.v1.wire import Ack, Close, Frame, KeepAlive, KeepAlive2, KeepAlive2Ack, Piece
 
 if TYPE_CHECKING:
     from messenger.session.session import Session
     from messenger.v1.link import V1Link
 
-SMALLEST_BYTES = HEADER.size + FOOTER_OLD.size
-"""A message takes more than this on the wire."""
 MESSAGES_PER_ACK = 128
 """Real peers forget no more messages than this for one ACK (§3.6)."""
 
@@ -42,14 +40,8 @@ def take_frames(
     deliver = messages.append
     gate = link.gate
     assert gate is not None
-    host = link.host
-    dispatch_bytes, dispatch_messages = host.dispatch_throttle, host.dispatch_messages
-    watched = (
-        gate.is_watched
-        or dispatch_bytes.value + end - start > dispatch_bytes.ceiling
-        or dispatch_messages.value + (end - start) // SMALLEST_BYTES > dispatch_messages.ceiling
-    )
-    tracing = host.tracing
+    watched = gate.watches(end - start)
+    tracing = link.host.tracing
     peer_num = session.peer_name.num
     position = start
     while True:
@@ -69,7 +61,7 @@ def take_frames(
             continue
         stop, header, front, middle, data, flags = frame
         if watched and gate.is_open:
-            gate.pass_one()
+            gate.pass_one(len(front) + len(middle) + len(data))
         seq, tid, type_, priority, version, _, _, _, data_off, src_type, src_num, compat, _, _ = header
         if tracing:
             printable = partial(printable_message, header)

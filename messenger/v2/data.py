@@ -13,7 +13,7 @@ from messenger.errors import FaultReason, PeerError
 from messenger.messages.message import Message
 from messenger.messages.registry import KNOWN_TYPES
 from messenger.v2.framing import ABORTED
-from messenger.v2.preamble import MESSAGE_TAG, PREAMBLE_SIZE
+from messenger.v2.preamble import MESSAGE_TAG
 from messenger.v2.wire import (
     MESSAGE_HEADER,
     Ack,
@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 FLAGS = 3
 """Message flags COMPLETE and NOCRC, as every real sender sets them (§4.8)."""
-
-SMALLEST_BYTES = PREAMBLE_SIZE + MESSAGE_HEADER.size
-"""A message takes more than this on the wire."""
 
 _unpack_header = MESSAGE_HEADER.unpack_from
 _HEADER_SIZE = MESSAGE_HEADER.size
@@ -54,14 +51,8 @@ def take_frames(
     deliver = messages.append
     gate = link.gate
     assert gate is not None
-    host = link.host
-    dispatch_bytes, dispatch_messages = host.dispatch_throttle, host.dispatch_messages
-    watched = (
-        gate.is_watched
-        or dispatch_bytes.value + end - start > dispatch_bytes.ceiling
-        or dispatch_messages.value + (end - start) // SMALLEST_BYTES > dispatch_messages.ceiling
-    )
-    tracing = host.tracing
+    watched = gate.watches(end - start)
+    tracing = link.host.tracing
     position = start
     while True:
         if position == end or (watched and not gate.is_open and not link.admits_next(view, position, end)):
@@ -73,7 +64,7 @@ def take_frames(
             return position
         stop, tag, s0, s1, s2, s3 = frame
         if watched and gate.is_open:
-            gate.pass_one()
+            gate.pass_one(len(s1) + len(s2) + len(s3))
         if tag == MESSAGE_TAG:
             if len(s0) < _HEADER_SIZE:
                 raise PeerError(FaultReason.MALFORMED, f"message header of {len(s0)} bytes")

@@ -159,6 +159,11 @@ class V2Link(Link):
         return tuple(end.cipher for end in ends if isinstance(end, _SECURE))
 
     @property
+    def is_compressed(self) -> bool:
+        """See :attr:`Link.is_compressed`."""
+        return self.algorithm is not Algorithm.NONE
+
+    @property
     def revision(self) -> int:
         """See :attr:`Link.revision`."""
         return int(bool(self.msgr2_features & Msgr2Feature.REVISION_1))
@@ -283,5 +288,6 @@ class V2Link(Link):
         compressor = new_compressor(
             algorithm, zlib_level=config.compressor_zlib_level, zstd_level=config.compressor_zstd_level
         )
-        self.reader = self._watched(DecompressingReader(self._raw_reader, compressor))
+        limits = self.endpoint.frame_caches.limits
+        self.reader = self._watched(DecompressingReader(self._raw_reader, compressor, limits))
         self.writer = CompressingWriter(self._raw_writer, compressor, config.ms_osd_compress_min_size)

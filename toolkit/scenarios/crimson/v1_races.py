@@ -144,7 +144,7 @@ V1_RACES = (
         "CF31",
         (
             "STALL CONNECT_REPLY WRITE #2",
-            (_established(accept=(1, 1, 0, 1)), _REPLACED_NEW),
+            (_established(accept=(1, 1, 0, 2)), _REPLACED_NEW),
             (_established((2, 2, 0, 1)),),
         ),
         ("STALL SEQ WRITE", _TWICE, (_established((2, 1, 1, 2)),)),
