@@ -226,9 +226,8 @@ class Driver(ABC):
         if connection.is_loopback:
             return
         connection.marked_down = True
-        if connection.state is SessionState.CLOSED:
-            return
-        self.endpoint.mark_down(connection.session, self._input())
+        if connection.state is not SessionState.CLOSED:
+            self.endpoint.mark_down(connection.session, self._input())
         self._forget(connection, Fault(FaultReason.MARKED_DOWN))
 
     @property

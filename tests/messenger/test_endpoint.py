@@ -188,7 +188,7 @@ def test_a_number_that_does_not_fit_is_refused_where_it_is_sent(field: str, valu
     pair.a.send(mine, 1)
     message = numbered(2)
     setattr(message, field, value)
-    with pytest.raises(LocalError, match="too large for a frame"):
+    with pytest.raises(LocalError, match=rf"Message\.{field} = {value}: give a number of (16|64) bits"):
         pair.a.endpoint.send(mine, message, pair.clock.now)
     pair.a.send(mine, 3)
     pair.drive()
