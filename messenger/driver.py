@@ -228,7 +228,8 @@ class Driver(ABC):
         connection.marked_down = True
         if connection.state is not SessionState.CLOSED:
             self.endpoint.mark_down(connection.session, self._input())
-        self._forget(connection, Fault(FaultReason.MARKED_DOWN))
+        if connection.session.id in self.connections:  # otherwise it has ended before, for its own reason
+            self._forget(connection, Fault(FaultReason.MARKED_DOWN))
 
     @property
     def moment_s(self) -> float:
