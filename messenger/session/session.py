@@ -219,9 +219,9 @@ class Session:
             raise PeerError(FaultReason.UNSENT_SEQ, f"in_seq {seq}, {sent_seq} was the last one sent")
 
     def discard_requeued_up_to(self, seq: int) -> None:
-        """Of what was to be sent again, drop what the peer has, and go on counting behind it."""
-        seq = min(seq, _SEQ_LIMIT)
-        self.out_seq = self.acked_seq = self.queue.discard_requeued_up_to(self.out_seq, seq)
+        """The peer has the messages up to ``seq``: drop them; the next one sent has the seq behind it."""
+        self.out_seq = self.acked_seq = min(seq, _SEQ_LIMIT)
+        self.queue.discard_requeued_up_to(self.out_seq)
 
     def keepalive_acked(self, stamp_s: float, wall_time_s: float, now: float) -> None:
         """The peer echoed a keepalive that was sent at ``stamp_s`` by the wall clock.
@@ -232,16 +232,15 @@ class Session:
         self.keepalive_heard_s = max(self.keepalive_heard_s, now - max(0.0, wall_time_s - stamp_s))
 
     def forget_peer_state(self) -> None:
-        """A new session starts: the peer counts its messages from 1 again."""
+        """The peer begins a new session: both directions count from 1 again, replayed messages included."""
         self.in_seq = 0
         self.ack_due = 0
+        self.discard_requeued_up_to(0)
 
     def reset(self) -> int:
         """Full reset: nothing of the old session stays; returns how many messages were dropped (§4.9)."""
         dropped = self.queue.clear()
         self.forget_peer_state()
-        self.out_seq = 0
-        self.acked_seq = 0
         self.client_cookie = 0
         self.server_cookie = 0
         self.connect_seq = 0

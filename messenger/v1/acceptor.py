@@ -225,8 +225,7 @@ def _open(link: V1Link, connect: Connect, step: AuthDone, now: float) -> None:
     config = endpoint.config
     link.agree(session.features, signer, config.max_frame_bytes if known else config.max_preauth_frame_bytes)
     exchange_seqs = has_feature(connect.features, Feature.RECONNECT_SEQ) and not session.is_reset_from_peer
-    if not exchange_seqs:
-        session.discard_requeued_up_to(0)
+    if session.is_reset_from_peer:
         session.forget_peer_state()
         session.is_reset_from_peer = False
     reply = ConnectReply(

@@ -243,7 +243,6 @@ def _send_wait(link: V2Link, existing: Session, now: float) -> None:
 
 def _send_server_ident(link: V2Link, session: Session, now: float) -> None:
     endpoint = link.endpoint
-    session.discard_requeued_up_to(0)
     session.forget_peer_state()
     session.server_cookie = 0 if session.lossy else nonzero_u64(endpoint.rng)
     session.global_seq = endpoint.next_global_seq()

@@ -19,8 +19,8 @@ from messenger.v2.wire import (
     SessionRetryGlobal,
     Wait,
 )
-from tests.support.node import Node, new_node
-from tests.support.raw_peer import RawPeer, meet
+from tests.support.node import B_ADDR, Node, new_node
+from tests.support.raw_peer import RawMessage, RawPeer, meet
 
 
 def reconnecting(*queued: int) -> tuple[Node, RawPeer, Session]:
@@ -100,10 +100,49 @@ def test_a_partial_reset_keeps_the_queue_and_is_silent() -> None:
     assert ident.client_cookie == cookie
     assert (session.server_cookie, session.connect_seq, session.in_seq) == (0, 0, 0)
     peer.send(peer.server_ident(server_cookie=99))
-    assert [frame.tid for frame in peer.rest()] == [104, 105]  # type: ignore[union-attr]
+    assert [(frame.seq, frame.tid) for frame in peer.rest()] == [(1, 104), (2, 105)]  # type: ignore[union-attr]
     assert node.kinds == [EventKind.CONNECT, EventKind.CONNECT]
     peer.send_messages(1)
     assert len(node.delivered) == 3
+
+
+@pytest.mark.parametrize("has", [0, 1, 2])
+def test_what_is_sent_again_after_a_partial_reset_counts_from_1(has: int) -> None:
+    node = new_node(policy=LOSSLESS_CLIENT)
+    first = meet("connector", node).handshake()
+    (session,) = node.endpoint.sessions
+    node.send(session, 101, 102, 103)
+    first.pump()
+    first.send(Ack(1))
+    first.hang_up()
+    peer = RawPeer(node).accept()
+    peer.handshake(until=peer.ident)
+    peer.expect(SessionReconnect)
+    peer.send(SessionReset(full=False))
+    peer.expect(ClientIdent)
+    peer.send(peer.server_ident(server_cookie=99))
+    assert [(frame.seq, frame.tid) for frame in peer.rest()] == [(1, 102), (2, 103)]  # type: ignore[union-attr]
+    peer.hang_up()
+    peer = RawPeer(node).accept()
+    peer.handshake(until=peer.ident)
+    peer.expect(SessionReconnect)
+    peer.send(SessionReconnectOk(has))
+    assert peer.expect_seqs() == [1, 2][has:]
+
+
+def test_a_server_that_grants_no_server_cookie_begins_a_session_with_each_link() -> None:
+    node = new_node(policy=LOSSLESS_CLIENT)
+    session = node.connect(B_ADDR)
+    for link in (1, 2):
+        peer = RawPeer(node).accept()
+        peer.handshake(until=peer.ident)
+        peer.expect(ClientIdent)
+        peer.send(peer.server_ident(server_cookie=0))
+        peer.send_messages(1)
+        assert (len(node.delivered), session.in_seq, session.old_messages) == (link, 1, 0)
+        node.send(session, 100 + link)
+        assert [frame.seq for frame in peer.rest() if isinstance(frame, RawMessage)] == list(range(1, link + 1))
+        peer.hang_up()
 
 
 def test_acks_of_a_fresh_session_start_anew() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from messenger.denc.features import CLIENT_FEATURES, Feature
 from messenger.errors import FaultReason
+from messenger.link import Protocol
 from messenger.outputs import EventKind
 from messenger.session.policy import (
     LOSSLESS_CLIENT,
@@ -18,6 +19,7 @@ from messenger.session.policy import (
 from messenger.session.session import SessionState
 from messenger.v1.connector import MOST_ROUNDS
 from messenger.v1.wire import Ack, Connect, ConnectReply, KeepAlive2, Seq, Tag
+from tests.support.network import Pair
 from tests.support.node import Node
 from tests.support.raw_v1 import B_V1_ADDR, RawV1Peer, meet, new_v1_node
 
@@ -83,6 +85,41 @@ def test_a_connector_without_reconnect_seq_gets_ready() -> None:
     assert peer.inbound == b""
     peer.send_messages(1)
     assert node.tids == [1]
+
+
+def test_without_reconnect_seq_both_sides_go_on_counting_and_drop_what_comes_again() -> None:
+    node = new_v1_node(ms_die_on_old_message=True)
+    features = CLIENT_FEATURES & ~Feature.RECONNECT_SEQ
+    peer = dial(node, features=features)
+    peer.connect()
+    peer.send_messages(1, 2, 3)
+    (session,) = node.endpoint.sessions
+    node.send(session, 11, 12)
+    assert [message.tid for message in peer.messages()] == [11, 12]
+    peer.send(Ack(1))
+    peer.hang_up()
+    again = dial(node, features=features)
+    assert replaced(again, 3).tag is Tag.READY
+    assert [(message.seq, message.tid) for message in again.messages()] == [(2, 12)]
+    again.send_messages(3, 4)
+    assert (node.tids, session.old_messages) == ([1, 2, 3, 4], 1)
+    node.send(session, 13)
+    assert [(message.seq, message.tid) for message in again.messages()] == [(3, 13)]
+
+
+def test_messengers_without_reconnect_seq_lose_nothing_and_deliver_nothing_twice() -> None:
+    pair = Pair(protocol=Protocol.V1, features_supported=CLIENT_FEATURES & ~Feature.RECONNECT_SEQ)
+    mine, theirs = pair.established()
+    for turn in range(3):
+        pair.wire.hold()
+        pair.a.send(mine, 10 * turn + 1, 10 * turn + 2)
+        pair.b.send(theirs, 10 * turn + 3)
+        pair.wire.to_acceptor.held = False
+        pair.drive()
+        pair.wire.cut()
+        pair.pass_time(1.0)
+    assert pair.b.tids == [1, 2, 11, 12, 21, 22]
+    assert pair.a.tids == [3, 13, 23]
 
 
 @by_auth
@@ -379,7 +416,10 @@ def test_without_resetcheck_a_restarted_peer_gets_what_was_not_acknowledged() ->
     reborn = dial(node)
     assert replaced(reborn, 0).tag is Tag.READY
     assert node.kinds == [EventKind.ACCEPT, EventKind.ACCEPT]
-    assert [(message.seq, message.header.tid) for message in reborn.messages()] == [(2, 12)]
+    node.send(session, 13)
+    assert [(message.seq, message.header.tid) for message in reborn.messages()] == [(1, 12), (2, 13)]
+    reborn.send(Ack(1))
+    assert [message.tid for _, message in session.queue.sent] == [13]
     reborn.send_messages(1)
     assert node.tids == [1, 2, 1]
 
