@@ -349,7 +349,6 @@ class Core(LinkHost):
             del self._links[link.id]
             self.shards.begin(session, link, now)
         else:
-            session.io_state = IoState.OPEN
             self.begin_data(link, session)
             self.want_flush(session)
 

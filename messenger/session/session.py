@@ -47,7 +47,7 @@ class IoState(StrEnum):
     """What the io half of a session does, in crimson's words (§4.12)."""
 
     NONE = "none"
-    """No link was ever open."""
+    """A shard has not begun with it yet."""
     DELAY = "delay"
     """Messages wait for a link."""
     OPEN = "open"
@@ -55,7 +55,7 @@ class IoState(StrEnum):
     DROP = "drop"
     """The session is over."""
     SWITCHED = "switched"
-    """It is another shard's now."""
+    """It has left this shard."""
 
 
 class Session:
@@ -76,7 +76,6 @@ class Session:
         "guarded",
         "id",
         "in_seq",
-        "io_state",
         "is_reset_from_peer",
         "keepalive_acked_s",
         "keepalive_due",
@@ -174,7 +173,6 @@ class Session:
         """How many links in a row broke just after they had opened."""
         self.backoff_s = 0.0
         self.backoff_timer: Timer | None = None
-        self.io_state = IoState.NONE
         self.stint: Stint | None = None
         """While the data phase runs on another shard, what is known of it here."""
         self.user: Any = None
@@ -187,6 +185,14 @@ class Session:
     def has_output(self) -> bool:
         """Whether something waits to be written that alone justifies a link."""
         return bool(self.queue) or self.keepalive_due
+
+    @property
+    def io_state(self) -> IoState:
+        """What the io half does, wherever it runs: OPEN, DELAY, or DROP once the session is closed."""
+        if self.state is SessionState.CLOSED:
+            return IoState.DROP
+        flows = self.local or (self.link is not None and self.link.open)
+        return IoState.OPEN if flows else IoState.DELAY
 
     def acknowledge(self, seq: int) -> None:
         """The peer has every message up to ``seq``; repeated, older and premature acks change nothing."""
