@@ -19,6 +19,8 @@ _VECTOR_MARKER = 2
 _STORAGE_SIZE = 128
 _SOCKADDR_SIZE = 28
 _SHORTEST_FORM_B = 19
+_MOST_ADDRS = 64
+"""Longest vector of one entity's addresses: a daemon has two for each family and network that it listens on."""
 _U32_MAX = (1 << 32) - 1
 
 _SORT_HEAD = Struct("<IIH")
@@ -308,7 +310,7 @@ class AddrVec:
         """
         marker = decoder.u8()
         if marker == _VECTOR_MARKER:
-            return cls(tuple(decoder.sequence(lambda: EntityAddr.decode(decoder), _SHORTEST_FORM_B)))
+            return cls(tuple(decoder.sequence(lambda: EntityAddr.decode(decoder), _SHORTEST_FORM_B, _MOST_ADDRS)))
         return cls((_decode_marked(marker, decoder),))
 
 

@@ -21,7 +21,9 @@ REFUSALS = frozenset(
 )
 """Faults the application is told of while the session goes on trying."""
 
-FATAL = frozenset({FaultReason.BANNER_FEATURES, FaultReason.PEER_TYPE, FaultReason.PEER_CLOSED})
+FATAL = frozenset(
+    {FaultReason.BANNER_FEATURES, FaultReason.PEER_TYPE, FaultReason.PEER_NUMBER, FaultReason.PEER_CLOSED}
+)
 """Faults that trying again cannot cure: the session ends with a reset event (§3.1, §4.2, §9 item 12)."""
 
 

@@ -6,9 +6,17 @@ from messenger.errors import FaultReason, PeerError
 from messenger.link import Row
 from messenger.outputs import EventKind
 from messenger.randomness import nonzero_u64
+from messenger.session.identity import check_number
 from messenger.session.session import Session, SessionState
 from messenger.v2.compression import agreed_algorithm, compression_request
-from messenger.v2.handshake import check_signature, compression_wish, start_signing, take_hello
+from messenger.v2.handshake import (
+    check_connect_seq,
+    check_signature,
+    compression_wish,
+    learn_addr,
+    start_signing,
+    take_hello,
+)
 from messenger.v2.link import Table, V2Link
 from messenger.v2.states import LinkState
 from messenger.v2.wire import (
@@ -33,8 +41,8 @@ from messenger.v2.wire import (
 
 _MAX_RETRIES = 8
 """Told to retry more often than this on one link, the connector pauses instead of going round in circles."""
-_GLOBAL_SEQ_LIMIT = 1 << 63
-"""No peer may push the messenger's counter, which all its sessions share, out of its 64 bits."""
+_GLOBAL_SEQ_LIMIT = (1 << 32) - 2
+"""Every implementation counts in 32 bits, though the frame has 64; the next number must fit, too."""
 
 
 def _session(link: V2Link) -> Session:
@@ -54,6 +62,7 @@ def _on_hello(link: V2Link, frame: ControlFrame, now: float) -> None:
         raise PeerError(
             FaultReason.PEER_TYPE, f"dialled a {expected.label}, but the peer is a {hello.entity_type.label}"
         )
+    learn_addr(link, hello)
 
     def authenticate(at: float) -> None:
         link.exchange = link.endpoint.client_exchange(expected, at)
@@ -168,6 +177,7 @@ def _on_server_ident(link: V2Link, frame: ControlFrame, now: float) -> None:
     missing = (session.policy.features_required | MSG_ADDR2) & ~frame.features_supported
     if missing:
         raise PeerError(FaultReason.MISSING_FEATURES, f"the peer lacks 0x{missing:x}")
+    check_number(session, frame.gid, endpoint.config)
     endpoint.rename_peer(session, frame.addrs, frame.gid)
     session.server_cookie = frame.server_cookie
     session.features = frame.features_supported & endpoint.config.features_supported
@@ -210,6 +220,7 @@ def _on_session_reset(link: V2Link, frame: ControlFrame, now: float) -> None:
 def _on_retry(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, SessionRetry)
     session = _session(link)
+    check_connect_seq(frame.connect_seq)
     if frame.connect_seq < session.connect_seq:
         raise PeerError(
             FaultReason.UNEXPECTED_FRAME, f"SESSION_RETRY {frame.connect_seq} is behind {session.connect_seq}"

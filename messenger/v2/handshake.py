@@ -9,14 +9,20 @@ from messenger.v2.compressor import Algorithm, CompressionMode
 from messenger.v2.link import V2Link
 from messenger.v2.wire import SIGNATURE_SIZE, AuthSignature, ControlFrame, Hello
 
+_CONNECT_SEQ_LIMIT = 1 << 63
+
 
 def take_hello(link: V2Link, frame: ControlFrame) -> Hello:
-    """Learn who the peer is, and the own address if it was not known yet."""
+    """Note the peer's type."""
     assert isinstance(frame, Hello)
     link.peer_type = frame.entity_type
-    if link.endpoint.config.ms_learn_addr_from_peer:
-        link.endpoint.learned_addr(frame.peer_addr)
     return frame
+
+
+def learn_addr(link: V2Link, hello: Hello) -> None:
+    """Learn the own IP from a HELLO that was not refused, if it was not known yet (§4.3)."""
+    if link.endpoint.config.ms_learn_addr_from_peer:
+        link.endpoint.learned_addr(hello.peer_addr)
 
 
 def _sign(session_key: bytes, transcript: bytearray | None) -> bytes:
@@ -51,3 +57,13 @@ def check_signature(link: V2Link, frame: ControlFrame) -> None:
 def compression_wish(link: V2Link) -> tuple[CompressionMode, tuple[Algorithm, ...]]:
     """Whether this side wants the link compressed, and its algorithms (§4.10)."""
     return link.endpoint.config.compression(link.peer_entity, secure=link.con_mode is ConMode.SECURE)
+
+
+def check_connect_seq(connect_seq: int) -> None:
+    """Refuse a connect_seq that leaves no room above it in its 64 bits.
+
+    Raises:
+        PeerError: MALFORMED.
+    """
+    if connect_seq > _CONNECT_SEQ_LIMIT:
+        raise PeerError(FaultReason.MALFORMED, f"connect_seq {connect_seq} leaves no room above it")

@@ -156,6 +156,16 @@ def test_a_retry_that_leads_nowhere_is_a_fault(tag: Tag, fields: dict[str, int])
     assert node.endpoint.next_global_seq() < 10
 
 
+def test_a_connect_seq_that_leaves_no_room_above_it_is_a_fault() -> None:
+    node = new_v1_node()
+    peer = meet("acceptor", node).handshake()
+    (session,) = node.endpoint.sessions
+    other = dial(node)
+    other.send(other.connect_message(connect_seq=2**32 - 1, global_seq=9))
+    assert (other.closed, node.faults) == (True, [FaultReason.MALFORMED])
+    assert (session.state, session.connect_seq, peer.closed) == (SessionState.READY, 1, False)
+
+
 @pytest.mark.parametrize("tag", [Tag.RETRY_GLOBAL, Tag.RESETSESSION])
 def test_an_acceptor_that_is_never_satisfied_is_left(tag: Tag) -> None:
     node = new_v1_node(policy=LOSSLESS_CLIENT)

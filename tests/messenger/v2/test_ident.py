@@ -65,12 +65,12 @@ def test_a_server_with_more_addresses_than_the_dialled_one_is_found_under_all() 
     assert node.endpoint.snapshot()["registry"] == 1
 
 
-def test_a_thousand_addresses_make_a_short_fault() -> None:
+def test_many_addresses_make_a_short_fault() -> None:
     node = new_node()
     peer = meet("connector", node)
     peer.handshake(until=peer.ident)
     peer.expect(ClientIdent)
-    peer.send(peer.server_ident(addrs=AddrVec.parse(",".join(["v2:10.0.0.3:6802/2"] * 1000))))
+    peer.send(peer.server_ident(addrs=AddrVec.parse(",".join(["v2:10.0.0.3:6802/2"] * 64))))
     assert node.faults == [FaultReason.WRONG_TARGET]
 
 
