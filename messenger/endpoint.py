@@ -166,7 +166,10 @@ class Endpoint(Core):
             self.keepalives[session.id] = Keepalive(self, session, interval_s, timeout_s, now)
 
     def mark_disposable(self, session: Session) -> None:
-        """From now on a fault of the open session ends it, whatever its policy says."""
+        """From now on a fault of the open session ends it, whatever its policy says.
+
+        A session that is not open yet takes over the server's flag LOSSY when it opens, as in Ceph.
+        """
         session.lossy = True
 
     def mark_down_all(self, now: float) -> None:

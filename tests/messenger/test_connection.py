@@ -214,6 +214,14 @@ def test_a_fault_ends_a_disposable_connection(*, disposable: bool) -> None:
         assert connection.state is SessionState.CONNECTING
 
 
+def test_the_servers_flag_replaces_a_mark_set_before_the_connection_opens() -> None:
+    driver = NodeDriver(new_node(policy=LOSSLESS_CLIENT), Recorder())
+    connection = driver.connect(B_ADDR, EntityType.OSD)
+    connection.mark_disposable()
+    RawPeer(driver.node).accept().handshake().hang_up()
+    assert connection.state is SessionState.CONNECTING
+
+
 def test_marking_all_down_resets_every_session_and_drops_what_has_none() -> None:
     recorder = Recorder()
     driver = NodeDriver(new_node(policy=LOSSLESS_PEER_REUSE), recorder)
