@@ -51,6 +51,9 @@ def _with_ip(addrs: AddrVec, seen: EntityAddr) -> AddrVec:
     return AddrVec(tuple(addr.with_ip_of(seen) if addr.is_blank_ip else addr for addr in addrs))
 
 
+_GLOBAL_SEQ_REACH = 1 << 31
+"""No process dials so often, at five dials a second not in thirteen years."""
+
 _Place = tuple[bytes, int, int]
 """IP, port and nonce: what is left of an address when the protocol is not looked at."""
 
@@ -136,9 +139,15 @@ class Core(LinkHost):
     # ---- identity and chance
 
     def next_global_seq(self, at_least: int = 0) -> int:
-        """A global_seq higher than any used here and than ``at_least`` (§3.6)."""
-        self._global_seq = max(self._global_seq, at_least) + 1
-        return self._global_seq
+        """A global_seq above those of earlier attempts and above ``at_least`` (§3.6).
+
+        The counter of all sessions follows ``at_least`` only as far as a process can have counted: no peer may use
+        up the 32 bits that v1 carries.
+        """
+        if at_least < _GLOBAL_SEQ_REACH:
+            self._global_seq = max(self._global_seq, at_least)
+        self._global_seq += 1
+        return max(self._global_seq, at_least + 1)
 
     def next_moment(self) -> int:
         """A number for what happens now, higher than those of all that happened before."""
@@ -211,7 +220,7 @@ class Core(LinkHost):
     def dial(self, session: Session, now: float) -> None:
         """Start a link for a session, under a new global_seq."""
         session.cancel_backoff()
-        session.global_seq = self.next_global_seq()
+        session.global_seq = self.next_global_seq(session.global_seq)
         link = self.new_link(Protocol.of(session.target_addr), connector=True)
         link.session = session
         link.dialled_addr = link.remote_addr = session.target_addr
@@ -410,7 +419,6 @@ class Core(LinkHost):
             del self._links[link.id]
             self.shards.begin(session, link, now)
         else:
-            session.io_state = IoState.OPEN
             self.begin_data(link, session)
             self.want_flush(session)
 

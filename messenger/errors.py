@@ -52,6 +52,7 @@ class FaultReason(StrEnum):
     PEER_TYPE = "unexpected peer entity type"
     WRONG_TARGET = "peer is not who was dialled"
     PEER_IDENTITY = "peer is not who the session is with"
+    PEER_NUMBER = "peer has another number than before"
     PROTOCOL_VERSION = "protocol version not accepted"
     MISSING_FEATURES = "required features missing"
     STALE = "stale connection attempt"

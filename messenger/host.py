@@ -9,6 +9,7 @@ from collections import deque
 
 from messenger.closing import Closing
 from messenger.config import Config
+from messenger.denc.features import Feature, has_feature
 from messenger.errors import DieError, Fault, FaultReason, LocalError, PeerError, describe
 from messenger.gate import Gate
 from messenger.inject import Injector
@@ -407,7 +408,7 @@ class LinkHost(ABC):
         """A message came that was here already (§3.6); reading goes on, unlike with Ceph's own reader (SQ-02)."""
         session.old_messages += 1
         self.counters.old_messages += 1
-        if self.config.ms_die_on_old_message:
+        if self.config.ms_die_on_old_message and has_feature(session.features, Feature.RECONNECT_SEQ):
             raise DieError("ms_die_on_old_message", f"{session!r}: seq {seq} after {session.in_seq}")
 
     def unsent_acknowledged(self, session: Session, seq: int) -> None:

@@ -43,7 +43,7 @@ class InjectionOptions:
     ms_die_on_unhandled_msg: bool = False
     """Raise where no dispatcher takes a message."""
     ms_die_on_old_message: bool = False
-    """Raise where a message comes again."""
+    """Raise where a message comes again although RECONNECT_SEQ was negotiated: without it replays may."""
     ms_die_on_skipped_message: bool = False
     """Raise where a message is missing."""
     ms_die_on_bug: bool = False

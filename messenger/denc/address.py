@@ -240,7 +240,7 @@ def _parts(text: str, default_type: AddressType) -> tuple[AddressType, int, int,
 
 
 MOST_ADDRS = 64
-"""Longest vector of addresses that is read; daemons have one for each protocol and network."""
+"""Longest vector of one entity's addresses: a daemon has two for each family and network that it listens on."""
 
 BLANK = EntityAddr()
 """The address of nobody."""

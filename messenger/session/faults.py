@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from messenger.errors import Fault, FaultReason
+from messenger.link import Protocol
 from messenger.outputs import EventKind
 from messenger.session.session import Session, SessionState
 
@@ -29,6 +30,7 @@ FATAL = frozenset(
     {
         FaultReason.BANNER_FEATURES,
         FaultReason.PEER_TYPE,
+        FaultReason.PEER_NUMBER,
         FaultReason.PEER_CLOSED,
         FaultReason.QUEUE_LIMIT,
     }
@@ -127,10 +129,12 @@ def _back_off(endpoint: "Core", session: Session, why: str, now: float) -> None:
         pause_s = session.backoff_s = config.ms_initial_backoff
     else:
         pause_s = session.backoff_s = min(session.backoff_s * 2, config.ms_max_backoff)
-    if session.state is SessionState.REPLACING:
+    replacing = session.state is SessionState.REPLACING
+    if replacing:
         # Both sides may have given up their own dials for each other's; in step they would do so for ever.
         pause_s *= (1 + endpoint.rng.getrandbits(16) / 65536) / 2
-    if session.server_cookie:
+    if session.server_cookie or (replacing and Protocol.of(session.target_addr) is Protocol.V1):
+        # On v1 the dial that counts higher takes over the other; two equal ones would go on replacing each other.
         session.connect_seq += 1
     if session.state is not SessionState.WAIT:
         endpoint.set_state(session, SessionState.CONNECTING, f"{why}; dialling again in {pause_s:g} s", now)

@@ -1,4 +1,4 @@
-"""Whether a dial may have to do with the session that it names by its addresses (protocol.md §4.9, §4.12)."""
+"""Whether a peer is who it should be, and where: names, numbers and addresses (protocol.md §4.9, §4.12)."""
 
 from typing import TYPE_CHECKING
 
@@ -6,6 +6,7 @@ from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.denc.entity import NEW_ENTITY_NUM, AuthName, EntityName, EntityType
 from messenger.errors import AuthError, Fault, FaultReason, PeerError
 from messenger.rules import RuleOptions
+from messenger.session.policy import Policy
 from messenger.session.session import Session
 
 if TYPE_CHECKING:
@@ -101,3 +102,35 @@ def check_v2_addr(
         raise PeerError(FaultReason.MALFORMED, f"{addr} is no address for v2")
     if before is not None and addr != before:
         raise PeerError(FaultReason.MALFORMED, f"{addr}, but {before} before")
+
+
+def check_hello_addr(addr: EntityAddr, mine: AddrVec, rules: RuleOptions) -> None:
+    """Refuse a connector that has dialled an address with another port or nonce than this side has.
+
+    Raises:
+        PeerError: WRONG_TARGET.
+    """
+    if rules.hello_addr == "own" and all((addr.port, addr.nonce) != (own.port, own.nonce) for own in mine):
+        raise PeerError(FaultReason.WRONG_TARGET, f"the peer has dialled {addr}, this is {mine}")
+
+
+def check_port(addr: EntityAddr, policy: Policy, rules: RuleOptions) -> None:
+    """Refuse a connector whose address cannot be dialled, if the policy makes this side dial it again.
+
+    Raises:
+        PeerError: MALFORMED.
+    """
+    dials = not (policy.lossy or policy.server)
+    if rules.portless_peer == "refuse" and dials and not addr.port:
+        raise PeerError(FaultReason.MALFORMED, f"{addr} has no port to be dialled at again")
+
+
+def check_number(session: Session, num: int, rules: RuleOptions) -> None:
+    """Refuse a server whose number is not the one that the session's peer had before.
+
+    Raises:
+        PeerError: PEER_NUMBER.
+    """
+    known = session.peer_name.num
+    if rules.server_number == "close" and known not in {NEW_ENTITY_NUM, num}:
+        raise PeerError(FaultReason.PEER_NUMBER, f"{num}, the session is with {session.peer_name}")

@@ -83,15 +83,17 @@ class OutQueue:
         self.sent.clear()
         return count
 
-    def discard_requeued_up_to(self, out_seq: int, seq: int) -> int:
-        """Drop requeued messages the peer has already; returns the out_seq to go on from (§3.6).
+    def discard_requeued_up_to(self, seq: int) -> None:
+        """Drop requeued messages that the peer has; the others are numbered from ``seq`` + 1 on (§3.6).
 
-        If the peer has all of them that is what it says it has, for it would drop what came with a lower seq.
+        The numbers change only if the peer has less than it acknowledged, because it lost the session: a message
+        with its old number would leave a gap.
         """
-        while self.requeued and self.requeued[0][0] <= seq:
-            self.requeued.popleft()
-            out_seq += 1
-        return out_seq if self.requeued else seq
+        requeued = self.requeued
+        while requeued and requeued[0][0] <= seq:
+            requeued.popleft()
+        if requeued and requeued[0][0] != seq + 1:
+            self.requeued = deque(enumerate((message for _, message in requeued), seq + 1))
 
     def clear(self) -> int:
         """Drop everything; returns how many messages that were."""

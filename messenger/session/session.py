@@ -59,7 +59,7 @@ class IoState(StrEnum):
     """What the io half of a session does, in crimson's words (§4.12)."""
 
     NONE = "none"
-    """No link was ever open."""
+    """A shard has not begun with it yet."""
     DELAY = "delay"
     """Messages wait for a link."""
     OPEN = "open"
@@ -67,7 +67,7 @@ class IoState(StrEnum):
     DROP = "drop"
     """The session is over."""
     SWITCHED = "switched"
-    """It is another shard's now."""
+    """It has left this shard."""
 
 
 class Session:
@@ -89,7 +89,6 @@ class Session:
         "guarded",
         "id",
         "in_seq",
-        "io_state",
         "is_reset_from_peer",
         "keepalive_acked_s",
         "keepalive_due",
@@ -188,7 +187,6 @@ class Session:
         self.backoff_s = 0.0
         self.backoff_timer: Timer | None = None
         self.standby_timer: Timer | None = None
-        self.io_state = IoState.NONE
         self.stint: Stint | None = None
         """While the data phase runs on another shard, what is known of it here."""
         self.user: Any = None
@@ -210,6 +208,14 @@ class Session:
     def decide_lossy(self, *, by_server: bool) -> None:
         """The server has decided whether a fault ends the session."""
         self.lossy = by_server or self.disposable
+
+    @property
+    def io_state(self) -> IoState:
+        """What the io half does, wherever it runs: OPEN, DELAY, or DROP once the session is closed."""
+        if self.state is SessionState.CLOSED:
+            return IoState.DROP
+        flows = self.local or (self.link is not None and self.link.open)
+        return IoState.OPEN if flows else IoState.DELAY
 
     def acknowledge(self, seq: int) -> None:
         """The peer has every message up to ``seq``; repeated, older and premature acks change nothing."""
@@ -242,9 +248,9 @@ class Session:
             raise PeerError(FaultReason.UNSENT_SEQ, f"in_seq {seq}, {sent_seq} was the last one sent")
 
     def discard_requeued_up_to(self, seq: int) -> None:
-        """Of what was to be sent again, drop what the peer has, and go on counting behind it."""
-        seq = min(seq, _SEQ_LIMIT)
-        self.out_seq = self.acked_seq = self.queue.discard_requeued_up_to(self.out_seq, seq)
+        """The peer has the messages up to ``seq``: drop them; the next one sent has the seq behind it."""
+        self.out_seq = self.acked_seq = min(seq, _SEQ_LIMIT)
+        self.queue.discard_requeued_up_to(self.out_seq)
 
     def keepalive_acked(self, stamp_s: float, wall_time_s: float, now: float) -> None:
         """The peer echoed a keepalive that was sent at ``stamp_s`` by the wall clock.
@@ -255,16 +261,15 @@ class Session:
         self.keepalive_heard_s = max(self.keepalive_heard_s, now - max(0.0, wall_time_s - stamp_s))
 
     def forget_peer_state(self) -> None:
-        """A new session starts: the peer counts its messages from 1 again."""
+        """The peer begins a new session: both directions count from 1 again, replayed messages included."""
         self.in_seq = 0
         self.ack_due = 0
+        self.discard_requeued_up_to(0)
 
     def reset(self) -> int:
         """Full reset: nothing of the old session stays; returns how many messages were dropped (§4.9)."""
         dropped = self.queue.clear()
         self.forget_peer_state()
-        self.out_seq = 0
-        self.acked_seq = 0
         self.client_cookie = 0
         self.server_cookie = 0
         self.connect_seq = 0

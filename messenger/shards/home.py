@@ -280,8 +280,7 @@ class Shards:
         self._core.emit(CallShard(stint.shard, call))
 
     def set_io_state(self, session: Session, state: IoState, shard: int, now: float) -> None:
-        """The io half of a session is on ``shard`` (0: at home) in a new state."""
-        session.io_state = state
+        """Record that the io half of a session is on ``shard`` (0: at home) in a new state."""
         if self.count and self._core.tracing and not shard:
             self._core.trace("io", now, session=session.id, link=None, shard=0, state=state.value)
 

@@ -10,7 +10,7 @@ from messenger.denc.features import Feature, has_feature
 from messenger.errors import AuthError, DecodeError, Fault, FaultReason, PeerError
 from messenger.link import Row
 from messenger.outputs import EventKind
-from messenger.session.identity import check_claim, check_host, check_not_own
+from messenger.session.identity import check_claim, check_host, check_not_own, check_port
 from messenger.session.policy import Policy
 from messenger.session.session import Session, SessionState
 from messenger.v1.existing import (
@@ -24,7 +24,18 @@ from messenger.v1.existing import (
 from messenger.v1.handshake import my_legacy_addr, session_reset, signer_for
 from messenger.v1.link import Table, V1Link
 from messenger.v1.states import LinkState
-from messenger.v1.wire import FLAG_LOSSY, ClientIdentify, Connect, ConnectReply, Frame, Piece, Seq, Tag, as_legacy
+from messenger.v1.wire import (
+    FLAG_LOSSY,
+    U32_MAX,
+    ClientIdentify,
+    Connect,
+    ConnectReply,
+    Frame,
+    Piece,
+    Seq,
+    Tag,
+    as_legacy,
+)
 
 
 def _on_identify(link: V1Link, frame: Frame, _now: float) -> None:
@@ -42,9 +53,12 @@ def _on_identify(link: V1Link, frame: Frame, _now: float) -> None:
 
 def _on_connect(link: V1Link, frame: Frame, now: float) -> None:
     assert isinstance(frame, Connect)
+    if frame.connect_seq >= U32_MAX:
+        raise PeerError(FaultReason.MALFORMED, f"connect_seq {frame.connect_seq} leaves no room above it")
     endpoint = link.endpoint
     link.peer_type = frame.host_type
     policy = endpoint.policies.towards(frame.host_type)
+    check_port(link.peer_addr, policy, endpoint.config)
     version = protocol_version(endpoint.name.type, frame.host_type, connecting=False)
     refusal = judge_terms(frame, version, required_features(endpoint.config, policy, frame))
     if refusal is not None:
@@ -209,7 +223,7 @@ def _open(link: V1Link, connect: Connect, step: AuthDone, now: float) -> None:
     session = link.session or _new_session(link, endpoint.policies.towards(connect.host_type))
     session.connect_seq = connect.connect_seq + 1
     session.peer_global_seq = connect.global_seq
-    session.global_seq = endpoint.next_global_seq()
+    session.global_seq = endpoint.next_global_seq(session.global_seq)
     session.features = connect.features & endpoint.config.features_supported
     link.auth_result = step.result
     session.peer_auth_name = step.result.name
@@ -220,8 +234,7 @@ def _open(link: V1Link, connect: Connect, step: AuthDone, now: float) -> None:
     config = endpoint.config
     link.agree(session.features, signer, config.max_frame_bytes if known else config.max_preauth_frame_bytes)
     exchange_seqs = has_feature(connect.features, Feature.RECONNECT_SEQ) and not session.is_reset_from_peer
-    if not exchange_seqs:
-        session.discard_requeued_up_to(0)
+    if session.is_reset_from_peer:
         session.forget_peer_state()
         session.is_reset_from_peer = False
     reply = ConnectReply(

@@ -14,6 +14,7 @@ from messenger.v1.link import Handler, Table, V1Link
 from messenger.v1.states import LinkState
 from messenger.v1.wire import (
     FLAG_LOSSY,
+    U32_MAX,
     ClientIdentify,
     Connect,
     ConnectReply,
@@ -27,7 +28,6 @@ from messenger.v1.wire import (
 
 MOST_ROUNDS = 16
 """CONNECTs on one link; a peer that wants more of them is not going to be satisfied."""
-_U32_MAX = (1 << 32) - 1
 
 
 def _session(link: V1Link) -> Session:
@@ -149,7 +149,7 @@ def _on_resetsession(link: V1Link, _frame: Frame, now: float) -> None:
 
 def _on_retry_global(link: V1Link, frame: Frame, now: float) -> None:
     assert isinstance(frame, ConnectReply)
-    if frame.global_seq >= _U32_MAX:
+    if frame.global_seq >= U32_MAX:
         raise PeerError(FaultReason.MALFORMED, f"RETRY_GLOBAL {frame.global_seq} leaves no room above it")
     _session(link).global_seq = link.endpoint.next_global_seq(frame.global_seq)
     _send_connect(link, now)
@@ -158,7 +158,7 @@ def _on_retry_global(link: V1Link, frame: Frame, now: float) -> None:
 def _on_retry_session(link: V1Link, frame: Frame, now: float) -> None:
     assert isinstance(frame, ConnectReply)
     session = _session(link)
-    if not session.connect_seq < frame.connect_seq < _U32_MAX:
+    if not session.connect_seq < frame.connect_seq < U32_MAX:
         raise PeerError(
             FaultReason.UNEXPECTED_FRAME, f"RETRY_SESSION {frame.connect_seq} against {session.connect_seq}"
         )

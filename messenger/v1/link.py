@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from messenger.cephx.exchange import AuthMethod, ClientExchange, ServerExchange
 from messenger.denc.address import EntityAddr
-from messenger.denc.features import Feature, has_feature
 from messenger.errors import FaultReason, PeerError
 from messenger.interception import Custom, Point, Way
 from messenger.link import Link, Protocol, Row, Step
 from messenger.v1 import data
-from messenger.v1.framing import FrameReader, MessageWriter, Signer, StreamReader
+from messenger.v1.framing import FrameReader, MessageWriter, Signer, StreamReader, stream_form
 from messenger.v1.handshake import my_legacy_addr
 from messenger.v1.held import InterceptedReader
 from messenger.v1.states import LinkState
@@ -186,17 +185,19 @@ class V1Link(Link):
             signer: of a connection whose messages are signed.
             max_frame_bytes: longest message to accept.
         """
-        config = self.endpoint.config
-        msg_auth = has_feature(features, Feature.MSG_AUTH)
+        config, form = self.endpoint.config, stream_form(features)
         reader = StreamReader(
             max_frame_bytes,
             signer,
-            msg_auth=msg_auth,
             check_header=config.ms_crc_header,
             check_data=config.ms_crc_data,
-            old_header=not has_feature(features, Feature.NOSRCADDR),
+            **form,
         )
         self.reader = reader if self.endpoint.interceptor is None else InterceptedReader(self, reader)
         self.writer = MessageWriter(
-            signer, msg_auth=msg_auth, sum_header=config.ms_crc_header, sum_data=config.ms_crc_data
+            signer,
+            addr=my_legacy_addr(self.endpoint.addrs),
+            sum_header=config.ms_crc_header,
+            sum_data=config.ms_crc_data,
+            **form,
         )

@@ -13,12 +13,18 @@ from messenger.link import Row, Step
 from messenger.outputs import EventKind
 from messenger.randomness import nonzero_u64
 from messenger.session.existing import Decision, Verdict, judge_client_ident, judge_reconnect
-from messenger.session.identity import check_claim, check_not_own, check_v2_addr
+from messenger.session.identity import check_claim, check_hello_addr, check_not_own, check_port, check_v2_addr
 from messenger.session.policy import Policy
 from messenger.session.session import Session, SessionState
 from messenger.v2.compression import answer_request
 from messenger.v2.compressor import Algorithm
-from messenger.v2.handshake import check_signature, compression_wish, start_signing, take_hello
+from messenger.v2.handshake import (
+    check_connect_seq,
+    check_signature,
+    compression_wish,
+    start_signing,
+    take_hello,
+)
 from messenger.v2.link import Table, V2Link
 from messenger.v2.states import LinkState
 from messenger.v2.wire import (
@@ -45,6 +51,7 @@ from messenger.v2.wire import (
 
 def _on_hello(link: V2Link, frame: ControlFrame, now: float) -> None:
     hello = take_hello(link, frame)
+    check_hello_addr(hello.peer_addr, link.endpoint.addrs, link.endpoint.config)
     link.exchange = link.endpoint.server_exchange(hello.entity_type, now)
     link.state = LinkState.AUTH_ACCEPTING
 
@@ -143,6 +150,7 @@ def _on_client_ident(link: V2Link, frame: ControlFrame, now: float) -> None:
             FaultReason.WRONG_TARGET, f"the peer looks for {frame.target_addr}, this is {endpoint.addrs_on(link)}"
         )
     policy = endpoint.policies.towards(link.peer_entity)
+    check_port(frame.addrs.front, policy, endpoint.config)
     missing = (policy.features_required | MSG_ADDR2) & ~frame.features_supported
     if missing:
         endpoint.refused_peer(link, PeerError(FaultReason.MISSING_FEATURES, f"the peer lacks 0x{missing:x}"), now)
@@ -238,10 +246,9 @@ def _send_wait(link: V2Link, existing: Session, now: float) -> None:
 
 def _send_server_ident(link: V2Link, session: Session, now: float) -> None:
     endpoint = link.endpoint
-    session.discard_requeued_up_to(0)
     session.forget_peer_state()
     session.server_cookie = 0 if session.lossy else nonzero_u64(endpoint.rng)
-    session.global_seq = endpoint.next_global_seq()
+    session.global_seq = endpoint.next_global_seq(session.global_seq)
     link.session = session
     session.link = link
     if session.policy.register_lossy_clients or not session.lossy:
@@ -275,6 +282,7 @@ def _announce_and_send(link: V2Link, session: Session, answer: ControlFrame, the
 def _on_reconnect(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, SessionReconnect)
     endpoint = link.endpoint
+    check_connect_seq(frame.connect_seq)
     _check_addrs(link, frame.addrs)
     endpoint.internal_delay(link, lambda at: _decide_reconnect(link, frame, at), now)
 

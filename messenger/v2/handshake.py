@@ -9,6 +9,8 @@ from messenger.v2.compressor import Algorithm, CompressionMode
 from messenger.v2.link import V2Link
 from messenger.v2.wire import SIGNATURE_SIZE, AuthSignature, ControlFrame, Hello
 
+_CONNECT_SEQ_LIMIT = 1 << 63
+
 
 def take_hello(link: V2Link, frame: ControlFrame) -> Hello:
     """Learn what the peer is, and the address at which it sees this side."""
@@ -54,3 +56,13 @@ def check_signature(link: V2Link, frame: ControlFrame) -> None:
 def compression_wish(link: V2Link) -> tuple[CompressionMode, tuple[Algorithm, ...]]:
     """Whether this side wants the link compressed, and its algorithms (§4.10)."""
     return link.endpoint.config.compression(link.peer_entity, secure=link.con_mode is ConMode.SECURE)
+
+
+def check_connect_seq(connect_seq: int) -> None:
+    """Refuse a connect_seq that leaves no room above it in its 64 bits.
+
+    Raises:
+        PeerError: MALFORMED.
+    """
+    if connect_seq > _CONNECT_SEQ_LIMIT:
+        raise PeerError(FaultReason.MALFORMED, f"connect_seq {connect_seq} leaves no room above it")

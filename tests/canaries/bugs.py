@@ -13,8 +13,8 @@ CANARIES = (
     Canary(
         "replay begins one too late",
         "messenger.session.queue:OutQueue.discard_requeued_up_to",
-        "self.requeued[0][0] <= seq",
-        "self.requeued[0][0] <= seq + 1",
+        "requeued[0][0] <= seq",
+        "requeued[0][0] <= seq + 1",
     ),
     Canary(
         "replayed messages go out in the reverse order",

@@ -81,6 +81,28 @@ def test_the_source_of_messages_tells_the_number_of_the_peer() -> None:
     assert str(session.peer_name) == "client.4112"
 
 
+# ---- the header of messages
+
+
+def test_a_peer_without_nosrcaddr_gets_and_sends_the_old_header() -> None:
+    node, peer, session = ready(features=CLIENT_FEATURES & ~Feature.NOSRCADDR)
+    node.send(session, 1)
+    assert [(message.seq, message.tid) for message in peer.messages()] == [(1, 1)]
+    peer.send_messages(1, 2)
+    assert node.tids == [1, 2]
+    assert node.faults == []
+
+
+def test_messengers_without_nosrcaddr_understand_each_other() -> None:
+    pair = Pair(protocol=Protocol.V1, features_supported=CLIENT_FEATURES & ~Feature.NOSRCADDR)
+    mine, theirs = pair.established()
+    pair.a.send(mine, 1, 2, 3)
+    pair.b.send(theirs, 11, 12)
+    pair.drive()
+    assert (pair.b.tids, pair.a.tids) == ([1, 2, 3], [11, 12])
+    assert pair.a.faults == pair.b.faults == []
+
+
 # ---- acks
 
 
