@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from messenger.denc.address import AddressType, AddrVec
+from messenger.denc.codec import Buffer
 from messenger.dispatch import Dispatcher
 from messenger.driver import Connection, Driver
 from messenger.errors import Fault, LocalError
@@ -15,6 +16,7 @@ from messenger.messages.message import PRIORITY_DEFAULT, Message, Payload
 from messenger.messages.types import MessageType
 from messenger.outputs import TraceRecord
 from messenger.session.policy import POLICIES
+from messenger.session.session import SessionState
 from toolkit.faults.points import ArmedPoints, parse_point
 from toolkit.scenarios.nodes.auth import Credentials
 from toolkit.scenarios.nodes.inside import Inside
@@ -164,6 +166,11 @@ class NodeApp(Inside, Dispatcher):
             self._connections.pop(peer, None)
         self._connection(peer, policy, anonymous=anonymous)
 
+    def connect_by(self, peer: str, addrs: AddrVec) -> None:
+        """Open a session with a peer at some of its addresses, or take the one that there is with it."""
+        peer_type = parse_entity(self.spec.peer_entities[peer]).type
+        self._connections[peer] = self.driver.connect(addrs, peer_type)
+
     def send(
         self,
         peer: str,
@@ -191,6 +198,15 @@ class NodeApp(Inside, Dispatcher):
             self._last_message[peer] = message
             if connection.send(message):
                 self._record_message("send", connection, {"tid": tid}, message)
+
+    def send_parts(self, peer: str, front: Buffer, middle: Buffer, data: Buffer) -> None:
+        """Send one message with such parts, numbered like all others."""
+        connection = self._connection(peer)
+        self._last_tid += 1
+        self._sent[peer] = self._last_tid
+        message = Message(MessageType.PING, front=front, middle=middle, data=data, tid=self._last_tid)
+        self._record_message("send", connection, {"tid": message.tid}, message)
+        connection.send(message)
 
     def say(self, connection: Connection, payload: Payload) -> None:
         """Send a message with a meaning, numbered like all others."""
@@ -370,8 +386,9 @@ class NodeApp(Inside, Dispatcher):
             connection.mark_down()
             self._forget(connection)
             return
-        self._connections[self.name_of(connection)] = connection
-        self.logins.accepted(connection)
+        if connection.state is not SessionState.CLOSED:  # another dispatcher may have refused it
+            self._connections[self.name_of(connection)] = connection
+            self.logins.accepted(connection)
 
     def ms_handle_refused(self, connection: Connection, fault: Fault) -> None:
         """Perhaps other tickets are needed."""
