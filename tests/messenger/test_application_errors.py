@@ -142,6 +142,21 @@ def test_a_message_of_one_session_that_cannot_be_written_does_not_hold_up_anothe
     assert node.endpoint.perf_dump()["msgr"]["unsendable_messages"] == 1
 
 
+@pytest.mark.parametrize("part", ["front", "middle", "data"])
+def test_a_buffer_that_is_released_too_early_loses_its_message_alone(part: str) -> None:
+    pair = Pair(LOSSLESS_PEER)
+    mine, _ = pair.established()
+    pair.a.send(mine, 1)
+    buffer = memoryview(b"released")
+    assert pair.a.endpoint.send(mine, Message(2, tid=2, **{part: buffer}), pair.clock.now)
+    buffer.release()
+    assert pair.a.endpoint.perf_dump()["msgr-now"]["queued_bytes"] == 8
+    pair.a.send(mine, 3)
+    pair.drive()
+    assert pair.b.tids == [1, 3]
+    assert [record.fields["tid"] for record in pair.a.trace if record.kind == "unsent"] == [2]
+
+
 def test_one_message_on_two_connections_is_encoded_for_each() -> None:
     """A message is not changed by being sent."""
     message = Message.of(MMonMap(MonMap(uuid.UUID(int=0))))
