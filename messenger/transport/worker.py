@@ -11,14 +11,14 @@ from collections import deque
 from collections.abc import Callable
 
 from messenger.denc.codec import Buffer
-from messenger.outputs import CallHome, CloseLink, Output, PauseLink, ShutLink, TraceRecord, WriteLink
+from messenger.outputs import CallHome, CloseLink, Escaped, Output, PauseLink, ShutLink, TraceRecord, WriteLink
 from messenger.shards.calls import ToShard
 from messenger.shards.io_shard import IoShard
 from messenger.transport.tcp import TcpLink
 
 Stream = tuple[int, socket.socket, deque[Buffer]]
 """Link id, socket, and what is not written to it yet."""
-ToHomeLoop = list[CallHome | TraceRecord]
+ToHomeLoop = list[CallHome | TraceRecord | Escaped]
 
 
 class Worker:
@@ -87,7 +87,7 @@ class Worker:
         self._set_timer(self._shard.next_deadline())
 
     def _carry_out(self, output: Output) -> None:
-        if isinstance(output, CallHome | TraceRecord):
+        if isinstance(output, CallHome | TraceRecord | Escaped):
             self._for_home.append(output)
         elif isinstance(output, WriteLink):
             if (link := self._links.get(output.link_id)) is not None:

@@ -142,6 +142,23 @@ def test_a_message_of_one_session_that_cannot_be_written_does_not_hold_up_anothe
     assert node.endpoint.perf_dump()["msgr"]["unsendable_messages"] == 1
 
 
+@pytest.mark.parametrize("protocol", Protocol)
+def test_a_message_whose_numbers_were_changed_after_it_was_sent_is_dropped_alone(protocol: Protocol) -> None:
+    """Its link ends, since what is built of a frame cannot be taken back."""
+    pair = Pair(LOSSLESS_PEER, protocol=protocol)
+    mine, _ = pair.established()
+    before, spoilt, behind = (numbered(tid) for tid in (1, 2, 3))
+    for message in (before, spoilt, behind):
+        pair.a.endpoint.send(mine, message, pair.clock.now)
+    spoilt.priority = None  # type: ignore[assignment]
+    pair.drive()
+    assert pair.b.tids == [1, 3]
+    assert "cannot be sent: error: required argument is not an integer" in pair.a.escaped[0]
+    assert pair.a.endpoint.perf_dump()["msgr"]["unsendable_messages"] == 1
+    assert [record.fields["tid"] for record in pair.a.trace if record.kind == "unsent"] == [2]
+    assert (mine.out_seq, len(mine.queue), len(mine.queue.sent)) == (2, 0, 0)
+
+
 def test_one_message_on_two_connections_is_encoded_for_each() -> None:
     """A message is not changed by being sent."""
     message = Message.of(MMonMap(MonMap(uuid.UUID(int=0))))

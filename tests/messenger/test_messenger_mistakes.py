@@ -9,13 +9,17 @@ import pytest
 
 from messenger.denc.address import EntityAddr
 from messenger.denc.entity import EntityName, EntityType
+from messenger.dispatch import Dispatcher
+from messenger.driver import Connection as CoreConnection
 from messenger.errors import FaultError, FaultReason, LocalError
+from messenger.messages.message import Message
 from messenger.messenger import Messenger
+from messenger.outputs import TraceRecord
 from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, STATELESS_SERVER, PolicySet
 from messenger.session.session import SessionState
 from tests.support import aio
 from tests.support.aio import connected, messenger, on_loop, until
-from tests.support.node import auth_pair
+from tests.support.node import auth_pair, numbered
 
 
 @pytest.fixture(params=[0, 1], ids=["one loop", "workers"], autouse=True)
@@ -23,6 +27,15 @@ def loops(request: pytest.FixtureRequest) -> Iterator[None]:
     token = aio.workers.set(request.param)
     yield
     aio.workers.reset(token)
+
+
+def reports() -> list[str]:
+    """What the loop is told of exceptions from here on."""
+    errors: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _loop, context: errors.append(str(context["exception"]))
+    )
+    return errors
 
 
 @on_loop
@@ -81,9 +94,7 @@ async def test_waiting_in_vain_leaves_nothing_behind() -> None:
 
 @on_loop
 async def test_a_route_that_raises_is_a_dial_that_fails() -> None:
-    reported: list[object] = []
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _loop, context: reported.append(context["exception"]))
+    reported = reports()
     broken = [True]
 
     def route(addr: EntityAddr) -> tuple[str, int]:
@@ -101,7 +112,52 @@ async def test_a_route_that_raises_is_a_dial_that_fails() -> None:
         assert connection.last_fault.reason is FaultReason.LOCAL
         broken[0] = False
         await connection.ready(10.0)
-    assert {str(error) for error in reported} == {"'no route'"}
+    assert set(reported) == {"'no route'"}
+
+
+class Tids(Dispatcher):
+    """Remembers the tids of what came."""
+
+    def __init__(self) -> None:
+        self.tids: list[int] = []
+
+    def ms_dispatch(self, _connection: CoreConnection, message: Message) -> None:
+        self.tids.append(message.tid)
+
+
+@on_loop
+async def test_a_message_that_was_spoilt_after_it_was_sent_is_reported() -> None:
+    reported, inbox = reports(), Tids()
+    async with messenger(1) as client, messenger(2, inbox) as server:
+        connection = await connected(client, server)
+        spoilt = numbered(1)
+        connection.send(spoilt)
+        spoilt.data = "text"  # type: ignore[assignment]
+        connection.send(numbered(2))
+        await until(lambda: inbox.tids == [2])
+        await until(lambda: reported)
+        assert "cannot be sent: TypeError: a bytes-like object is required, not 'str'" in reported[0]
+
+
+@on_loop
+async def test_a_recorder_that_fails_is_reported_and_loses_no_message() -> None:
+    """The disk is full for one record of a frame."""
+    reported, inbox = reports(), Tids()
+    armed: list[str] = []
+
+    def record(line: TraceRecord) -> None:
+        if line.kind in armed:
+            armed.clear()
+            raise OSError(28, "No space left on device")
+
+    async with messenger(1) as client, messenger(2, inbox, trace=record) as server:
+        connection = await connected(client, server)
+        armed.append("frame")
+        for tid in range(1, 6):
+            connection.send(numbered(tid, 100))
+        await until(lambda: inbox.tids == [1, 2, 3, 4, 5])
+        await until(lambda: not connection.session.queue.sent)
+        assert reported == ["[Errno 28] No space left on device"]
 
 
 @on_loop
