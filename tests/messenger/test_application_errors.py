@@ -213,11 +213,13 @@ def reporting(dispatcher: Dispatcher, **options: object) -> Reporting:
 ALL = ["fast accept", "accept", "1", "2", "3", "reset"]
 
 
+ERRORS = [ValueError("mine"), asyncio.CancelledError()]
+each_error = pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+
+
 @pytest.mark.parametrize("at", ALL)
 @pytest.mark.parametrize("by_priority", [False, True])
-@pytest.mark.parametrize(
-    "error", [ValueError("mine"), asyncio.CancelledError()], ids=lambda error: type(error).__name__
-)
+@each_error
 def test_a_callback_that_raises_is_reported_and_hides_nothing(
     at: str, error: BaseException, *, by_priority: bool
 ) -> None:
@@ -237,6 +239,19 @@ def test_a_callback_that_raises_is_reported_and_hides_nothing(
     assert driver.perf_dump()["msgr"]["unhandled_messages"] == 0
     (record,) = [record for record in driver.node.trace if record.kind == "exception"]
     assert record.fields["where"] == "a dispatcher"
+
+
+@pytest.mark.parametrize("by_priority", [False, True])
+@each_error
+def test_the_only_dispatcher_raises_and_gets_what_comes_behind(error: BaseException, *, by_priority: bool) -> None:
+    raiser = Raiser("2", error)
+    driver = reporting(raiser, dispatch_by_priority=by_priority)
+    peer = meet("acceptor", driver.node).handshake()
+    peer.write(b"".join(peer.message(seq, tid=seq, data=bytes(100)) for seq in (1, 2, 3)))
+    driver.pump()
+    assert raiser.log == ALL[:-1]
+    assert driver.reported == [error]
+    assert driver.endpoint.dispatch_throttle.value == driver.endpoint.dispatch_messages.value == 0
 
 
 @pytest.mark.parametrize("by_priority", [False, True])

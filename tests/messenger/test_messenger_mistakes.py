@@ -13,7 +13,7 @@ from messenger.dispatch import Dispatcher
 from messenger.driver import Connection as CoreConnection
 from messenger.errors import FaultError, FaultReason, LocalError
 from messenger.messages.message import Message
-from messenger.messenger import Messenger
+from messenger.messenger import Inbox, Messenger
 from messenger.outputs import TraceRecord
 from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, STATELESS_SERVER, PolicySet
 from messenger.session.session import SessionState
@@ -69,6 +69,24 @@ async def test_a_messenger_that_was_shut_down_does_nothing_more() -> None:
         await connection.shutdown()
         with pytest.raises(FaultError, match="messenger shut down"):
             await connection.ready(1.0)
+
+
+@on_loop
+async def test_what_has_come_is_there_to_read_after_the_shutdown() -> None:
+    inbox = Inbox()
+    async with messenger(1) as client, messenger(2, inbox) as server:
+        connection = await connected(client, server)
+        for tid in range(6):
+            connection.send(numbered(tid, 100))
+        await until(lambda: len(inbox) == 6)
+        tids = [(await inbox.get())[1].tid for _ in range(2)]
+        ending = asyncio.create_task(server.shutdown())
+        for _ in range(2):
+            await asyncio.sleep(0)
+            tids.append((await inbox.get())[1].tid)
+        await ending
+        tids += [(await inbox.get())[1].tid for _ in range(2)]
+    assert tids == [0, 1, 2, 3, 4, 5]
 
 
 @on_loop
