@@ -170,7 +170,12 @@ class Messenger(Driver):
         self._pump_scheduled = False
         self._clock_due_s = 0.0
         self._workers = [
-            Worker(self.endpoint.shards.new_shard(index), self._loop.call_soon_threadsafe, self._from_worker)
+            Worker(
+                self.endpoint.shards.new_shard(index),
+                self._loop.call_soon_threadsafe,
+                self._from_worker,
+                self._loop.call_exception_handler,
+            )
             for index in range(1, workers + 1)
         ]
         self._for_workers: dict[int, tuple[list[Stream], list[ToShard]]] = {}

@@ -13,6 +13,7 @@ from messenger.dispatch import Dispatcher
 from messenger.driver import Connection as CoreConnection
 from messenger.errors import FaultError, FaultReason, LocalError
 from messenger.messages.message import Message
+from messenger.messages.types import MessageType
 from messenger.messenger import Inbox, Messenger
 from messenger.outputs import TraceRecord
 from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, STATELESS_SERVER, PolicySet
@@ -155,6 +156,16 @@ async def test_a_message_that_was_spoilt_after_it_was_sent_is_reported() -> None
         await until(lambda: inbox.tids == [2])
         await until(lambda: reported)
         assert "cannot be sent: TypeError: a bytes-like object is required, not 'str'" in reported[0]
+
+
+@on_loop
+async def test_what_is_to_be_fatal_is_reported_to_the_applications_loop() -> None:
+    reported = reports()
+    async with messenger(1) as client, messenger(2, ms_die_on_bad_msg=True) as server:
+        connection = await connected(client, server)
+        connection.send(Message(MessageType.MON_MAP, front=b"no map"))
+        await until(lambda: reported)
+    assert reported[0].startswith("ms_die_on_bad_msg: ")
 
 
 @on_loop
