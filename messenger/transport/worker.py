@@ -37,7 +37,7 @@ class Worker:
         shard: IoShard,
         home: Callable[[Callable[[], None]], object],
         deliver: Callable[[ToHomeLoop], None],
-        report: Callable[[dict[str, Any]], object],
+        report: Callable[[dict[str, Any]], None],
     ) -> None:
         self._shard = shard
         self._home = home

@@ -125,23 +125,6 @@ def test_a_message_that_cannot_be_encoded_for_its_peer_is_dropped_alone(
     assert (mine.out_seq, len(mine.queue)) == (2 * others, 0)
 
 
-def test_a_message_of_one_session_that_cannot_be_written_does_not_hold_up_another() -> None:
-    """Parts that were changed after they were sent."""
-    node = new_node()
-    first, second = meet("acceptor", node).handshake(), V2.another(node, 3).handshake()
-    spoilt = numbered(1)
-    one, other = node.endpoint.sessions
-    node.endpoint.send(one, spoilt, node.now)
-    node.send(other, 2)
-    spoilt.data = "text"  # type: ignore[assignment]
-    node.pump()
-    assert [message.tid for message in second.rest()] == [2]
-    assert first.stream.read() == b""
-    assert first.closed
-    assert node.faults == [FaultReason.LOCAL]
-    assert node.endpoint.perf_dump()["msgr"]["unsendable_messages"] == 1
-
-
 @pytest.mark.parametrize("part", ["front", "middle", "data"])
 def test_a_buffer_that_is_released_too_early_loses_its_message_alone(part: str) -> None:
     pair = Pair(LOSSLESS_PEER)
@@ -172,6 +155,23 @@ def test_a_message_whose_numbers_were_changed_after_it_was_sent_is_dropped_alone
     assert pair.a.endpoint.perf_dump()["msgr"]["unsendable_messages"] == 1
     assert [record.fields["tid"] for record in pair.a.trace if record.kind == "unsent"] == [2]
     assert (mine.out_seq, len(mine.queue), len(mine.queue.sent)) == (2, 0, 0)
+
+
+def test_a_message_of_one_session_that_cannot_be_written_does_not_hold_up_another() -> None:
+    """Parts that were changed after they were sent."""
+    node = new_node()
+    first, second = meet("acceptor", node).handshake(), V2.another(node, 3).handshake()
+    spoilt = numbered(1)
+    one, other = node.endpoint.sessions
+    node.endpoint.send(one, spoilt, node.now)
+    node.send(other, 2)
+    spoilt.data = "text"  # type: ignore[assignment]
+    node.pump()
+    assert [message.tid for message in second.rest()] == [2]
+    assert first.stream.read() == b""
+    assert first.closed
+    assert node.faults == [FaultReason.LOCAL]
+    assert node.endpoint.perf_dump()["msgr"]["unsendable_messages"] == 1
 
 
 def test_one_message_on_two_connections_is_encoded_for_each() -> None:
