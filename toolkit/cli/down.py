@@ -23,19 +23,21 @@ def down(
     """Take a cluster down; exit 1 if something of it could not be undone."""
     from toolkit.cluster.ending import take_all_down
     from toolkit.cluster.supervisor.client import chosen
-    from toolkit.machine.leases import Lease, leases, sweep
+    from toolkit.machine.leases import Lease, damaged, leases, sweep
 
     def tell(lease: Lease, remains: list[str]) -> None:
         print(f"{lease.label.name}: {'down' if not remains else 'not all could be undone'}")
         for line in remains:
             print(f"  {line}")
 
-    if everything:
-        sweep()
     found = leases() if everything else [chosen(name)]
-    if not found:
-        print("no cluster is up")
     for lease in found:
         if keep is not None and (keep / lease.label.name).exists():
             raise LocalError(f"--keep: {keep / lease.label.name} exists already, and nothing is overwritten")
-    return 0 if take_all_down(found, tell, None if keep is None else keep.resolve()) else LEFT
+    is_clean = take_all_down(found, tell, None if keep is None else keep.resolve())
+    problems = sweep() + [f"{each}: remove {each.directory} by hand" for each in damaged()] if everything else []
+    for problem in problems:
+        print(problem)
+    if not found and not problems:
+        print("no cluster is up")
+    return 0 if is_clean and not problems else LEFT

@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from messenger.errors import LocalError
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -27,12 +29,13 @@ def status(
 
     Exit 1 if an invariant does not hold.
     """
-    from toolkit.machine.leases import Lease, leases
+    from toolkit.machine.leases import Lease, damaged, leases
 
     if follow:
         return _follow(name, as_json=as_json)
 
-    found = [_status(lease) for lease in ([Lease.find(name)] if name else leases())]
+    found = [_status(Lease.find(name))] if name else [_status_or_silence(lease) for lease in leases()]
+    found += [{"name": each.name, "state": "damaged", "about": str(each)} for each in damaged() if not name]
     if as_json:
         print(json.dumps({"clusters": found}, indent=2))
     elif not found:
@@ -78,9 +81,17 @@ def _status(lease: Any) -> dict[str, Any]:  # noqa: ANN401 - a Lease
     return found
 
 
+def _status_or_silence(lease: Any) -> dict[str, Any]:  # noqa: ANN401 - a Lease
+    """The status of one cluster of several: one that does not answer does not hide the others."""
+    try:
+        return _status(lease)
+    except LocalError as error:
+        return {"name": lease.label.name, "state": "silent", "about": str(error)}
+
+
 def _show(console: "Console", about: dict[str, Any]) -> None:
     if "nodes" not in about:
-        console.print(f"{about['name']}: {about['state']}: {about['about']}")
+        console.print(f"{about['name']}: {about['state']}: {about['about']}", markup=False)
         return
     since = f"up for {about['up_s']:.0f} s, ready in {about['ready_s']:.2f} s"
     console.print(f"[bold]{about['name']}[/bold] on {about['backend']}: {about['state']}, {since}")

@@ -19,7 +19,11 @@ def take_down(lease: Lease, keep: Path | None = None) -> list[str]:
         keep: a directory for its history, captures and logs.
     """
     remains = ask_down(lease, keep)
-    return remains if remains is not None and not lease.directory.exists() else end_by_force(lease, keep)
+    if remains is None:
+        return end_by_force(lease, keep)
+    if remains and lease.directory.exists():
+        remains += end_by_force(lease)
+    return list(dict.fromkeys(remains))
 
 
 def end_by_force(lease: Lease, keep: Path | None = None) -> list[str]:
@@ -31,10 +35,7 @@ def end_by_force(lease: Lease, keep: Path | None = None) -> list[str]:
             keep_files(lease.directory, keep)
     except LocalError as error:
         problems.append(str(error))
-    try:
-        return problems + lease.journal.undo()
-    except LocalError as error:
-        return [*problems, str(error)]
+    return problems + lease.journal.undo()
 
 
 def take_all_down(

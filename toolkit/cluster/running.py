@@ -76,6 +76,9 @@ class Cluster:
         """Monotonic time from which its history counts."""
         self.ready_s = 0.0
         """How long it took to be ready; 0 before."""
+        self.stage = "up"
+        """What it is doing: ``up``; on its way down ``ending`` (nodes and networks), ``keeping`` and ``removing``
+        (files)."""
         self.captures = Captures(self)
         self._middlemen = Middlemen(self)
         self._progress = progress
@@ -291,6 +294,7 @@ class Cluster:
             if self._is_down:
                 return []
             self._is_down = True
+            self.stage = "ending"
             self._undo.close()
             steps: list[Callable[[], object]] = [
                 *(node.finish for node in self.nodes.values()),
@@ -301,10 +305,12 @@ class Cluster:
                 self._quietly(step)
             problems: list[str] = []
             if keep is not None:
+                self.stage = "keeping"
                 try:
                     keep_files(self.directory, keep)
                 except LocalError as error:
                     problems.append(str(error))
+            self.stage = "removing"
             return problems + self.lease.journal.undo()
 
     def _quietly(self, step: Callable[[], object]) -> None:

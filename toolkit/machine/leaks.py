@@ -4,13 +4,14 @@ from pathlib import Path
 
 from messenger.errors import LocalError
 from toolkit.machine.changes import labelled_processes
+from toolkit.machine.journal import removed_name
 from toolkit.machine.labels import DOCKER_LABEL, Label
 from toolkit.machine.leases import Lease, leases
+from toolkit.machine.mounts import mounts_below
 
 _NAMESPACES = Path("/run/netns")
 _INTERFACES = Path("/sys/class/net")
 _PROCESSES = Path("/proc")
-_MOUNTS = Path("/proc/self/mountinfo")
 
 
 def leftovers(lease: Lease, *, docker_url: str | None = None, network: bool = True) -> list[str]:
@@ -26,9 +27,9 @@ def leftovers(lease: Lease, *, docker_url: str | None = None, network: bool = Tr
     found = [f"process {pid}: {_command(pid)}" for pid in sorted(labelled_processes(str(label)))]
     if network:
         found += _network_names(lease)
-    found += [f"mount {path}" for path in _mounts_below(lease.directory)]
-    if lease.directory.exists():
-        found.append(f"directory {lease.directory}")
+    directories = (lease.directory, removed_name(lease.directory))
+    found += [f"mount {path}" for each in directories for path in mounts_below(each)]
+    found += [f"directory {each}" for each in directories if each.exists()]
     if docker_url is not None:
         found += _docker_objects(label, docker_url)
     return found
@@ -50,11 +51,6 @@ def _names(directory: Path, prefix: str) -> list[str]:
 def _interfaces(label: Label) -> list[str]:
     """Those of the label: behind its number comes no other digit."""
     return [name for name in _names(_INTERFACES, label.prefix) if not name[len(label.prefix) :][:1].isdecimal()]
-
-
-def _mounts_below(directory: Path) -> list[str]:
-    mounted = (line.split()[4] for line in _MOUNTS.read_text().splitlines())
-    return [path for path in mounted if path.startswith(f"{directory}/")]
 
 
 def _command(pid: int) -> str:

@@ -1,13 +1,13 @@
 """Making an image: one at a time, with everything that is said in a log, and nothing half-made left behind."""
 
-import fcntl
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from messenger.errors import LocalError
+from toolkit.machine.private import locked
 
 Tell = Callable[[str], None]
 """Told in a few words what is being done, for whoever waits."""
@@ -74,15 +74,15 @@ def alone(path: Path, say: Tell) -> Iterator[None]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = (path.parent / f".{path.name}.lock").open("wb")
     except OSError as error:
         raise LocalError(f"{path.parent}: {error.strerror}; --root names another directory") from None
-    with lock:
+    lock = path.parent / f".{path.name}.lock"
+    with ExitStack() as holding:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            holding.enter_context(locked(lock, wait=False))
         except BlockingIOError:
             say(f"somebody else is making {path.name}: waiting")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            holding.enter_context(locked(lock))
         yield
 
 
