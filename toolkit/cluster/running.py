@@ -16,11 +16,13 @@ from toolkit.cluster.backends.base import Backend
 from toolkit.cluster.keeping import keep_files
 from toolkit.cluster.live_history import LiveHistory
 from toolkit.cluster.nodes import MessengerNode, RunningNode
-from toolkit.cluster.plan import host_wishes, key_book, network_wishes, node_specs
+from toolkit.cluster.plan import host_wishes, network_wishes, new_shared_key, node_specs, service_keys
 from toolkit.cluster.spec.model import ClusterSpec
 from toolkit.cluster.watching import Captures, Middlemen
+from toolkit.dissect.keys import KeyBook
 from toolkit.errors import Unsupported
 from toolkit.machine.leases import Lease
+from toolkit.machine.private import write_private
 from toolkit.network.faults import NetworkFaults
 from toolkit.network.state import LinkState
 
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from toolkit.report.sequence import SequenceChart
 
 HISTORY_FILE = "history.ndjson"
+SERVICE_KEYS_FILE = "service.keys"
+"""A key log (docs/keylog.md) that opens secure links between messengers of ours."""
 
 Progress = Callable[[str, str], None]
 """Told the stages of nodes: name, and one of ``host``, ``started``, ``ready``."""
@@ -112,8 +116,12 @@ class Cluster:
             raise
 
     def _make_nodes(self) -> None:
-        keys = self.backend.keys = key_book(self.spec)
-        specs = node_specs(self.spec, self.backend.hosts, self.began_s)
+        shared_key = new_shared_key(self.spec)
+        specs = node_specs(self.spec, self.backend.hosts, shared_key, self.began_s)
+        key_log = service_keys(self.spec, shared_key)
+        write_private(self.directory / SERVICE_KEYS_FILE, key_log.encode())
+        keys = self.backend.keys = KeyBook()
+        keys.add_key_log(key_log)
         for name, spec in specs.items():
             host = self.backend.hosts[name]
             self.nodes[name] = MessengerNode(host, spec, self.take, self.now, self.messengers)

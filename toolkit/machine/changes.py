@@ -22,7 +22,7 @@ from toolkit.machine.mounts import mounts_below
 from toolkit.machine.rtnetlink import rtnetlink
 from toolkit.machine.trees import remove_tree
 
-_END_TIMEOUT_S = 5.0
+_END_TIMEOUT_S = 20.0
 _POLL_S = 0.005
 
 

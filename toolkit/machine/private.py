@@ -18,6 +18,7 @@ from messenger.errors import LocalError
 _CREDENTIALS = struct.Struct("3i")
 """Of SO_PEERCRED: process id, user id, group id."""
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+_WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
@@ -105,6 +106,20 @@ def _user(uid: int) -> str:
         return f"user {pwd.getpwuid(uid).pw_name} (uid {uid})"
     except KeyError:
         return f"uid {uid}"
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file that only its owner can read.
+
+    Raises:
+        LocalError: it cannot be written.
+    """
+    try:
+        with os.fdopen(os.open(path, _WRITE_FLAGS, FILE_MODE), "wb") as out:
+            os.fchmod(out.fileno(), FILE_MODE)
+            out.write(content)
+    except OSError as error:
+        raise LocalError(f"{path}: {error.strerror}") from None
 
 
 @contextmanager

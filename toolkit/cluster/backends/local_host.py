@@ -12,6 +12,7 @@ from toolkit.cluster.backends.base import Host, Program
 from toolkit.cluster.programs import LocalProgram
 from toolkit.machine.labels import PROCESS_VARIABLE
 from toolkit.machine.leases import Lease
+from toolkit.machine.private import write_private
 from toolkit.network.namespaces import inside
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class LocalHost(Host):
         """See :class:`Host`."""
         path = self.directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        write_private(path, content)
         return path
 
     def read(self, name: str) -> bytes:

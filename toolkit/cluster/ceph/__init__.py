@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from toolkit.cluster.ceph.client import RadosNode
 from toolkit.cluster.ceph.nodes import CephNodes
 from toolkit.cluster.nodes import RunningNode
+from toolkit.machine.private import write_private
 
 if TYPE_CHECKING:
     from toolkit.cluster.running import Cluster
@@ -12,13 +13,16 @@ if TYPE_CHECKING:
 
 __all__ = ["CephNodes", "RadosNode", "make_nodes"]
 
+KEYRING_FILE = "ceph.keyring"
+"""In the cluster's directory: the keys of all daemons and clients."""
+
 
 def make_nodes(cluster: "Cluster", keys: "KeyBook") -> dict[str, RunningNode]:
     """The daemons of a cluster and our clients of them, to be started all at once.
 
     Args:
         cluster: that has hosts for them.
-        keys: learns the keys of all of them.
+        keys: learns the keys of all of them, which are written to the file ``ceph.keyring`` as well.
 
     Raises:
         LocalError: programs are not installed.
@@ -26,6 +30,7 @@ def make_nodes(cluster: "Cluster", keys: "KeyBook") -> dict[str, RunningNode]:
     """
     ceph = CephNodes(cluster.spec, cluster.backend.hosts, cluster.backend.say)
     keys.add_keyring(ceph.layout.keyring)
+    write_private(cluster.directory / KEYRING_FILE, ceph.layout.keyring.format().encode())
     clients = {
         name: RadosNode(cluster.backend.hosts[name], spec, cluster.take, cluster.now, ceph, cluster.route)
         for name, spec in ceph.client_specs(cluster.began_s).items()
