@@ -20,6 +20,8 @@ from toolkit.machine.trees import remove_tree
 FILE_NAME = "journal"
 LABEL_FILE = "label"
 """Beside the journal: see :mod:`toolkit.machine.leases`."""
+_TAKEN_BACK = "taken back"
+"""Key of a line whose value is a change that was noted before and not made."""
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -43,15 +45,17 @@ class Journal:
         Raises:
             LocalError: it cannot be written; the change must not be made.
         """
-        with self._lock:
-            try:
-                with os.fdopen(os.open(self.path, _APPEND, FILE_MODE), "ab") as out:
-                    out.write(dump(change))
-                    out.flush()
-                    os.fsync(out.fileno())
-            except OSError as error:
-                raise LocalError(f"{self.path}: {error.strerror}") from None
-            self._noted.append(change)
+        self._append(dump(change))
+        self._noted.append(change)
+
+    def take_back(self, change: Change) -> None:
+        """Write down that a change was not made after all: what it would be undone by is not this cluster's.
+
+        Raises:
+            LocalError: it cannot be written.
+        """
+        self._append(json.dumps({_TAKEN_BACK: change.as_json()}, separators=(",", ":")).encode() + b"\n")
+        self._noted.remove(change)
 
     def changes(self) -> list[Change]:
         """The changes that were noted; a last line that was cut off stands for a change that was never made.
@@ -110,6 +114,16 @@ class Journal:
                 if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:  # another process has renamed one to that
                     raise LocalError(f"{self._directory}: {error.strerror}") from None
 
+    def _append(self, line: bytes) -> None:
+        with self._lock:
+            try:
+                with os.fdopen(os.open(self.path, _APPEND, FILE_MODE), "ab") as out:
+                    out.write(line)
+                    out.flush()
+                    os.fsync(out.fileno())
+            except OSError as error:
+                raise LocalError(f"{self.path}: {error.strerror}") from None
+
     def _check(self, change: Change) -> None:
         """Refuse to remove a tree, or to unmount, outside of the cluster's directory."""
         if isinstance(change, Tree | Mount):
@@ -125,16 +139,20 @@ class Journal:
             return list(self._noted), []
         except OSError as error:
             return [], [f"{self.path}: {error.strerror}"]
-        found, problems = [], []
+        found: list[Change] = []
+        problems: list[str] = []
         for number, line in enumerate(lines, 1):
             try:
                 values = json.loads(line)
                 if not isinstance(values, dict):
                     raise LocalError("journal: not a JSON object")
-                found.append(Change.from_json(values))
+                if _TAKEN_BACK in values:
+                    found.remove(Change.from_json(values[_TAKEN_BACK]))
+                else:
+                    found.append(Change.from_json(values))
             except LocalError as error:
                 problems.append(f"{self.path}:{number}: {error}: remove {self._directory} by hand")
-            except (ValueError, RecursionError):
+            except (ValueError, AttributeError, RecursionError):
                 problems.append(f"{self.path}:{number}: not a line of a journal: remove {self._directory} by hand")
         return found, problems
 

@@ -8,6 +8,7 @@ from toolkit.machine.journal import removed_name
 from toolkit.machine.labels import DOCKER_LABEL, Label
 from toolkit.machine.leases import Lease, leases
 from toolkit.machine.mounts import mounts_below
+from toolkit.machine.numbers import holder_of
 
 _NAMESPACES = Path("/run/netns")
 _INTERFACES = Path("/sys/class/net")
@@ -39,9 +40,14 @@ def _network_names(lease: Lease) -> list[str]:
     label = lease.label
     found = [f"namespace {name}" for name in _names(_NAMESPACES, label.prefix + "-")]
     found += [f"interface {name}" for name in _interfaces(label)]
-    # They are another cluster's, if one has got the number since.
-    has_got_it = any(other.label.number == label.number for other in leases() if other.label != label)
-    return [] if has_got_it else found
+    # They are another cluster's, if one has been given the number since.
+    holder = holder_of(label.number)
+    is_given = holder is not None and holder.token != label.token
+    return [] if is_given or any(each.label.number == label.number for each in _others(label)) else found
+
+
+def _others(label: Label) -> list[Lease]:
+    return [lease for lease in leases() if lease.label != label]
 
 
 def _names(directory: Path, prefix: str) -> list[str]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from messenger.errors import LocalError
+from toolkit.machine import numbers
 from toolkit.machine.changes import Processes, Tree
 from toolkit.machine.journal import FILE_NAME, LABEL_FILE, Journal
 from toolkit.machine.labels import Label, check_name, is_name
@@ -24,16 +25,12 @@ from toolkit.machine.private import check_private, locked, make_private
 STATE_VARIABLE = "MSGRLAB_STATE"
 """Names another directory for the state of clusters."""
 _LOCK_FILE = "lock"
-_NUMBERS = 1000
 _WHAT = "state directory"
 _UNFINISHED = re.compile(r"\.[a-z][a-z0-9-]{0,29}\.[0-9]+")
 _REMOVED = re.compile(r"\.([a-z][a-z0-9-]{0,29})\.removed")
 _NUMBER = re.compile("[0-9]{1,3}")
 _TOKEN = re.compile("[0-9a-f]{8}")
 _FIRST_FILES = frozenset({LABEL_FILE, FILE_NAME})
-_NAMED = (Path("/run/netns"), Path("/sys/class/net"))
-"""Where names of namespaces and interfaces show."""
-_NUMBERED = re.compile("ml([0-9]+)")
 
 
 def state_root() -> Path:
@@ -63,14 +60,13 @@ class Lease:
                 state directory is not this user's alone.
         """
         check_name(name)
-        with _registry() as root:
+        with _registry() as root, numbers.exclusively() as machine:
             directory = root / name
             if directory.exists():
                 raise LocalError(f"a cluster {name!r} is there already: msgrlab down {name}, or give --name")
-            used = {lease.label.number for lease in leases()} | _numbers_seen()
-            number = next((number for number in range(_NUMBERS) if number not in used), None)
+            number = machine.free({lease.label.number for lease in leases()})
             if number is None:
-                raise LocalError(f"{_NUMBERS} clusters are up already: msgrlab down --all")
+                raise LocalError(f"{numbers.NUMBERS} clusters are up already: msgrlab down --all")
             lease = cls(Label(name, number, secrets.token_hex(4)), directory, Journal(directory))
             # Under another name until it is whole: whoever finds a directory finds a journal and a label in it.
             unfinished = root / f".{name}.{os.getpid()}"
@@ -79,6 +75,7 @@ class Lease:
             early = Journal(unfinished)
             early.note(Tree(str(directory)))
             early.note(Processes(str(lease.label)))
+            machine.give(number, numbers.Holder(directory, lease.label.token))
             unfinished.rename(directory)
             return lease
 
@@ -136,12 +133,6 @@ class Damaged:
 
     def __str__(self) -> str:
         return f"cluster {self.name!r} is damaged: {self.directory / LABEL_FILE}: {self.why}"
-
-
-def _numbers_seen() -> set[int]:
-    """Numbers that something in the machine carries, such as clusters of another state directory."""
-    names = (path.name for place in _NAMED for path in (place.iterdir() if place.is_dir() else ()))
-    return {int(found[1]) for name in names if (found := _NUMBERED.match(name))}
 
 
 def leases() -> list[Lease]:
