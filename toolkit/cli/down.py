@@ -19,6 +19,12 @@ def down(
         Path | None,
         typer.Option(metavar="DIR", help="Keep histories, captures and logs there, in a folder for each cluster."),
     ] = None,
+    keep_keys: Annotated[
+        bool,
+        typer.Option(
+            "--keep-keys", help="With --keep: keys, too: key logs, keyrings, and those that captures carry."
+        ),
+    ] = False,
 ) -> int:
     """Take a cluster down; exit 1 if something of it could not be undone."""
     from toolkit.cluster.ending import take_all_down
@@ -30,11 +36,13 @@ def down(
         for line in remains:
             print(f"  {line}")
 
+    if keep_keys and keep is None:
+        raise LocalError("--keep-keys goes with --keep DIR")
     found = leases() if everything else [chosen(name)]
     for lease in found:
         if keep is not None and (keep / lease.label.name).exists():
             raise LocalError(f"--keep: {keep / lease.label.name} exists already, and nothing is overwritten")
-    is_clean = take_all_down(found, tell, None if keep is None else keep.resolve())
+    is_clean = take_all_down(found, tell, None if keep is None else keep.resolve(), keep_keys=keep_keys)
     problems = sweep() + [f"{each}: remove {each.directory} by hand" for each in damaged()] if everything else []
     for problem in problems:
         print(problem)

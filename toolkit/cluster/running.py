@@ -13,7 +13,7 @@ from messenger.errors import LocalError
 from toolkit.checks.history import History
 from toolkit.cluster.backends import backend_named
 from toolkit.cluster.backends.base import Backend
-from toolkit.cluster.keeping import keep_files
+from toolkit.cluster.keeping import SERVICE_KEYS, keep_files
 from toolkit.cluster.live_history import LiveHistory
 from toolkit.cluster.nodes import MessengerNode, RunningNode
 from toolkit.cluster.plan import host_wishes, network_wishes, new_shared_key, node_specs, service_keys
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from toolkit.report.sequence import SequenceChart
 
 HISTORY_FILE = "history.ndjson"
-SERVICE_KEYS_FILE = "service.keys"
-"""A key log (docs/keylog.md) that opens secure links between messengers of ours."""
 
 Progress = Callable[[str, str], None]
 """Told the stages of nodes: name, and one of ``host``, ``started``, ``ready``."""
@@ -119,7 +117,7 @@ class Cluster:
         shared_key = new_shared_key(self.spec)
         specs = node_specs(self.spec, self.backend.hosts, shared_key, self.began_s)
         key_log = service_keys(self.spec, shared_key)
-        write_private(self.directory / SERVICE_KEYS_FILE, key_log.encode())
+        write_private(self.directory / SERVICE_KEYS, key_log.encode())
         keys = self.backend.keys = KeyBook()
         keys.add_key_log(key_log)
         for name, spec in specs.items():
@@ -292,11 +290,12 @@ class Cluster:
 
     # ---- down
 
-    def down(self, keep: Path | None = None) -> list[str]:
+    def down(self, keep: Path | None = None, *, keep_keys: bool = False) -> list[str]:
         """Take it down; returns what could not be undone, a line each. A second call does nothing.
 
         Args:
             keep: a directory for its history, captures and logs, which otherwise go as everything does.
+            keep_keys: whether keys are kept there, too: key logs, keyrings, and those in captures.
         """
         with self._going_down:
             if self._is_down:
@@ -315,7 +314,7 @@ class Cluster:
             if keep is not None:
                 self.stage = "keeping"
                 try:
-                    keep_files(self.directory, keep)
+                    keep_files(self.directory, keep, keys=keep_keys)
                 except LocalError as error:
                     problems.append(str(error))
             self.stage = "removing"
@@ -356,6 +355,7 @@ def up(
     progress: Progress = lambda _node, _stage: None,
     settings: Sequence[str] = (),
     keep: Path | str | None = None,
+    keep_keys: bool = False,
 ) -> Iterator[Cluster]:
     """A cluster that is up for as long as the ``with`` block lasts, kept by this process.
 
@@ -367,6 +367,7 @@ def up(
         progress: told how far each node is.
         settings: ``KEY=VALUE``, changes of the spec.
         keep: a directory for its history, captures and logs, which otherwise go as everything does.
+        keep_keys: whether keys are kept there, too.
 
     Raises:
         Unsupported: it cannot be had here.
@@ -383,7 +384,7 @@ def up(
             try:
                 yield cluster
             finally:
-                remains = cluster.down(None if keep is None else Path(keep))
+                remains = cluster.down(None if keep is None else Path(keep), keep_keys=keep_keys)
                 if remains:
                     raise LocalError("; ".join(remains))
     finally:

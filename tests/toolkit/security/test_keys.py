@@ -20,9 +20,9 @@ from tests.support.node import cephx_client
 from tests.support.users import OTHER_UID, as_user, needs_root
 from tests.support.waiting import eventually
 from toolkit.cluster import up
+from toolkit.cluster.keeping import SERVICE_KEYS
 from toolkit.cluster.local import LocalLab
 from toolkit.cluster.node import open_node
-from toolkit.cluster.running import SERVICE_KEYS_FILE
 from toolkit.randomness import LiveRandom
 from toolkit.scenarios.nodes import NodeApp, NodeSpec
 
@@ -33,7 +33,7 @@ SECURE = ["speaks.mode=secure"]
 
 def shared_key(directory: Path) -> CryptoKey:
     """The key of a cluster, as it is recorded for its owner."""
-    entries = list(parse_key_log((directory / SERVICE_KEYS_FILE).read_text()))
+    entries = list(parse_key_log((directory / SERVICE_KEYS).read_text()))
     assert all(isinstance(entry, ServiceSecret) for entry in entries)
     (secret,) = {entry.key.secret for entry in entries}
     return CryptoKey(KeyType.AES, secret)
@@ -74,7 +74,7 @@ def test_two_clusters_of_one_spec_share_no_key() -> None:
     found = set()
     for _ in range(2):
         with up(peers()) as cluster:
-            assert (cluster.directory / SERVICE_KEYS_FILE).stat().st_mode & 0o777 == 0o600
+            assert (cluster.directory / SERVICE_KEYS).stat().st_mode & 0o777 == 0o600
             found.add(shared_key(cluster.directory).secret)
     assert len(found) == 2
 

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from toolkit.cluster.ceph.client import RadosNode
 from toolkit.cluster.ceph.nodes import CephNodes
+from toolkit.cluster.keeping import CEPH_KEYRING
 from toolkit.cluster.nodes import RunningNode
 from toolkit.machine.private import write_private
 
@@ -12,9 +13,6 @@ if TYPE_CHECKING:
     from toolkit.dissect.keys import KeyBook
 
 __all__ = ["CephNodes", "RadosNode", "make_nodes"]
-
-KEYRING_FILE = "ceph.keyring"
-"""In the cluster's directory: the keys of all daemons and clients."""
 
 
 def make_nodes(cluster: "Cluster", keys: "KeyBook") -> dict[str, RunningNode]:
@@ -30,7 +28,7 @@ def make_nodes(cluster: "Cluster", keys: "KeyBook") -> dict[str, RunningNode]:
     """
     ceph = CephNodes(cluster.spec, cluster.backend.hosts, cluster.backend.say)
     keys.add_keyring(ceph.layout.keyring)
-    write_private(cluster.directory / KEYRING_FILE, ceph.layout.keyring.format().encode())
+    write_private(cluster.directory / CEPH_KEYRING, ceph.layout.keyring.format().encode())
     clients = {
         name: RadosNode(cluster.backend.hosts[name], spec, cluster.take, cluster.now, ceph, cluster.route)
         for name, spec in ceph.client_specs(cluster.began_s).items()

@@ -55,7 +55,7 @@ def ask(lease: Lease, do: str, *, timeout_s: float = 60.0, **args: Any) -> Any: 
     return wire.result(answer)
 
 
-def ask_down(lease: Lease, keep: Path | None = None) -> list[str] | None:
+def ask_down(lease: Lease, keep: Path | None = None, *, keep_keys: bool = False) -> list[str] | None:
     """Have the supervisor take its cluster down, and wait until it has ended itself.
 
     Removing many files takes its time; a supervisor that works says so, and is waited for.
@@ -63,6 +63,7 @@ def ask_down(lease: Lease, keep: Path | None = None) -> list[str] | None:
     Args:
         lease: of the cluster.
         keep: see :meth:`Cluster.down`.
+        keep_keys: likewise.
 
     Returns:
         What could not be undone; None if there is no supervisor of this user, or it does not end.
@@ -71,7 +72,7 @@ def ask_down(lease: Lease, keep: Path | None = None) -> list[str] | None:
         with _connected(lease, _SILENCE_S) as connection, contextlib.ExitStack() as closing:
             ends = os.pidfd_open(wire.check_peer(connection).pid)
             closing.callback(os.close, ends)
-            wire.send(connection, {"do": "down", "keep": str(keep) if keep else ""})
+            wire.send(connection, {"do": "down", "keep": str(keep) if keep else "", "keep_keys": keep_keys})
             lines = closing.enter_context(connection.makefile("rb"))
             deadline_s = time.monotonic() + _ENDING_S
             while "stage" in (answer := wire.receive_from(lines)):

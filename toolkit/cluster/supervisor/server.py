@@ -56,6 +56,7 @@ class Supervisor:
         self._ending = False
         self._wake = threading.Event()
         self._keep: Path | None = None
+        self._keep_keys = False
         self._remains: list[str] = []
         self._over = threading.Event()
         """Everything is undone but for ``_remains``."""
@@ -85,7 +86,8 @@ class Supervisor:
             code = 1
         finally:
             self._ending = True
-            self._remains += self._cluster.down(self._keep) if self._cluster is not None else []
+            if self._cluster is not None:
+                self._remains += self._cluster.down(self._keep, keep_keys=self._keep_keys)
             self._remains += self._lease.journal.undo()
         self._over.set()
         for thread in self._waiting:
@@ -193,6 +195,7 @@ class Supervisor:
         """Have the cluster go down; the answer comes when it is, and before it, again and again, how far it is."""
         self._waiting.append(threading.current_thread())
         self._keep = Path(request["keep"]) if request.get("keep") else None
+        self._keep_keys = bool(request.get("keep_keys"))
         self._end()
         while not self._over.wait(_NEWS_S):
             wire.send(connection, {"stage": "ending" if self._cluster is None else self._cluster.stage})
