@@ -41,20 +41,38 @@ def build(
     directory: Annotated[
         bool, typer.Option("--directory", help="Of Ceph: only a directory to chroot into; needs no Docker.")
     ] = False,
+    mirror: Annotated[
+        str,
+        typer.Option(
+            "--mirror",
+            metavar="URL",
+            help="Of Debian's archive (MSGRLAB_MIRROR); a snapshot of it, or deb.debian.org, unless given.",
+        ),
+    ] = "",
+    keyring: Annotated[
+        Path | None,
+        typer.Option(
+            "--keyring",
+            metavar="FILE",
+            help="Keys that verify Debian's packages (MSGRLAB_KEYRING); this machine's unless given.",
+        ),
+    ] = None,
 ) -> None:
     """Make images that are not there, or are of an older source."""
     from toolkit.cluster.images import names as images
+    from toolkit.cluster.images.archive import Archive
 
     choose_context(context)
+    archive = Archive.wanted(mirror, keyring)
     for name in names:
         images.check(name)
     for name in names:
         began_s = time.monotonic()
         with _progress(name) as (say, tell):
             if directory:
-                made = images.directory(name, root, say, tell)
+                made = images.directory(name, root, say, tell, archive)
             else:
-                made = images.build(name, "", root, say, tell)
+                made = images.build(name, "", root, say, tell, archive)
         print(f"{name}: {made} ({time.monotonic() - began_s:.1f} s)")
 
 

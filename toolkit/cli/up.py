@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rich.table import Table
 
@@ -79,18 +79,30 @@ def _typed_s() -> float:
 
 
 def _watched(starting: "Starting", began_s: float, *, quiet: bool) -> dict[str, Any]:
-    """What is ready in the end; shows how far it is, where somebody can see it."""
+    """What is ready in the end; shows how far it is, where somebody can see it.
+
+    What is announced is printed in any case: it is fetched and run without having been asked for by name.
+    """
     events = starting.events()
     if quiet or not sys.stderr.isatty():
-        return _ready_of(events)
+        return _ready_of(_announced(events, lambda words: print(words, file=sys.stderr, flush=True)))
     from rich.console import Console
     from rich.live import Live
 
     board = _Board(began_s)
     with Live(
         console=Console(stderr=True), get_renderable=board.table, refresh_per_second=_REFRESH_PER_S, transient=True
-    ):
-        return _ready_of(board.seeing(events))
+    ) as live:
+        return _ready_of(board.seeing(_announced(events, lambda words: live.console.print(words, markup=False))))
+
+
+def _announced(
+    events: "Iterator[dict[str, Any]]", announce: "Callable[[str], None]"
+) -> "Iterator[dict[str, Any]]":
+    for event in events:
+        if "announce" in event:
+            announce(f"{event['announce']}")
+        yield event
 
 
 def _ready_of(events: "Iterator[dict[str, Any]]") -> dict[str, Any]:

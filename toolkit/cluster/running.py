@@ -53,6 +53,8 @@ class Cluster:
         backend: where its nodes are to run, otherwise than the spec says.
         say: told in a few words what is being done.
         progress: told how far each node is.
+        announce: called with a line before something is fetched or run that was not asked for by name, such as the
+            packages of an image; ``say`` unless given.
 
     Raises:
         Unsupported: the backend cannot be had here, or not with this spec.
@@ -66,12 +68,14 @@ class Cluster:
         backend: str = "",
         say: Callable[[str], None] = lambda _words: None,
         progress: Progress = lambda _node, _stage: None,
+        announce: Callable[[str], None] | None = None,
     ) -> None:
         kind = backend_named(backend or spec.backend)
         kind.check(network_wishes(spec), host_wishes(spec))
         self.spec = spec
         self.lease = lease
         self.backend: Backend = kind(lease, say)
+        self.backend.announce = announce or say
         self.nodes: dict[str, RunningNode] = {}
         self.history = LiveHistory(lease.directory / HISTORY_FILE, spec.records)
         self.began_s = time.monotonic()

@@ -19,7 +19,6 @@ _CREDENTIALS = struct.Struct("3i")
 """Of SO_PEERCRED: process id, user id, group id."""
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-_OTHERS = stat.S_IRWXG | stat.S_IRWXO
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
 
@@ -48,8 +47,23 @@ def make_private(directory: Path, what: str) -> None:
 def check_private(directory: Path, what: str) -> None:
     """Check that a directory is this user's own, has mode 0700, and cannot be replaced by another user.
 
-    Every directory above it has to belong to root or to this user. One that others may write to has to be sticky,
-    as ``/tmp`` is, where nobody can rename what belongs to somebody else.
+    Args:
+        directory: that is there.
+        what: it is, for errors.
+
+    Raises:
+        LocalError: what is wrong, and how to mend it.
+    """
+    about = _examined(directory, what)
+    if about.st_uid != os.geteuid():
+        raise LocalError(f"{what} {directory} belongs to {_user(about.st_uid)}, not to {_user(os.geteuid())}")
+    if about.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        mode = stat.S_IMODE(about.st_mode)
+        raise LocalError(f"{what} {directory} has mode {mode:04o}, open to others: chmod 700 {directory}")
+
+
+def check_own(directory: Path, what: str) -> None:
+    """Check that no other user can write to a directory, or replace it; others may read it.
 
     Args:
         directory: that is there.
@@ -58,36 +72,65 @@ def check_private(directory: Path, what: str) -> None:
     Raises:
         LocalError: what is wrong, and how to mend it.
     """
+    about = _examined(directory, what)
+    if about.st_uid not in _trusted():
+        raise LocalError(f"{what} {directory} belongs to {_user(about.st_uid)}, not to {_user(os.geteuid())}")
+    if _is_writable_for_others(about):
+        mode = stat.S_IMODE(about.st_mode)
+        raise LocalError(f"{what} {directory} has mode {mode:04o}, writable for others: chmod go-w {directory}")
+
+
+def _examined(directory: Path, what: str) -> os.stat_result:
+    """Check everything above a directory; returns what it is itself.
+
+    All of it has to belong to root or to this user. What others may write to has to be sticky, as ``/tmp`` is,
+    where nobody can rename what belongs to somebody else.
+
+    Raises:
+        LocalError: what is wrong.
+    """
     path = Path(os.path.abspath(directory))  # noqa: PTH100 - resolve() would follow the links that are looked at
     real = Path(os.path.realpath(path))
     try:
-        # In a user namespace the directories of the real root belong to the user id that stands for all others.
-        trusted = {0, os.geteuid(), Path("/").lstat().st_uid}
         link = [path] if path.is_symlink() else []
         for each in dict.fromkeys((*reversed(path.parents), *link, *reversed(real.parents))):
-            _check_entry(each, trusted, f"{what} {directory}")
+            _check_above(each, f"{what} {directory}")
         about = real.lstat()
     except OSError as error:
         raise LocalError(f"{what} {directory}: {error.strerror}") from None
     if not stat.S_ISDIR(about.st_mode):
         raise LocalError(f"{what} {directory} is not a directory")
-    if about.st_uid != os.geteuid():
-        raise LocalError(f"{what} {directory} belongs to {_user(about.st_uid)}, not to {_user(os.geteuid())}")
-    if about.st_mode & _OTHERS:
-        mode = stat.S_IMODE(about.st_mode)
-        raise LocalError(f"{what} {directory} has mode {mode:04o}, open to others: chmod 700 {directory}")
+    return about
 
 
-def _check_entry(path: Path, trusted: set[int], what: str) -> None:
+def _check_above(path: Path, what: str) -> None:
     """Check one directory or symbolic link on the way to a directory."""
     about = path.lstat()
-    if about.st_uid not in trusted:
+    if about.st_uid not in _trusted():
         raise LocalError(f"{what}: {path} belongs to {_user(about.st_uid)}, who can replace it")
-    if not stat.S_ISDIR(about.st_mode) or about.st_mode & stat.S_ISVTX:
-        return
-    if about.st_mode & stat.S_IWOTH or (about.st_mode & stat.S_IWGRP and not _is_own_group(about.st_gid)):
+    is_open = stat.S_ISDIR(about.st_mode) and not about.st_mode & stat.S_ISVTX and _is_writable_for_others(about)
+    if is_open:
         mode = stat.S_IMODE(about.st_mode)
         raise LocalError(f"{what}: other users can replace it, since {path} has mode {mode:04o}")
+
+
+def _trusted() -> set[int]:
+    """Users whose directories this one may use.
+
+    In a user namespace, directories of the real root belong to the user id that stands for all users outside.
+    """
+    return {0, os.geteuid(), Path("/").lstat().st_uid, *_behind_sudo()}
+
+
+def _is_writable_for_others(about: os.stat_result) -> bool:
+    of_group = about.st_mode & stat.S_IWGRP and not _is_own_group(about.st_gid)
+    return bool(about.st_mode & stat.S_IWOTH or of_group)
+
+
+def _behind_sudo() -> set[int]:
+    """The user who became root with sudo, and can do so again."""
+    named = os.environ.get("SUDO_UID", "")
+    return {int(named)} if os.geteuid() == 0 and named.isdecimal() else set()
 
 
 def _is_own_group(gid: int) -> bool:

@@ -155,6 +155,8 @@ class Backend(ABC):
         self.lease = lease
         self.say = say
         self.hosts: dict[str, Host] = {}
+        self.announce = say
+        """Called with a line before something is fetched or run that was not asked for by name."""
         self.keys: KeyBook | None = None
         """What proxies need to see frames of secure links."""
 

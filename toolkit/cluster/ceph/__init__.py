@@ -26,7 +26,7 @@ def make_nodes(cluster: "Cluster", keys: "KeyBook") -> dict[str, RunningNode]:
         LocalError: programs are not installed.
         Unsupported: an image takes root.
     """
-    ceph = CephNodes(cluster.spec, cluster.backend.hosts, cluster.backend.say)
+    ceph = CephNodes(cluster.spec, cluster.backend.hosts, cluster.backend.say, cluster.backend.announce)
     keys.add_keyring(ceph.layout.keyring)
     write_private(cluster.directory / CEPH_KEYRING, ceph.layout.keyring.format().encode())
     clients = {

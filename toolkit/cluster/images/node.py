@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import toolkit
 from messenger.errors import LocalError
 from toolkit.cluster.images import debian, docker
+from toolkit.cluster.images.archive import Archive
 from toolkit.cluster.images.work import Tell, Work, alone, silent, whole
 from toolkit.machine.docker_engine import connected
 
@@ -52,7 +53,13 @@ def tag() -> str:
     return f"{REPOSITORY}:{content.hexdigest()[:_HASH_DIGITS]}"
 
 
-def build(place: str = "", root: Path | None = None, say: Tell = print, tell: Tell = silent) -> str:
+def build(
+    place: str = "",
+    root: Path | None = None,
+    say: Tell = print,
+    tell: Tell = silent,
+    archive: Archive | None = None,
+) -> str:
     """The node's image of this source, made now unless the engine has it; returns its tag.
 
     Args:
@@ -60,6 +67,7 @@ def build(place: str = "", root: Path | None = None, say: Tell = print, tell: Te
         root: where parts and logs are kept; :func:`toolkit.cluster.images.default_root` unless given.
         say: told in one line when something has to be made.
         tell: told every step of that.
+        archive: Debian's, for a base; :meth:`Archive.wanted` unless given.
 
     Raises:
         LocalError: it cannot be made; where to read why.
@@ -73,7 +81,7 @@ def build(place: str = "", root: Path | None = None, say: Tell = print, tell: Te
             if not docker.has(engine, tag()):
                 say(f"making the image {tag()}")
                 work = Work(root / "docker-node.log", tell)
-                base, python = _base(engine, place, root, say, work)
+                base, python = _base(engine, place, root, say, work, archive)
                 wheels = _wheelhouse(python, str(engine.version()["Arch"]), root, work)
                 docker.build(engine, _context(wheels), tag(), work, {"BASE": base})
                 _forget_old(engine)
@@ -85,7 +93,9 @@ def exists(engine: "DockerClient") -> bool:
     return bool(engine.api.images(name=REPOSITORY))
 
 
-def _base(engine: "DockerClient", place: str, root: Path, say: Tell, work: Work) -> tuple[str, str]:
+def _base(
+    engine: "DockerClient", place: str, root: Path, say: Tell, work: Work, archive: Archive | None
+) -> tuple[str, str]:
     """An image with Python, and Python's version: a stock one of the version that runs this, or Debian's."""
     wanted = f"{sys.version_info.major}.{sys.version_info.minor}"
     for python in dict.fromkeys((wanted, debian.PYTHON_VERSION)):
@@ -97,7 +107,7 @@ def _base(engine: "DockerClient", place: str, root: Path, say: Tell, work: Work)
         return f"{_BASES}:{wanted}", wanted
     if _MACHINES.get(engine.version()["Arch"]) != platform.machine():
         raise work.failed(f"no registry to fetch {stock} from, and the engine is of another architecture")
-    directory = debian.python_base(root, say, work.tell)
+    directory = debian.python_base(root, say, work.tell, archive)
     base = f"{_BASES}:{debian.PYTHON_VERSION}"
     docker.import_directory(engine, directory, base, work, {docker.LABEL: NAME})
     return base, debian.PYTHON_VERSION
@@ -117,7 +127,7 @@ def _wheelhouse(python: str, architecture: str, root: Path, work: Work) -> Path:
         with whole(directory) as unfinished:
             (unfinished / "requirements.txt").write_text("\n".join(_requirements()) + "\n")
             work.run(
-                sys.executable, "-m", "pip", "download", "--only-binary=:all:", f"--python-version={python}",
+                sys.executable, "-P", "-m", "pip", "download", "--only-binary=:all:", f"--python-version={python}",
                 *(f"--platform=manylinux_{version}_{machine}" for version in _MANYLINUX),
                 f"--platform=manylinux2014_{machine}", f"--dest={unfinished}",
                 f"--requirement={unfinished / 'requirements.txt'}", "pip",

@@ -103,7 +103,12 @@ class Supervisor:
             self._tell(node=node, stage=stage)
 
         self._cluster = Cluster(
-            spec, self._lease, self._wanted["backend"], lambda words: self._tell(say=words), progress
+            spec,
+            self._lease,
+            self._wanted["backend"],
+            lambda words: self._tell(say=words),
+            progress,
+            lambda words: self._tell(announce=words),
         )
         self._cluster.up()
         self._requests = Requests(self._cluster)
