@@ -1,6 +1,5 @@
 """Hosts that share this machine's programs and files; some have a network of their own."""
 
-import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from messenger.errors import LocalError
+from toolkit import interpreters
 from toolkit.cluster.backends.base import Host, Program
 from toolkit.cluster.programs import LocalProgram
 from toolkit.machine.labels import PROCESS_VARIABLE
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_CHECKOUT = Path(__file__).parents[3]
-"""Where the packages are; programs are started from elsewhere."""
 _END_TIMEOUT_S = 2.0
 
 
@@ -56,9 +54,7 @@ class LocalHost(Host):
     @property
     def environment(self) -> dict[str, str]:
         """Of every program here."""
-        paths = [str(_CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        own = {PROCESS_VARIABLE: self._label, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
-        return {**os.environ, **self.variables, **own}
+        return {**interpreters.environment(), **self.variables, PROCESS_VARIABLE: self._label}
 
     def start(self, argv: Sequence[str], *, piped: bool = False, log: str = "") -> Program:
         """See :class:`Host`."""

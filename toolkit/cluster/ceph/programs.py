@@ -123,7 +123,7 @@ def ask(host: Host, daemon: str, command: Mapping[str, Any]) -> Any:  # noqa: AN
             return ask_admin_socket(path, command)
         except OSError as error:
             raise LocalError(f"{daemon}: {path.name}: {error.strerror or error}") from None
-    reply = host.run("python3", "-c", _ASK, str(path), json.dumps({**command, "format": "json"}))
+    reply = host.run("python3", "-I", "-c", _ASK, str(path), json.dumps({**command, "format": "json"}))
     try:
         return json.loads(reply)
     except ValueError:

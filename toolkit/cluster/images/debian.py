@@ -225,5 +225,5 @@ def _make_python(work: Work, archive: Archive, directory: Path) -> str:
         shutil.rmtree(directory / needless, ignore_errors=True)
     inside = ("chroot", str(directory), *_INSIDE)
     return work.run(
-        *inside, "python3", "-c", "import ctypes, ssl, platform as p; print(p.python_version())"
+        *inside, "python3", "-I", "-c", "import ctypes, ssl, platform as p; print(p.python_version())"
     ).strip()

@@ -20,6 +20,7 @@ from messenger.errors import LocalError
 from toolkit.cluster.images import debian, docker
 from toolkit.cluster.images.archive import Archive
 from toolkit.cluster.images.work import Tell, Work, alone, silent, whole
+from toolkit.interpreters import PYTHON
 from toolkit.machine.docker_engine import connected
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def _wheelhouse(python: str, architecture: str, root: Path, work: Work) -> Path:
         with whole(directory) as unfinished:
             (unfinished / "requirements.txt").write_text("\n".join(_requirements()) + "\n")
             work.run(
-                sys.executable, "-P", "-m", "pip", "download", "--only-binary=:all:", f"--python-version={python}",
+                *PYTHON, "-m", "pip", "download", "--only-binary=:all:", f"--python-version={python}",
                 *(f"--platform=manylinux_{version}_{machine}" for version in _MANYLINUX),
                 f"--platform=manylinux2014_{machine}", f"--dest={unfinished}",
                 f"--requirement={unfinished / 'requirements.txt'}", "pip",

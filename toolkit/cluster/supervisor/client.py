@@ -7,7 +7,6 @@ import select
 import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,11 +15,11 @@ from typing import Any
 from messenger.errors import LocalError
 from toolkit.attention import wait_for_end
 from toolkit.cluster.supervisor import wire
+from toolkit.interpreters import PYTHON, environment
 from toolkit.machine.labels import PROCESS_VARIABLE
 from toolkit.machine.leases import STATE_VARIABLE, Lease, leases
 
 LOG = "supervisor.log"
-_PACKAGES = Path(__file__).parents[3]
 _ENDING = "ending"
 """The stage in which nodes and networks end; see :attr:`Cluster.stage`. The later ones may take any time."""
 _ENDING_S = 60.0
@@ -137,20 +136,14 @@ class Starting:
         self, lease: Lease, spec: Path, backend: str, settings: list[str], *, foreground: bool = False
     ) -> None:
         self._lease = lease
-        paths = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = {
-            **os.environ,
-            PROCESS_VARIABLE: str(lease.label),
-            STATE_VARIABLE: str(lease.directory.parent),
-            "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
-        }
+        own = {PROCESS_VARIABLE: str(lease.label), STATE_VARIABLE: str(lease.directory.parent)}
         with (lease.directory / LOG).open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "toolkit.cluster.supervisor", lease.label.name],
+                [*PYTHON, "-m", "toolkit.cluster.supervisor", lease.label.name],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=environment,
+                env={**environment(), **own},
                 cwd="/",
                 start_new_session=True,
             )
