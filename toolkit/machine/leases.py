@@ -20,7 +20,7 @@ from toolkit.machine import numbers
 from toolkit.machine.changes import Processes, Tree
 from toolkit.machine.journal import FILE_NAME, LABEL_FILE, Journal
 from toolkit.machine.labels import Label, check_name, is_name
-from toolkit.machine.private import check_private, locked, make_private
+from toolkit.machine.private import DIRECTORY_MODE, check_private, locked, make_private, write_private
 
 STATE_VARIABLE = "MSGRLAB_STATE"
 """Names another directory for the state of clusters."""
@@ -68,16 +68,31 @@ class Lease:
             if number is None:
                 raise LocalError(f"{numbers.NUMBERS} clusters are up already: msgrlab down --all")
             lease = cls(Label(name, number, secrets.token_hex(4)), directory, Journal(directory))
-            # Under another name until it is whole: whoever finds a directory finds a journal and a label in it.
-            unfinished = root / f".{name}.{os.getpid()}"
-            unfinished.mkdir(mode=0o700)
-            (unfinished / LABEL_FILE).write_text(f"{name} {number} {lease.label.token}\n")
-            early = Journal(unfinished)
-            early.note(Tree(str(directory)))
-            early.note(Processes(str(lease.label)))
             machine.give(number, numbers.Holder(directory, lease.label.token))
-            unfinished.rename(directory)
+            lease._make_directory()
             return lease
+
+    def _make_directory(self) -> None:
+        """Make the cluster's directory: under another name until its label and its journal are in it.
+
+        Raises:
+            LocalError: it cannot be written; nothing of it is left.
+        """
+        unfinished = self.directory.with_name(f".{self.label.name}.{os.getpid()}")
+        try:
+            unfinished.mkdir(mode=DIRECTORY_MODE)
+            write_private(
+                unfinished / LABEL_FILE, f"{self.label.name} {self.label.number} {self.label.token}\n".encode()
+            )
+            journal = Journal(unfinished)
+            journal.note(Tree(str(self.directory)))
+            journal.note(Processes(str(self.label)))
+            unfinished.rename(self.directory)
+        except BaseException as error:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise LocalError(f"{unfinished}: {error.strerror}") from None
+            raise
 
     @classmethod
     def find(cls, name: str) -> "Lease":

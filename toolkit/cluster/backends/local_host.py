@@ -12,7 +12,7 @@ from toolkit.cluster.backends.base import Host, Program
 from toolkit.cluster.programs import LocalProgram
 from toolkit.machine.labels import PROCESS_VARIABLE
 from toolkit.machine.leases import Lease
-from toolkit.machine.private import write_private
+from toolkit.machine.private import DIRECTORY_MODE, write_private
 from toolkit.network.namespaces import inside
 
 if TYPE_CHECKING:
@@ -46,7 +46,10 @@ class LocalHost(Host):
         self.addresses = addresses
         self.namespace = namespace
         self.directory = lease.directory / name
-        self.directory.mkdir(mode=0o700, exist_ok=True)
+        try:
+            self.directory.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
+        except OSError as error:
+            raise LocalError(f"{self.directory}: {error.strerror}") from None
         self._label = str(lease.label)
         self._zygote = zygote
         self._programs: list[Program] = []
