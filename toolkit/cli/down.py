@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from messenger.errors import LocalError
+from toolkit.terminal import shown_line
 
 LEFT = 1
 
@@ -34,7 +35,7 @@ def down(
     def tell(lease: Lease, remains: list[str]) -> None:
         print(f"{lease.label.name}: {'down' if not remains else 'not all could be undone'}")
         for line in remains:
-            print(f"  {line}")
+            print(f"  {shown_line(line)}")
 
     if keep_keys and keep is None:
         raise LocalError("--keep-keys goes with --keep DIR")
@@ -45,7 +46,7 @@ def down(
     is_clean = take_all_down(found, tell, None if keep is None else keep.resolve(), keep_keys=keep_keys)
     problems = sweep() + [f"{each}: remove {each.directory} by hand" for each in damaged()] if everything else []
     for problem in problems:
-        print(problem)
+        print(shown_line(problem))
     if not found and not problems:
         print("no cluster is up")
     return 0 if is_clean and not problems else LEFT

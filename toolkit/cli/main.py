@@ -39,6 +39,7 @@ from toolkit.cli import (
 from toolkit.cli import exec as exec_command
 from toolkit.cli import run as run_command
 from toolkit.errors import Unsupported
+from toolkit.terminal import shown
 
 USAGE_ERROR = 2
 UNSUPPORTED = 3
@@ -124,7 +125,7 @@ def _options(
 
 
 def _complain(message: str, code: int = USAGE_ERROR) -> int:
-    print(f"msgrlab: {message}", file=sys.stderr)
+    print(f"msgrlab: {shown(message)}", file=sys.stderr)
     return code
 
 

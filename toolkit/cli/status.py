@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from messenger.errors import LocalError
+from toolkit.terminal import shown_line, shown_values
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -47,7 +48,7 @@ def status(
         if not console.is_terminal:
             console.width = _PIPED_WIDTH
         for each in found:
-            _show(console, each)
+            _show(console, shown_values(each))
     return CHECK_FAILED if any(each.get("checks", {}).get("failed") for each in found) else 0
 
 
@@ -64,7 +65,7 @@ def _follow(name: str, *, as_json: bool) -> int:
             return 0
         after = told["next"]
         for event in told["records"]:
-            print(json.dumps(event) if as_json else _line(event), flush=True)
+            print(json.dumps(event) if as_json else shown_line(_line(event)), flush=True)
 
 
 def _line(event: dict[str, Any]) -> str:
@@ -111,7 +112,7 @@ def _show(console: "Console", about: dict[str, Any]) -> None:
     for node, path in about["captures"].items():
         console.print(f"capture of {node}: {path}", markup=False)
     for words in full_words(about):
-        console.print(f"history: {words}")
+        console.print(f"history: {words}", markup=False, soft_wrap=True)
     for event in about["events"]:
         console.print(_line(event), markup=False)
     _show_checks(console, about["checks"])

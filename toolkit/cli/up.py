@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from toolkit.terminal import shown_line
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -101,7 +103,7 @@ def _announced(
 ) -> "Iterator[dict[str, Any]]":
     for event in events:
         if "announce" in event:
-            announce(f"{event['announce']}")
+            announce(shown_line(event["announce"]))
         yield event
 
 
@@ -128,7 +130,7 @@ class _Board:
                 self._stages.setdefault(name, ("waiting", now_s))
             if "stage" in event:
                 self._stages[event["node"]] = (_STAGES.get(event["stage"], event["stage"]), now_s)
-            self._words = event.get("say", "" if "stage" in event else self._words)
+            self._words = shown_line(event.get("say", "" if "stage" in event else self._words))
             yield event
 
     def table(self) -> "Table":
