@@ -38,7 +38,7 @@ def test_status_shows_what_nodes_say() -> None:
 
 def test_a_keyring_is_shown_as_it_is_written(tmp_path: Path) -> None:
     keyring = tmp_path / "keyring"
-    for text in (f"[client.{HOSTILE}]\nkey = {KEY}\n", f"[client.a]\n{HOSTILE} = 1\n", f"[{HOSTILE}]\n"):
+    for text in (f"[client.\x1b7\x9b31m\x07]\nkey = {KEY}\n", f"[client.a]\n{HOSTILE} = 1\n", f"[{HOSTILE}]\n"):
         keyring.write_text(text)
         refused = msgrlab("probe", "127.0.0.1:1", "--keyring", str(keyring), "--timeout", "1")
         assert refused.returncode in {1, 2}
