@@ -1,4 +1,4 @@
-"""Randomness of a messenger that others can reach: secrets nobody can foresee, faults that a seed repeats."""
+"""Randomness of a messenger on real sockets: secrets of the system, faults that a seed repeats."""
 
 from random import Random, SystemRandom
 

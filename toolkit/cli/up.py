@@ -81,7 +81,7 @@ def _typed_s() -> float:
 
 
 def _watched(starting: "Starting", began_s: float, *, quiet: bool) -> dict[str, Any]:
-    """What is ready in the end; shows how far it is, where somebody can see it.
+    """Follow a supervisor until its cluster is ready, and return what is; on a terminal with a table of its nodes.
 
     What is announced is printed in any case: it is fetched and run without having been asked for by name.
     """

@@ -37,7 +37,7 @@ class Journal:
         self._directory = directory
         self._lock = threading.Lock()
         self._noted: list[Change] = []
-        """By this object, in case the file is removed by somebody else."""
+        """Changes that this object has noted, in case the file is removed by another program."""
 
     def note(self, change: Change) -> None:
         """Write down a change that is about to be made.

@@ -19,6 +19,8 @@ _CREDENTIALS = struct.Struct("3i")
 """Of SO_PEERCRED: process id, user id, group id."""
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+_MOST_LINKS = 40
+"""As many as the kernel follows."""
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
 
@@ -84,16 +86,14 @@ def _examined(directory: Path, what: str) -> os.stat_result:
     """Check everything above a directory; returns what it is itself.
 
     All of it has to belong to root or to this user. What others may write to has to be sticky, as ``/tmp`` is,
-    where nobody can rename what belongs to somebody else.
+    where only the owner of a file can rename it.
 
     Raises:
         LocalError: what is wrong.
     """
-    path = Path(os.path.abspath(directory))  # noqa: PTH100 - resolve() would follow the links that are looked at
-    real = Path(os.path.realpath(path))
     try:
-        link = [path] if path.is_symlink() else []
-        for each in dict.fromkeys((*reversed(path.parents), *link, *reversed(real.parents))):
+        *above, real = _way(directory.absolute())
+        for each in above:
             _check_above(each, f"{what} {directory}")
         about = real.lstat()
     except OSError as error:
@@ -101,6 +101,27 @@ def _examined(directory: Path, what: str) -> os.stat_result:
     if not stat.S_ISDIR(about.st_mode):
         raise LocalError(f"{what} {directory} is not a directory")
     return about
+
+
+def _way(path: Path) -> Iterator[Path]:
+    """Every directory and every symbolic link on the way to a path; the last one is where it leads.
+
+    Raises:
+        OSError: there are too many links.
+    """
+    here, rest, links = Path("/"), list(path.parts[1:]), 0
+    yield here
+    while rest:
+        name = rest.pop(0)
+        here = here.parent if name == ".." else here / name
+        yield here
+        if here.is_symlink():
+            links += 1
+            if links > _MOST_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            target = here.readlink()
+            here = Path("/") if target.is_absolute() else here.parent
+            rest = [part for part in target.parts if part != "/"] + rest
 
 
 def _check_above(path: Path, what: str) -> None:
@@ -128,7 +149,7 @@ def _is_writable_for_others(about: os.stat_result) -> bool:
 
 
 def _behind_sudo() -> set[int]:
-    """The user who became root with sudo, and can do so again."""
+    """The user that became root with sudo, and can do so again."""
     named = os.environ.get("SUDO_UID", "")
     return {int(named)} if os.geteuid() == 0 and named.isdecimal() else set()
 

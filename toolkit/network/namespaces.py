@@ -24,7 +24,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class AlreadyThereError(LocalError):
-    """A namespace of that name is there, which somebody else has made."""
+    """A namespace of that name is there, made by another program."""
 
 
 def create(name: str) -> Path:

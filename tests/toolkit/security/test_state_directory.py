@@ -154,6 +154,8 @@ def test_a_directory_that_others_can_replace_is_refused(shared: Path, monkeypatc
     theirs, open_to_all, link = shared / "theirs", shared / "open", shared / "link"
     as_user(OTHER_UID, theirs.mkdir)
     as_user(OTHER_UID, lambda: link.symlink_to(shared / "ours"))
+    (shared / "detour").symlink_to("link/../link")
+    (shared / "fine").symlink_to("detour/../ours")
     open_to_all.mkdir()
     open_to_all.chmod(0o777)
     for path in (theirs / "state", open_to_all / "state", shared / "ours"):
@@ -163,12 +165,29 @@ def test_a_directory_that_others_can_replace_is_refused(shared: Path, monkeypatc
         (open_to_all / "state", f"{open_to_all} has mode 0777"),
         (link, f"{link} belongs to"),
         (link / "below", f"{link} belongs to"),
+        (shared / "detour", f"{link} belongs to"),
+        (shared / "fine", f"{link} belongs to"),
     ):
         monkeypatch.setenv(STATE_VARIABLE, str(path))
         with pytest.raises(LocalError, match=complaint):
             Lease.take("pair")
     monkeypatch.setenv(STATE_VARIABLE, str(shared / "ours"))
     assert Lease.take("pair").journal.undo() == []
+
+
+def test_links_of_its_owner_lead_to_a_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = tmp_path / "ours"
+    ours.mkdir(mode=0o700)
+    (tmp_path / "absolute").symlink_to(ours)
+    (tmp_path / "relative").symlink_to("../" * 20 + str(tmp_path / "absolute").lstrip("/"))
+    for name in ("absolute", "relative", "ours/../relative", "absolute/../ours"):
+        monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / name))
+        assert Lease.take("pair").journal.undo() == []
+    (tmp_path / "loop").symlink_to("loop")
+    monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "loop"))
+    for use in (leases, lambda: Lease.take("pair")):
+        with pytest.raises(LocalError, match=f"state directory {tmp_path}/loop"):
+            use()
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o750, 0o770, 0o777])

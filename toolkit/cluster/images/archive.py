@@ -111,7 +111,7 @@ class Archive:
             try:
                 work.run(*_DEBOOTSTRAP, f"--keyring={keys}", *options, suite.name, str(directory), mirror)
             except ProgramFailed as error:
-                if _UNKNOWN_KEY not in error.said:
+                if _UNKNOWN_KEY not in error.output:
                     raise
             else:
                 return

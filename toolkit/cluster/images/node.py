@@ -80,7 +80,7 @@ def build(
             return tag()
         with alone(root / "docker-node", say):
             if not docker.has(engine, tag()):
-                say(f"making the image {tag()}")
+                say(f"making the image {tag()}: pip fetches wheels that are not there yet")
                 work = Work(root / "docker-node.log", tell)
                 base, python = _base(engine, place, root, say, work, archive)
                 wheels = _wheelhouse(python, str(engine.version()["Arch"]), root, work)

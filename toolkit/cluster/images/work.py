@@ -16,9 +16,9 @@ Tell = Callable[[str], None]
 class ProgramFailed(LocalError):
     """A program that makes an image has failed."""
 
-    def __init__(self, message: str, said: str) -> None:
+    def __init__(self, message: str, output: str) -> None:
         super().__init__(message)
-        self.said = said
+        self.output = output
         """What it has printed."""
 
 

@@ -9,6 +9,7 @@ import pytest
 from messenger.errors import LocalError
 from tests.support.docker import registry
 from toolkit.cluster.images import ceph, debian, docker, names
+from toolkit.cluster.images.archive import Suite
 from toolkit.cluster.images.work import Work
 from toolkit.errors import Unsupported
 from toolkit.machine.docker_engine import connected
@@ -94,11 +95,14 @@ def test_a_build_that_fails_says_where_to_read_why(engine, tag, tmp_path):
 
 def test_ceph_comes_from_a_registry_that_answers(monkeypatch, engine, release, tmp_path):
     with registry("ceph/ceph", "v1.2.3") as stock:
-        monkeypatch.setitem(debian.RELEASES, release, debian.Image(release, "sid", "1.2.3", stock))
+        image = debian.Image(release, Suite("sid", "20260101T000000Z"), "1.2.3", stock)
+        monkeypatch.setitem(debian.RELEASES, release, image)
         said = []
         made = ceph.build(release, root=tmp_path, say=said.append)
         engine.api.remove_image(stock)
-    assert said == [f"making the image msgrlab/ceph:{release}"]
+    assert said == [
+        f"making the image msgrlab/ceph:{release} of {stock}, or of Debian's packages if that is not to be had"
+    ]
     assert "from-the-registry" in files(engine, made)
     assert engine.api.inspect_image(made)["Config"]["Labels"] == {
         docker.LABEL: f"ceph:{release}",

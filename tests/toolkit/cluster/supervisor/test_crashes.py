@@ -3,6 +3,7 @@
 MSGRLAB_CRASHES says how often on each backend; 50 and more take their time.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -184,10 +185,16 @@ def test_a_supervisor_that_stops_while_it_removes_files_is_no_end_of_that(
     (many / "0").write_text("")
     for number in range(1, 30_000):
         os.link(many / "0", many / str(number))
-    removed = removed_name(lease.directory)
-    stopping = threading.Thread(
-        target=lambda: (eventually(removed.exists), os.kill(supervisor, signal.SIGSTOP)), daemon=True
-    )
+
+    def stop() -> None:
+        while Path(f"/proc/{supervisor}").exists():
+            if removed_name(lease.directory).exists():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(supervisor, signal.SIGSTOP)
+                return
+            time.sleep(0.001)
+
+    stopping = threading.Thread(target=stop)
     stopping.start()
     assert take_down(lease) == []
     stopping.join()
