@@ -75,7 +75,7 @@ class Journal:
         """
         changes, remains = self._read()
         for change in reversed(changes):
-            if change == self._own_tree:
+            if self._is_own_tree(change):
                 continue
             try:
                 self._check(change)
@@ -85,7 +85,7 @@ class Journal:
         if remains:
             return remains
         try:
-            if self._own_tree in changes:
+            if any(map(self._is_own_tree, changes)):
                 self._rename()
             remove_tree(self._removed, last=(LABEL_FILE, FILE_NAME))
         except LocalError as error:
@@ -93,9 +93,9 @@ class Journal:
         self._noted.clear()
         return []
 
-    @property
-    def _own_tree(self) -> Tree:
-        return Tree(str(self._directory))
+    def _is_own_tree(self, change: Change) -> bool:
+        """True if a change is the cluster's directory, by whatever name of it."""
+        return isinstance(change, Tree) and os.path.realpath(change.path) == os.path.realpath(self._directory)
 
     @property
     def _removed(self) -> Path:

@@ -201,3 +201,11 @@ def test_a_tree_is_removed_and_may_be_gone_already(tmp_path: Path) -> None:
     Tree(str(tree)).undo()
     Tree(str(tree)).undo()
     assert not tree.exists()
+
+
+def test_a_directory_is_removed_by_whichever_name_its_journal_has(tmp_path: Path) -> None:
+    (tmp_path / "state" / "pair" / "node").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("state")
+    Journal(tmp_path / "link" / "pair").note(Tree(str(tmp_path / "link" / "pair")))
+    assert Journal(tmp_path / "state" / "pair").undo() == []
+    assert list((tmp_path / "state").iterdir()) == []

@@ -23,7 +23,7 @@ LOG = "supervisor.log"
 _ENDING = "ending"
 """The stage in which nodes and networks end; see :attr:`Cluster.stage`. The later ones may take any time."""
 _ENDING_S = 60.0
-_SILENCE_S = 5.0
+_SILENCE_S = 10.0
 """A supervisor that takes a cluster down is heard of more often than that."""
 _LAST_WORDS_S = 3.0
 """How long a supervisor may take to end by itself before it is ended; its journal is undone then."""
