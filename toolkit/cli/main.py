@@ -44,6 +44,7 @@ USAGE_ERROR = 2
 UNSUPPORTED = 3
 INTERRUPTED = 130
 READER_GONE = 141
+_LONGEST_LINE = 2000
 
 app = typer.Typer(
     help="Ceph messenger in Python, and a lab to break it.",
@@ -124,8 +125,17 @@ def _options(
 
 
 def _complain(message: str, code: int = USAGE_ERROR) -> int:
-    print(f"msgrlab: {message}", file=sys.stderr)
+    shown = "\n".join(map(_plain, message.split("\n")))
+    print(f"msgrlab: {shown}", file=sys.stderr)
     return code
+
+
+def _plain(line: str) -> str:
+    """A line of an error without control characters and of bounded length: it may quote a hostile file."""
+    shown = line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}..."
+    if shown.isprintable():
+        return shown
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
 
 
 def _hint(error: typer.TyperException) -> str:

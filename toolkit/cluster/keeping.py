@@ -5,12 +5,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from messenger.errors import LocalError
+from messenger.files import new_file
 
 _KEPT = frozenset({".ndjson", ".pcapng", ".log"})
 
 
 def keep_files(cluster: Path, directory: Path) -> None:
     """Copy history, captures and logs out of a cluster's directory; nothing is overwritten.
+
+    Only their owner can read the copies: captures hold keys.
 
     Args:
         cluster: its directory.
@@ -24,9 +27,10 @@ def keep_files(cluster: Path, directory: Path) -> None:
         target = directory / path.relative_to(cluster)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            if target.exists():
-                raise FileExistsError(0, "it exists already, and nothing is overwritten")
-            shutil.copyfile(path, target)
+            with path.open("rb") as source, new_file(target) as copy:
+                shutil.copyfileobj(source, copy)
+        except FileExistsError:
+            problems.append(f"{target}: it exists already, and nothing is overwritten")
         except OSError as error:
             problems.append(f"{target}: {error.strerror}")
     if problems:
