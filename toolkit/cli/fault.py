@@ -67,8 +67,9 @@ def fault(
         if words or (chaos and replay is not None):
             raise LocalError("fault: one thing at a time: a fault, --chaos or --replay")
         wishes = {"seed": seed, "for_s": for_s, "every_s": every_s, "lasts_s": lasts_s, "faults": only or []}
+        given = _timeline_of(replay) if replay else None
         lease = chosen(name)
-        values = _timeline_of(replay) if replay else ask(lease, "draw", chaos=wishes)
+        values = ask(lease, "draw", chaos=wishes) if given is None else given
         if save is not None:
             _save(save, values, f"msgrlab fault --chaos --seed {seed}")
         return _torment(lease, values, None if replay else seed, dry_run=dry_run, as_json=as_json)

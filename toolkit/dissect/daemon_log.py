@@ -96,7 +96,7 @@ def read_log(path: Path) -> list[LoggedMessage]:
             raise LocalError(f"{path}: {error}") from None
 
 
-def _lines(path: Path, file: gzip.GzipFile | io.BufferedReader[io.FileIO]) -> Iterator[str]:
+def _lines(path: Path, file: "gzip.GzipFile | io.BufferedReader[io.FileIO]") -> Iterator[str]:
     number, left_bytes = 0, _MOST_BYTES
     while line := file.readline(_LONGEST_BYTES + 1):
         number += 1

@@ -67,16 +67,24 @@ class Timeline:
         Raises:
             LocalError: it cannot be read, is not a timeline, or is longer than a million bytes; says where.
         """
+        return cls.parse(read_text(path, _MOST_BYTES, "timeline"), str(path))
+
+    @classmethod
+    def parse(cls, text: str, name: str = "timeline") -> Self:
+        """Read the text of a file; ``name`` stands in errors.
+
+        Raises:
+            LocalError: it is not a timeline; says where.
+        """
         from toolkit.cluster.spec.document import BadDocument, parse_document  # noqa: PLC0415 - ruamel loads slowly
 
-        text = read_text(path, _MOST_BYTES, "timeline")
         try:
             document = parse_document(text, _MOST_BYTES, _MOST_VALUES)
         except BadDocument as error:
-            raise LocalError(f"{path}:{error.line}: {error.text}") from None
+            raise LocalError(f"{name}:{error.line}: {error.text}") from None
         for mistake in document.mistakes[:1]:
-            raise LocalError(f"{path}:{document.line_of(mistake.place)}: {mistake.text}")
-        return cls.of_values(document.value, str(path))
+            raise LocalError(f"{name}:{document.line_of(mistake.place)}: {mistake.text}")
+        return cls.of_values(document.value, name)
 
     @classmethod
     def of_values(cls, values: object, name: str = "timeline") -> Self:
