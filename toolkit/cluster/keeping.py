@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from messenger.errors import LocalError
-from toolkit.machine.private import DIRECTORY_MODE, FILE_MODE
+from messenger.files import new_file
+from toolkit.machine.private import DIRECTORY_MODE
 
 SERVICE_KEYS = "service.keys"
 """In the cluster's directory: a key log (docs/keylog.md) that opens secure links between messengers of ours."""
@@ -20,7 +21,6 @@ _KEY_FILES = frozenset({SERVICE_KEYS, CEPH_KEYRING, KEY_LOG})
 
 _CAPTURE = ".pcapng"
 _KEPT = frozenset({".ndjson", _CAPTURE, ".log"})
-_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _SMALLEST_BLOCK_BYTES = 12
 _BLOCK_HEAD_BYTES = 8
 
@@ -72,7 +72,7 @@ def _make_directories(directory: Path) -> None:
 
 def _copy(path: Path, target: Path, *, without_keys: bool) -> None:
     """Copy a file; one that cannot be copied whole is not left there in part."""
-    with path.open("rb") as source, os.fdopen(os.open(target, _NEW_FILE, FILE_MODE), "wb") as out:
+    with path.open("rb") as source, new_file(target) as out:
         try:
             if without_keys:
                 out.writelines(_without_keys(source, path))

@@ -7,6 +7,7 @@ import select
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import time
 from pathlib import Path
@@ -250,6 +251,8 @@ def test_what_is_worth_keeping_is_kept(*, killed: bool, spec: str, state: Path, 
     assert done("down", "--keep", str(tmp_path / "kept")) == "pair: down\n"
     history = History.load(tmp_path / "kept" / "pair" / "history.ndjson")
     assert {"a", "b"} == set(history.nodes)
+    kept = [path for path in (tmp_path / "kept").rglob("*") if path.is_file()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
     assert remains(state) == []
     done("up", spec)
     again = msgrlab("down", "--keep", str(tmp_path / "kept"))
