@@ -11,6 +11,8 @@ from toolkit.machine.docker_engine import connected
 
 REPOSITORY = "msgrlab/ceph"
 VERSION_LABEL = "msgrlab.version"
+BASE_LABEL = "msgrlab.base"
+"""Key of the label that names the image of Ceph's own makers, by its digest."""
 
 
 def tag(release: str) -> str:
@@ -54,8 +56,8 @@ def build(
                 return name
             say(f"making the image {name} of {wanted.stock}, or of Debian's packages if that is not to be had")
             work = Work(root / f"docker-ceph-{release}.log", tell)
-            if docker.fetch(place, wanted.stock, work):
-                docker.build(engine, _labelled(wanted.stock, release), name, work, {})
+            if pulled := docker.fetch(place, wanted.pinned, work):
+                docker.build(engine, _labelled(pulled, release, wanted.stock.rpartition(":v")[2]), name, work, {})
             else:
                 directory = debian.find_or_build(release, root, say, tell, archive)
                 labels = {docker.LABEL: f"ceph:{release}", VERSION_LABEL: debian.version(directory)}
@@ -63,9 +65,11 @@ def build(
     return name
 
 
-def _labelled(stock: str, release: str) -> io.BytesIO:
-    """The context of a build that adds our label to an image."""
-    dockerfile = f"FROM {stock}\nLABEL {docker.LABEL}=ceph:{release} {VERSION_LABEL}={stock.rpartition(':v')[2]}\n"
+def _labelled(pulled: str, release: str, version: str) -> io.BytesIO:
+    """The context of a build that adds our labels to an image."""
+    labels = {docker.LABEL: f"ceph:{release}", VERSION_LABEL: version, BASE_LABEL: pulled}
+    words = " ".join(f"{name}={value}" for name, value in labels.items())
+    dockerfile = f"FROM {pulled}\nLABEL {words}\n"
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         entry = tarfile.TarInfo("Dockerfile")

@@ -61,15 +61,23 @@ class Image:
     """Of Ceph, as Debian had it when this was written."""
     stock: str
     """The image of Ceph's own makers."""
+    digest: str = ""
+    """Of that image, for all architectures; empty: not known, and the registry's answer is taken."""
+
+    @property
+    def pinned(self) -> str:
+        """The image of Ceph's own makers by its digest, or by its tag where no digest is known."""
+        return f"{self.stock.rpartition(':')[0]}@{self.digest}" if self.digest else self.stock
 
 
+_TENTACLE = "sha256:6bb1c8a42fbc0bf87938946990b65174466997bc11c31eb5a323225a779fd8f9"
 RELEASES = {
     image.name: image
     for image in (
         Image("nautilus", Suite("bullseye", "20260901T000000Z"), "14.2.21", "docker.io/ceph/ceph:v14.2.22"),
         Image("pacific", Suite("bookworm", "20260901T000000Z"), "16.2.15", "quay.io/ceph/ceph:v16.2.15"),
         Image("reef", Suite("trixie", "20261001T000000Z"), "18.2.7", "quay.io/ceph/ceph:v18.2.7"),
-        Image("tentacle", Suite("sid", "20261030T120000Z"), "20.2.4", "quay.io/ceph/ceph:v20.2.4"),
+        Image("tentacle", Suite("sid", "20261030T120000Z"), "20.2.4", "quay.io/ceph/ceph:v20.2.4", _TENTACLE),
     )
 }
 

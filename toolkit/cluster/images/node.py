@@ -1,7 +1,8 @@
 """The image of our own node: Python, the wheels that the messenger needs, and our source, this one.
 
-Wheels are fetched by pip on this machine and installed in the image without a network. The image is named by a
-hash of all that goes into it, so a changed source makes a new one, in about a second.
+Wheels are fetched by pip on this machine, in the versions and with the hashes that are locked beside the
+Dockerfile (docs/supply-chain.md), and installed in the image without a network. The image is named by a hash of
+all that goes into it, so a changed source makes a new one, in about a second.
 """
 
 import hashlib
@@ -11,7 +12,6 @@ import sys
 import tarfile
 from collections.abc import Iterator
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 NAME = "node"
 REPOSITORY = "msgrlab/node"
-DEPENDENCIES = ("cryptography", "fastcrc", "lazy-loader", "cramjam", "lz4", "zstandard", "brotli")
-"""What a node imports; the rest of our dependencies is for the people around it."""
-
 _SOURCE = Path(toolkit.__file__).parents[1]
 _PACKAGES = ("messenger", "toolkit")
 _BASES = "msgrlab/python"
@@ -38,6 +35,9 @@ _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 """Python's words for an engine's architectures."""
 _MANYLINUX = ("2_34", "2_28", "2_17")
 """Versions of the C library that every base has, as wheels name them."""
+_LOCKS = ("requirements.txt", "pip.txt")
+"""What a node imports, and what installs that; the rest of our dependencies is not in the image."""
+_RECIPE = ("Dockerfile", "msgrlab", *_LOCKS)
 _KEPT = 3
 """Images of earlier sources that are kept, for whoever goes back to one."""
 _HASH_DIGITS = 12
@@ -50,7 +50,6 @@ def tag() -> str:
     for name, path in sorted(_content()):
         content.update(f"{name}\0{path.stat().st_size}\0".encode())
         content.update(path.read_bytes())
-    content.update("\n".join(_requirements()).encode())
     return f"{REPOSITORY}:{content.hexdigest()[:_HASH_DIGITS]}"
 
 
@@ -103,8 +102,8 @@ def _base(
         if docker.has(engine, base := f"{_BASES}:{python}"):
             return base, python
     stock = f"docker.io/library/python:{wanted}-slim"
-    if docker.fetch(place, stock, work):
-        engine.api.tag(stock, _BASES, wanted)
+    if pulled := docker.fetch(place, stock, work):
+        engine.api.tag(pulled, _BASES, wanted)
         return f"{_BASES}:{wanted}", wanted
     if _MACHINES.get(engine.version()["Arch"]) != platform.machine():
         raise work.failed(f"no registry to fetch {stock} from, and the engine is of another architecture")
@@ -114,24 +113,20 @@ def _base(
     return base, debian.PYTHON_VERSION
 
 
-def _requirements() -> list[str]:
-    """The versions that this machine runs with."""
-    return [f"{name}=={version(name)}" for name in DEPENDENCIES]
-
-
 def _wheelhouse(python: str, architecture: str, root: Path, work: Work) -> Path:
-    """A directory with the wheels for a Python, and pip's own."""
+    """A directory with the locked wheels for a Python, and pip's own."""
     machine = _MACHINES.get(architecture, architecture)
-    digest = hashlib.sha256("\n".join(_requirements()).encode()).hexdigest()[:_HASH_DIGITS]
+    locks = [_recipe() / name for name in _LOCKS]
+    digest = hashlib.sha256(b"".join(lock.read_bytes() for lock in locks)).hexdigest()[:_HASH_DIGITS]
     directory = root / f"wheels-{python}-{machine}-{digest}"
     if not directory.exists():
         with whole(directory) as unfinished:
-            (unfinished / "requirements.txt").write_text("\n".join(_requirements()) + "\n")
             work.run(
-                *PYTHON, "-m", "pip", "download", "--only-binary=:all:", f"--python-version={python}",
+                *PYTHON, "-m", "pip", "download", "--only-binary=:all:", "--require-hashes", "--no-deps",
+                f"--python-version={python}",
                 *(f"--platform=manylinux_{version}_{machine}" for version in _MANYLINUX),
                 f"--platform=manylinux2014_{machine}", f"--dest={unfinished}",
-                f"--requirement={unfinished / 'requirements.txt'}", "pip",
+                *(f"--requirement={lock}" for lock in locks),
             )  # fmt: skip
     return directory
 
@@ -146,7 +141,7 @@ def _recipe() -> Path:
 
 def _content() -> Iterator[tuple[str, Path]]:
     """Names in the context, and files, but for the wheels."""
-    for name in ("Dockerfile", "msgrlab"):
+    for name in _RECIPE:
         yield name, _recipe() / name
     for package in _PACKAGES:
         for path in (_SOURCE / package).rglob("*"):
