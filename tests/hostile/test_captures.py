@@ -135,6 +135,15 @@ def test_the_analysis_ends_at_its_limit_and_says_so(monkeypatch: pytest.MonkeyPa
     assert len(maker.history().of("frame")) == 8
 
 
+@pytest.mark.parametrize(("memory_gib", "frames"), [(1, 1 << 20), (16, 1 << 22)])
+def test_the_default_limit_is_half_of_the_memory(
+    memory_gib: int, frames: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": memory_gib << 18}
+    monkeypatch.setattr("os.sysconf", pages.__getitem__)
+    assert (Limits().frames, Limits().links) == (frames, 1 << 16)
+
+
 def test_the_command_says_where_the_analysis_ends(tmp_path: Path) -> None:
     path = captures.FOLDER / "pacific-crc" / "capture.pcapng.gz"
     outcome = msgrlab(tmp_path, "analyze", path, "--limit", 20)

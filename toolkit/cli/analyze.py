@@ -38,7 +38,7 @@ def analyze(
     """Sessions over their links, messages sent again or lost, handshake times, latencies, and the invariants.
 
     Exit 1, with a line on standard error, if anything could not be decoded, if an invariant is violated, or if the
-    capture is longer than the limit: a million frames unless --limit says otherwise.
+    capture is longer than the limit: --limit, or as many frames as half of the machine's memory is enough for.
     """
     from messenger.errors import LocalError
     from toolkit.dissect.analysis import Limits
