@@ -16,7 +16,7 @@ def frames_that_fit() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one analysis; by default it takes at most half of the machine's memory."""
+    """The limits of one analysis; by default it takes half of the machine's memory, or 2 GiB if that is more."""
 
     frames: int = field(default_factory=frames_that_fit)
     """The analysis ends behind so many frames."""
