@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from toolkit.scenarios.nodes import NodeApp
 
 _PARTS = 3
-_DECLARED_BYTES = 1 << 20
+DECLARED_BYTES = 1 << 20
 _DECLARATION_BYTES = 80
 """More than a message's head takes in either protocol, and much less than the message."""
 _NOISE_BYTES = 300
@@ -104,12 +104,12 @@ class CarelessApp(Dispatcher):
 
     def _dial(self, connection: Connection, _message: Message | None) -> None:
         peer = self._app.name_of(connection)
-        if peer in self._app.spec.peers and not connection.session.policy.server:
+        if not connection.session.policy.server and connection.session.target_addr.port:
             self._app.connect(peer)
 
     def _release(self, connection: Connection, message: Message | None) -> None:
-        """A message that it does not hold."""
-        if message is not None:
+        """A message that it does not hold, unless the node's own application takes it."""
+        if message is not None and not self._app.keeps:
             with suppress(LocalError):
                 connection.release(message)
 
@@ -157,7 +157,7 @@ class Stranger:
             if ending == "noise":
                 link.write(self._rng.randbytes(_NOISE_BYTES))
             elif ending == "declare" and done == len(link.steps):
-                link.write(link.message(1, data=bytes(_DECLARED_BYTES))[:_DECLARATION_BYTES])
+                link.write(link.message(1, data=bytes(DECLARED_BYTES))[:_DECLARATION_BYTES])
             elif ending == "close":
                 link.hang_up()
 

@@ -11,7 +11,7 @@ from toolkit.scenarios.nodes import NodeSpec
 from toolkit.scenarios.nodes.auth import SERVICE_SECRET_ID
 from toolkit.simulation.drawing import NO_INJECTION, Options
 from toolkit.simulation.lab import SimLab
-from toolkit.simulation.misuse import RELEASED, CarelessApp, CarelessError, Stranger, take_back
+from toolkit.simulation.misuse import DECLARED_BYTES, RELEASED, CarelessApp, CarelessError, Stranger, take_back
 from toolkit.simulation.wire import Wire
 
 _ENDING = frozenset({EventKind.RESET.value, EventKind.REMOTE_RESET.value})
@@ -211,6 +211,8 @@ class SwarmLab(SimLab):
     def stranger(self, name: str, victim: str, ending: str, steps: int) -> None:
         """Have a stranger dial a node; see :meth:`Stranger.visit`."""
         assert self._stranger is not None
+        if ending == "declare":
+            self._step("declare", name, DECLARED_BYTES)
         claimed = {"squat": self._specs[victim].addrs, "own": self._specs[name].addrs}.get(ending)
         self._stranger.visit(name, claimed, ending, steps)
 

@@ -140,6 +140,11 @@ class NodeApp(Inside, Dispatcher):
         """Unix time, as its host tells it."""
         return self.driver.endpoint.wall_time_s(self.driver.now())
 
+    @property
+    def keeps(self) -> bool:
+        """True while it keeps what arrives."""
+        return self._keeps
+
     def give_up(self, connection: Connection) -> None:
         """End a connection."""
         connection.mark_down()
