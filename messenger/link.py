@@ -544,11 +544,12 @@ class Link(ABC):
         self.host.link_fault(self, Fault(reason, detail, self.state.value), now)
 
     def end(self) -> None:
-        """The link is closed: no deadline of it fires any more, nothing held goes on."""
+        """The link is closed: no deadline of it fires any more, nothing held goes on, its buffers are freed."""
         self.closed = True
         self.open = False
         self.state = self.CLOSED_STATE
         self._held = self._failure = None
+        self.receive_buffer.clear()
         self.deadline.cancel()
         for timer in (self.ready_timer, self.idle_timer, self._hold_timer):
             if timer is not None:
