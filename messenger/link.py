@@ -545,9 +545,7 @@ class Link(ABC):
 
     def end(self) -> None:
         """The link is closed: no deadline of it fires any more, nothing held goes on, its buffers are freed."""
-        self.closed = True
-        self.open = False
-        self.state = self.CLOSED_STATE
+        self.closed, self.open, self.state = True, False, self.CLOSED_STATE
         self._held = self._failure = None
         self.receive_buffer.clear()
         self.deadline.cancel()
