@@ -72,7 +72,7 @@ def hostile(
 
 
 def _table(results: "Sequence[HostileResult]") -> "Table":
-    table = new_table(("attack",), ("p50 ms", "x", "p99 ms", "x", "RSS MiB", "CPU", "lost", "back s"))
+    table = new_table(("attack",), ("p50 ms", "x", "p99 ms", "x", "RSS", "CPU", "lost", "back s"))
     table.add_column("missed")
     for result in results:
         table.add_row(

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
-from toolkit.bench.hostile.links import Crowd, Target, Wire
+from toolkit.bench.hostile.links import Target
 
 
 class Attack(ABC):
@@ -26,7 +26,3 @@ class Attack(ABC):
     @abstractmethod
     def step(self) -> None:
         """Do a part of it, which takes milliseconds."""
-
-    def wires(self, count: int) -> Crowd[Wire]:
-        """A crowd of connections that have sent nothing."""
-        return Crowd(count, count, lambda: self.target.dial(next(self.target.protocols)), lambda wire: wire)

@@ -17,6 +17,8 @@ from toolkit.scenarios.raw.v1 import RawV1Link
 
 _BATCH = 256
 """Frames that a flood writes at a time."""
+_REQUESTS = 8
+"""Requests that a slow reader sends at a time."""
 
 
 class SlowReaders(Attack):
@@ -24,17 +26,18 @@ class SlowReaders(Attack):
 
     def __init__(self, target: Target) -> None:
         super().__init__(target)
+        target.receive_buffer_bytes = 4 * KIB
         self._crowd = Crowd(6, 2, self._dial, lambda member: wire_of(member[0]))
 
     def _dial(self) -> tuple[RawLink, Callable[[], bytes]]:
         link = self.target.open_link(next(self.target.protocols))
-        return link, _messages(link, BIG_REQUEST, 1)
+        return link, _messages(link, BIG_REQUEST, _REQUESTS)
 
     def step(self) -> None:
         """Ask each for some more."""
         for link, more in self._crowd.refill():
             with suppress(OSError):
-                link.stream.write(b"".join(more() for _ in range(4)))
+                link.stream.write(more())
 
 
 class SlowSenders(Attack):

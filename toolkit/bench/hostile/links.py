@@ -91,6 +91,8 @@ class Target:
         """The protocols in turn, for links that any of them will do for."""
         self.links = 0
         """Connections that were dialled."""
+        self.receive_buffer_bytes = 0
+        """SO_RCVBUF of what is dialled; 0 leaves it to the kernel."""
         self._hosts = cycle(ATTACKER_HOSTS)
         self._key = CryptoKey.from_base64(spec.key)
         self._rng = SystemRandom()
@@ -104,6 +106,8 @@ class Target:
         sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
             sock.setblocking(False)
+            if self.receive_buffer_bytes:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_buffer_bytes)
             sock.bind((next(self._hosts), 0))
             addr = self.addrs[protocol]
             sock.connect_ex((addr.host, addr.port))

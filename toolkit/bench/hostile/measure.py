@@ -78,7 +78,7 @@ class HostileResult:
             "p99": self.p99_ms <= self.p99_limit_ms,
             "RSS": self.rss_mib <= self.rss_limit_mib,
             "lost": not self.lost and not self.resets,
-            "given back": self.given_back_s is not None and self.given_back_s <= GIVEN_BACK_S,
+            "back": self.given_back_s is not None and self.given_back_s <= GIVEN_BACK_S,
         }
         return [goal for goal, reached in goals.items() if not reached]
 

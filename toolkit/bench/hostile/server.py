@@ -34,7 +34,6 @@ from toolkit.bench.hostile.spec import (
 from toolkit.bench.identity import RECEIVER, RECEIVER_POLICIES, auth_server
 from toolkit.bench.memory import peak_rss_mib, rss_mib
 
-_BIG_REPLY = bytes(BIG_REPLY_BYTES)
 _FAULT, _SESSIONS = "fault_", "sessions_"
 
 
@@ -50,7 +49,7 @@ class Answering(Dispatcher):
         if message.type == REQUEST:
             connection.send(Message(REQUEST, data=bytes(message.data), tid=message.tid))
         elif message.type == BIG_REQUEST:
-            connection.send(Message(BIG_REQUEST, data=_BIG_REPLY, tid=message.tid))
+            connection.send(Message(BIG_REQUEST, data=b"\1" * BIG_REPLY_BYTES, tid=message.tid))
 
 
 def held(messenger: Messenger, application: Answering) -> Held:

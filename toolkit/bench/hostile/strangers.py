@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from itertools import cycle
+from typing import ClassVar
 
 from messenger.denc.features import CLIENT_FEATURES, MSGR2_SUPPORTED
 from messenger.link import Protocol
@@ -24,9 +25,15 @@ _BEGIN_OF_FRAME = bytes([Tag.HELLO])
 class Silent(Attack):
     """Connections that never send a byte."""
 
+    PAUSE_S = 0.5  # what the server closes is dialled again twice a second: this is no flood
+    CONNECTIONS: ClassVar[int] = 800
+
     def __init__(self, target: Target) -> None:
         super().__init__(target)
-        self._crowd = self.wires(800)
+        self._crowd = Crowd(self.CONNECTIONS, self.CONNECTIONS, self._dial, lambda wire: wire)
+
+    def _dial(self) -> Wire:
+        return self.target.dial(next(self.target.protocols))
 
     def step(self) -> None:
         """Keep them up."""
@@ -132,18 +139,11 @@ class Resets(Attack):
             wire_of(link).reset()
 
 
-class Descriptors(Attack):
+class Descriptors(Silent):
     """More connections than the server may have files open."""
 
+    CONNECTIONS = 600
     OPEN_FILES = 128
-
-    def __init__(self, target: Target) -> None:
-        super().__init__(target)
-        self._crowd = self.wires(600)
-
-    def step(self) -> None:
-        """Keep them up."""
-        self._crowd.refill()
 
 
 class Replay(Attack):
