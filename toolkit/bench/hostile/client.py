@@ -33,7 +33,7 @@ from toolkit.bench.hostile.spec import CLIENTS, REQUEST, ClientSpec
 from toolkit.bench.identity import RECEIVER, SECRET_ID, SENDER_POLICIES
 
 _CONNECT_TIMEOUT_S = 20.0
-_ANSWERS_TIMEOUT_S = 60.0
+_ANSWERS_TIMEOUT_S = 100.0
 _DATA_BYTES = 64
 
 

@@ -28,7 +28,7 @@ GIVEN_BACK_S = 15.0
 """The longest time after which the server may hold something of attackers that have left."""
 RESIDUE_MIB = 16.0
 """Memory that allocators may keep: everything is given back when the server is this near its memory of before."""
-_GIVE_UP_S = 40.0
+_GIVE_UP_S = 100.0
 _LOOK_S = 0.05
 
 
@@ -53,7 +53,7 @@ class HostileResult:
     resets: int
     """Times that the legitimate client's sessions ended or lost messages."""
     given_back_s: float | None
-    """From the attackers' leaving until the server held no more than before; None if it still did after 40 s."""
+    """From the attackers' leaving until the server held no more than before; None if it still did after 100 s."""
     connections: int
     """Connections that the attackers dialled."""
     received: dict[str, int]

@@ -10,7 +10,8 @@ import resource
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
@@ -34,6 +35,7 @@ from toolkit.bench.hostile.spec import (
 from toolkit.bench.identity import RECEIVER, RECEIVER_POLICIES, auth_server
 from toolkit.bench.memory import peak_rss_mib, rss_mib
 
+_SPARE_DESCRIPTORS = 8
 _FAULT, _SESSIONS = "fault_", "sessions_"
 
 
@@ -57,11 +59,14 @@ def held(messenger: Messenger, application: Answering) -> Held:
     dump = messenger.perf_dump()
     gauges, counters = _numbers(dump["msgr-now"]), _numbers(dump["msgr"])
     throttles = [_numbers(group) for name, group in dump.items() if name.startswith("throttle-")]
+    with _spare_descriptors():
+        memory_mib, peak_mib = rss_mib(), peak_rss_mib()
+        descriptors = len(list(Path("/proc/self/fd").iterdir()))
     return Held(
-        rss_mib=rss_mib(),
-        peak_rss_mib=peak_rss_mib(),
+        rss_mib=memory_mib,
+        peak_rss_mib=peak_mib,
         cpu_s=time.process_time(),
-        descriptors=len(list(Path("/proc/self/fd").iterdir())),
+        descriptors=descriptors,
         sessions=sum(count for name, count in gauges.items() if name.startswith(_SESSIONS)),
         half_open_links=gauges["half_open_links"],
         queued_bytes=sum(gauges[f"{what}_bytes"] for what in ("queued", "unwritten", "unacknowledged")),
@@ -69,6 +74,17 @@ def held(messenger: Messenger, application: Answering) -> Held:
         received={str(type_): count for type_, count in application.received.items()},
         faults={name.removeprefix(_FAULT): count for name, count in counters.items() if name.startswith(_FAULT)},
     )
+
+
+@contextmanager
+def _spare_descriptors() -> Iterator[None]:
+    """Descriptors for the files of /proc, while attackers have taken all that there are."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft + _SPARE_DESCRIPTORS, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def _numbers(group: Mapping[str, object]) -> dict[str, int]:
