@@ -296,11 +296,15 @@ class Endpoint(Core):
         self._start(link, now)
         return link.id
 
-    def accept_failed(self, detail: str, now: float) -> None:
-        """A peer could not be accepted for want of descriptors or memory: make room for the next one."""
+    def accept_failed(self, detail: str, now: float) -> bool:
+        """Close the oldest half-open link, because the driver lacked descriptors or memory to accept a peer.
+
+        Returns:
+            True if there was one.
+        """
         self.counters.accept_failures += 1
         self.trace("exhausted", now, what="accept", detail=detail)
-        self.half_open.make_room(detail, now)
+        return self.half_open.make_room(detail, now)
 
     def link_opened(self, link_id: int, local_addr: EntityAddr, now: float) -> None:
         """A dial succeeded; ``local_addr`` is the socket's own address."""
@@ -377,7 +381,7 @@ class Endpoint(Core):
         """What is in use beside that, for the same record; nothing of it stays when nothing happens."""
         hosts: list[LinkHost] = [self, *self.shards.hosts]
         links = self._all_links()
-        deadlines = sum(link.deadline.timer is not None for link in links)
+        deadlines = sum(link.deadline is not None and link.deadline.timer is not None for link in links)
         return {
             "timers": sum(len(host.timers) for host in hosts) - len(self.keepalives) - deadlines,
             "receive_bytes": sum(link.held_bytes for link in links),

@@ -41,10 +41,12 @@ class HalfOpenLinks:
             if not host:
                 del self._by_host[link.remote_addr.ip]
 
-    def make_room(self, why: str, now: float) -> None:
-        """Close the oldest, if there is one."""
-        if self._links:
-            self._close_first(self._links, why, now)
+    def make_room(self, why: str, now: float) -> bool:
+        """Close the oldest link; False if there is none."""
+        if not self._links:
+            return False
+        self._close_first(self._links, why, now)
+        return True
 
     @staticmethod
     def _close_first(links: "dict[int, Link]", detail: str, now: float) -> None:

@@ -151,7 +151,7 @@ class Link(ABC):
         """Admits messages to the throttles; from the data phase on."""
         self.taken_bytes = 0
         """Size of the messages taken out of the stream, but not delivered yet."""
-        self.deadline = FrameDeadline(self)
+        self.deadline: FrameDeadline | None = None  # few links ever have an incomplete frame
         # What an interceptor holds back.
         self._held: Step | None = None
         self._waiting = False
@@ -291,6 +291,7 @@ class Link(ABC):
             if self.peaks is not None:
                 self.note_held(self.peaks)
             if ahead and not self.paused:
+                self.deadline = self.deadline or FrameDeadline(self)
                 self.deadline.await_rest(now)
 
     def run(self, step: Step, now: float) -> None:
@@ -377,7 +378,8 @@ class Link(ABC):
         if self.paused and self._held is None:
             self.paused = False
             self.read_since_s = now
-            self.deadline.restart()
+            if self.deadline is not None:
+                self.deadline.restart()
             self.host.emit(PauseLink(self.id, paused=False))
             self.receive(0, now)
 
@@ -544,13 +546,11 @@ class Link(ABC):
         self.host.link_fault(self, Fault(reason, detail, self.state.value), now)
 
     def end(self) -> None:
-        """The link is closed: no deadline of it fires any more, nothing held goes on."""
-        self.closed = True
-        self.open = False
-        self.state = self.CLOSED_STATE
+        """The link is closed: no deadline of it fires any more, nothing held goes on, its buffers are freed."""
+        self.closed, self.open, self.state = True, False, self.CLOSED_STATE
         self._held = self._failure = None
-        self.deadline.cancel()
-        for timer in (self.ready_timer, self.idle_timer, self._hold_timer):
+        self.receive_buffer.clear()
+        for timer in (self.ready_timer, self.idle_timer, self._hold_timer, self.deadline):
             if timer is not None:
                 timer.cancel()
         self.ready_timer = self.idle_timer = self._hold_timer = None

@@ -408,9 +408,10 @@ class Messenger(Driver):
         local = socket_addr(sock.getsockname())
         self._start_link(self.endpoint.link_accepted(remote, self.now(), protocol, local), sock)
 
-    def _accept_failed(self, detail: str) -> None:
-        self.endpoint.accept_failed(detail, self.now())
+    def _accept_failed(self, detail: str) -> bool:
+        made_room = self.endpoint.accept_failed(detail, self.now())
         self.pump()
+        return made_room
 
     def _start_link(self, link_id: int, sock: socket.socket) -> None:
         if self.endpoint.config.ms_tcp_nodelay:

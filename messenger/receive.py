@@ -70,6 +70,11 @@ class ReceiveBuffer:
         self._scratch[: len(rest)] = rest
         return self._scratch, 0, len(rest) + count, False
 
+    def clear(self) -> None:
+        """Free what is kept: the link is closed, and may itself stay in memory for long, as a part of a cycle."""
+        self._rest = b""
+        self._own = None
+
     def move_to(self, scratch: memoryview, pool: BufferPool) -> None:
         """Read through another scratch buffer and pool from now on; what is kept stays."""
         self._scratch = scratch
@@ -101,7 +106,8 @@ class ReceiveBuffer:
             if ahead:
                 own = self._pool.take(max(needed, _READ_AHEAD_BYTES), max(_GROWTH * count, _NEW_BYTES))
             else:
-                own = self._pool.take(needed, max(_GROWTH * count, _NEW_BYTES_OF_STRANGERS))
+                # Not from the pool: what it keeps of a crowd of strangers lies between the memory that they free.
+                own = memoryview(bytearray(min(needed, max(_GROWTH * count, _NEW_BYTES_OF_STRANGERS))))
             own[:count] = view[start:end]
             self._own, self._start, self._filled = own, 0, count
         else:

@@ -190,7 +190,8 @@ class Listener:
         loop: to wait with.
         sock: listens already.
         accepted: is called with each accepted socket and the address it comes from.
-        failed: is called when the machine has nothing left to accept with, with the reason.
+        failed: is called when the machine has nothing left to accept with, with the reason; returns True if it has
+            closed something instead.
     """
 
     def __init__(
@@ -198,7 +199,7 @@ class Listener:
         loop: asyncio.AbstractEventLoop,
         sock: socket.socket,
         accepted: Callable[[socket.socket, EntityAddr], None],
-        failed: Callable[[str], None] = lambda _detail: None,
+        failed: Callable[[str], bool] = lambda _detail: False,
     ) -> None:
         self._loop = loop
         self._sock = sock
@@ -219,10 +220,12 @@ class Listener:
         except OSError as error:
             if error.errno not in {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}:
                 raise
-            # Out of descriptors or memory: the listener survives and looks again when some may be free.
-            self._loop.remove_reader(self._sock)
-            self._loop.call_later(_ACCEPT_PAUSE_S, self._listen)
-            self._failed(_text(error))
+            # Out of descriptors or memory: the listener survives and looks again when some may be free. A link
+            # that was closed has freed one of this process's descriptors; nothing of the machine's is sure.
+            has_room = self._failed(_text(error)) and error.errno == errno.EMFILE
+            if not has_room:
+                self._loop.remove_reader(self._sock)
+                self._loop.call_later(_ACCEPT_PAUSE_S, self._listen)
             return
         sock.setblocking(False)
         self._accepted(sock, socket_addr(name))

@@ -17,7 +17,8 @@ def take_hello(link: V2Link, frame: ControlFrame) -> Hello:
     assert isinstance(frame, Hello)
     link.peer_type = frame.entity_type
     if link.endpoint.config.ms_learn_addr_from_peer or link.local_addr.is_blank_ip:
-        link.local_addr = frame.peer_addr
+        own = link.endpoint.addrs.front
+        link.local_addr = own if frame.peer_addr == own else frame.peer_addr  # the same object for all links
     return frame
 
 

@@ -253,6 +253,12 @@ class V2Link(Link):
         self.tx_offset += len(raw)
         self.write([raw], len(raw))
 
+    def end(self) -> None:
+        """See :meth:`Link.end`."""
+        super().end()
+        if self.rx_transcript is not None:
+            self.rx_transcript = self.tx_transcript = bytearray()
+
     # ---- authentication's end (§4.6, §4.7)
 
     def finish_authentication(self, result: AuthResult, con_mode: ConMode) -> None:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import subprocess
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -11,16 +10,13 @@ from pathlib import Path
 from random import SystemRandom
 from statistics import median
 from time import time
-from typing import Any, Self
+from typing import Self
 
 from messenger.cephx.keys import CryptoKey
-from messenger.errors import LocalError
 from toolkit.bench.cell import Cell, Pattern, Result
+from toolkit.bench.process import BenchProcess
 from toolkit.bench.spec import PeerRun, PeerSpec
-from toolkit.interpreters import PYTHON, environment
 
-_ANSWER_TIMEOUT_S = 120.0
-_STOP_TIMEOUT_S = 5.0
 _WARM_UP_S = 0.05
 """The number of messages is raised until a run takes this long; those runs are the warm-up."""
 
@@ -123,28 +119,11 @@ class Pair:
         )
 
 
-class Peer:
+class Peer(BenchProcess):
     """A ``toolkit.bench.peer`` process; it runs, and loads what it needs, before it is told what it is."""
 
     def __init__(self) -> None:
-        self._role = "new"
-
-    async def __aenter__(self) -> Self:
-        pipe = subprocess.PIPE
-        self._process = await asyncio.create_subprocess_exec(
-            *PYTHON, "-m", "toolkit.bench.peer", stdin=pipe, stdout=pipe, stderr=pipe, env=environment()
-        )
-        return self
-
-    async def __aexit__(self, *_exception: object) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            async with asyncio.timeout(_STOP_TIMEOUT_S):
-                await self._process.communicate()
-        except TimeoutError:
-            self._process.kill()
-            await self._process.communicate()
+        super().__init__("toolkit.bench.peer", "new")
 
     async def become(self, spec: PeerSpec) -> str:
         """Make it one side of a connection; returns the receiver's address.
@@ -152,44 +131,19 @@ class Peer:
         Raises:
             LocalError: it could not listen or connect.
         """
-        self._role = f"{'sending' if spec.sends else 'receiving'} {'plain socket' if spec.floor else 'messenger'}"
-        self._write(spec.as_json())
+        self.role = f"{'sending' if spec.sends else 'receiving'} {'plain socket' if spec.floor else 'messenger'}"
+        self.write(spec.as_json())
         addr: str = await self.answer("ready")
         return addr
 
     async def begin(self, count: int) -> None:
         """Start a run."""
-        self._write(json.dumps({"run": count}))
+        self.write(json.dumps({"run": count}))
         await self.answer("began")
 
     async def ended(self) -> PeerRun:
         """What the run came to."""
         return PeerRun(**await self.answer("ended"))
-
-    async def answer(self, key: str) -> Any:  # noqa: ANN401 - as JSON
-        """The value of the next line, which must be the one of that key.
-
-        Raises:
-            LocalError: the process ended, or said nothing for too long.
-        """
-        assert self._process.stdout is not None
-        try:
-            async with asyncio.timeout(_ANSWER_TIMEOUT_S):
-                line = await self._process.stdout.readline()
-        except TimeoutError:
-            raise LocalError(f"{self}: silent for {_ANSWER_TIMEOUT_S:g} s") from None
-        if not line:
-            assert self._process.stderr is not None
-            last_words = (await self._process.stderr.read()).decode(errors="replace").strip()
-            raise LocalError(f"{self} ended: {last_words.rpartition(chr(10))[2]}")
-        return json.loads(line)[key]
-
-    def __str__(self) -> str:
-        return f"benchmark's {self._role} process"
-
-    def _write(self, line: str) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(line.encode() + b"\n")
 
 
 def possible_cores() -> tuple[int, ...]:

@@ -43,6 +43,15 @@ def parse_grid(
     )
 
 
+def parse_names(option: str, known: Sequence[str], text: str) -> list[str]:
+    """The names in a list with commas, each once.
+
+    Raises:
+        LocalError: one that is not among ``known``; names the option.
+    """
+    return [_name(option, known, word) for word in dict.fromkeys(word.strip() for word in text.split(","))]
+
+
 def _each(text: str | None, parse: Callable[[str], T]) -> list[T] | None:
     return None if text is None else [parse(word.strip()) for word in text.split(",")]
 

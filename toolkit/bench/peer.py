@@ -14,8 +14,8 @@ import sys
 import time
 from contextlib import AsyncExitStack
 from dataclasses import asdict
-from typing import Any
 
+from toolkit.bench.control import answer
 from toolkit.bench.floor import FloorPort
 from toolkit.bench.memory import peak_rss_mib
 from toolkit.bench.port import MessengerPort
@@ -52,9 +52,9 @@ class Control(asyncio.Protocol):
                 cpu_s=time.process_time() - cpu_s,
                 peak_rss_mib=peak_rss_mib(),
             )
-            _answer(ended=asdict(run))
+            answer(ended=asdict(run))
 
-        _answer(began=count)
+        answer(began=count)
         self._traffic.start(count, done)
 
 
@@ -67,12 +67,8 @@ async def run_peer(spec: PeerSpec) -> None:
     async with AsyncExitStack() as stack:
         addr = await port.open(stack)
         await loop.connect_read_pipe(lambda: Control(port.traffic, ended), sys.stdin.buffer)
-        _answer(ready=addr)
+        answer(ready=addr)
         await ended
-
-
-def _answer(**values: Any) -> None:  # noqa: ANN401 - as JSON
-    print(json.dumps(values), flush=True)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import typer
 
 from toolkit.cli.bench_clusters import clusters
 from toolkit.cli.bench_decode import decode
+from toolkit.cli.bench_hostile import hostile
 from toolkit.cli.bench_output import check_out, new_table, progress, show
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ _MOST_SECONDS = 600.0
 app = typer.Typer(invoke_without_command=True)
 app.command()(decode)
 app.command()(clusters)
+app.command()(hostile)
 
 
 @app.callback()

@@ -91,6 +91,28 @@ def no_descriptors_left() -> Iterator[None]:
 
 
 @on_loop
+async def test_each_half_open_link_makes_room_for_the_next_dial_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Out of descriptors, a backlog of silent peers does not delay the dial behind them by a pause for each."""
+    monkeypatch.setattr("messenger.transport.tcp._ACCEPT_PAUSE_S", 3600.0)
+    loop = asyncio.get_running_loop()
+    async with messenger(2, Inbox(), policy=STATELESS_SERVER) as server:
+        address = await server.bind()
+        clients = [socket.socket() for _ in range(20)]
+        for sock in clients:
+            sock.setblocking(False)
+        await loop.sock_connect(clients[0], (address.host, address.port))
+        await until(lambda: server.endpoint.link_count)
+        with no_descriptors_left():
+            for sock in clients[1:]:
+                await loop.sock_connect(sock, (address.host, address.port))
+            await until(lambda: server.endpoint.counters.created_connections == len(clients))
+        assert server.endpoint.counters.faults[FaultReason.CROWDED_OUT] == len(clients) - 1
+        assert server.endpoint.link_count == 1
+        for sock in clients:
+            sock.close()
+
+
+@on_loop
 async def test_a_listener_survives_running_out_of_descriptors() -> None:
     """Dials wait in the backlog and are accepted once there are descriptors again (B45, TH-10)."""
     reported: list[object] = []

@@ -1,0 +1,195 @@
+"""The attackers' side of the network: sockets to the server, raw links over them, and crowds that come back."""
+
+import select
+import socket
+import struct
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import cycle
+from random import SystemRandom
+from time import time
+from typing import Generic, TypeVar
+
+from messenger.cephx.exchange import AuthServer
+from messenger.cephx.keys import CryptoKey
+from messenger.cephx.minting import MintingClient
+from messenger.cephx.tickets import ServiceKey
+from messenger.denc.address import AddressType, AddrVec, EntityAddr
+from messenger.denc.entity import AuthName, EntityName, EntityType
+from messenger.link import Protocol
+from toolkit.bench.hostile.spec import ATTACKER_HOSTS, FIRST_ATTACKER, AttackSpec
+from toolkit.bench.identity import RECEIVER, SECRET_ID, auth_server
+from toolkit.scenarios.lab_core import ScenarioFailed
+from toolkit.scenarios.raw.link import Identity, Other
+from toolkit.scenarios.raw.stream import SocketStream
+from toolkit.scenarios.raw.v1 import RawV1Link
+from toolkit.scenarios.raw.v2 import RawV2Link
+
+RawLink = RawV1Link | RawV2Link
+T = TypeVar("T")
+_PATIENCE_S = 2.0
+_LINGER_RESET = struct.pack("ii", 1, 0)
+_READ_BYTES = 1 << 16
+_WOULD_BLOCK = (BlockingIOError, InterruptedError)
+
+
+class Wire(SocketStream):
+    """One connection to the server. It can be written without waiting, and reset.
+
+    Args:
+        sock: connected, or about to be.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        super().__init__(sock)
+        self.sock = sock
+        self.recorded = bytearray()
+        """Everything that :meth:`write` was given."""
+        self._rest = memoryview(b"")
+
+    def write(self, raw: bytes) -> None:
+        """Record and send bytes."""
+        self.recorded += raw
+        super().write(raw)
+
+    def pour(self, more: Callable[[], bytes]) -> int:
+        """Send chunks from ``more`` until the kernel takes no more; returns the number of bytes."""
+        total = 0
+        with suppress(OSError):
+            while True:
+                if not self._rest:
+                    self._rest = memoryview(more())
+                count = self.sock.send(self._rest)
+                self._rest = self._rest[count:]
+                total += count
+        return total
+
+    def discard(self) -> None:
+        """Read what has arrived and forget it."""
+        with suppress(OSError):
+            while len(self.sock.recv(_READ_BYTES)) == _READ_BYTES:
+                pass
+
+    def reset(self) -> None:
+        """Close with a RST instead of a FIN."""
+        with suppress(OSError):
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_RESET)
+        self.close()
+
+
+class Target:
+    """The attacked server.
+
+    Args:
+        spec: the attackers' spec.
+    """
+
+    def __init__(self, spec: AttackSpec) -> None:
+        self.addrs = {Protocol(name): EntityAddr.parse(addr) for name, addr in spec.addrs.items()}
+        self.victims = {Protocol(name): EntityAddr.parse(addr) for name, addr in spec.victims.items()}
+        self.protocols = cycle(self.addrs)
+        """The protocols in turn, for links that any of them will do for."""
+        self.links = 0
+        """Connections that were dialled."""
+        self.receive_buffer_bytes = 0
+        """SO_RCVBUF of what is dialled; 0 leaves it to the kernel."""
+        self._hosts = cycle(ATTACKER_HOSTS)
+        self._key = CryptoKey.from_base64(spec.key)
+        self._rng = SystemRandom()
+
+    def dial(self, protocol: Protocol) -> Wire:
+        """Begin to connect from the next of the attackers' hosts, without waiting.
+
+        Raises:
+            OSError: no socket is to be had, or it was reset at once.
+        """
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            if self.receive_buffer_bytes:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.receive_buffer_bytes)
+            sock.bind((next(self._hosts), 0))
+            addr = self.addrs[protocol]
+            sock.connect_ex((addr.host, addr.port))
+            self.links += 1
+            return Wire(sock)
+        except OSError:
+            sock.close()
+            raise
+
+    def link(self, protocol: Protocol, addr: EntityAddr | None = None) -> RawLink:
+        """Dial a link of a new entity that has a ticket of its own; nothing is sent yet.
+
+        Args:
+            protocol: to speak.
+            addr: what to announce; an address of the attackers' unless given.
+
+        Raises:
+            OSError: as :meth:`dial`.
+        """
+        wire = self.dial(protocol)
+        name = EntityName(EntityType.CLIENT, FIRST_ATTACKER + self.links)
+        own = addr or EntityAddr.from_host(ATTACKER_HOSTS[0], 0, AddressType.ANY, name.num)
+        client = MintingClient(
+            AuthName(name.type, str(name.num)), name.num, {RECEIVER.type: ServiceKey(SECRET_ID, self._key)}
+        )
+        server: AuthServer = auth_server(self._key)  # part of an identity; never asked
+        me = Identity(name, AddrVec((own,)), client, server, self._rng, time)
+        kind = RawV2Link if protocol is Protocol.V2 else RawV1Link
+        link: RawLink = kind(wire, me, Other(RECEIVER.type, self.addrs[protocol]), connecting=True)
+        link.patience_s = _PATIENCE_S
+        return link
+
+    def open_link(self, protocol: Protocol) -> RawLink:
+        """Dial a link and finish its handshake.
+
+        Raises:
+            OSError: as :meth:`dial`.
+            ScenarioFailed: the server did not open the session.
+        """
+        link = self.link(protocol)
+        try:
+            link.handshake()
+        except ScenarioFailed:
+            link.stream.close()
+            raise
+        return link
+
+
+def wire_of(link: RawLink) -> Wire:
+    """The connection under a link of :class:`Target`."""
+    assert isinstance(link.stream, Wire)
+    return link.stream
+
+
+class Crowd(Generic[T]):
+    """A number of connections that is kept up: what the server closes is dialled again.
+
+    Args:
+        count: how many.
+        per_step: how many are dialled at most by one :meth:`refill`.
+        dial: dials one.
+        wire: the connection of what ``dial`` returned.
+    """
+
+    def __init__(self, count: int, per_step: int, dial: Callable[[], T], wire: Callable[[T], Wire]) -> None:
+        self._count = count
+        self._per_step = per_step
+        self._dial = dial
+        self._wire = wire
+        self._members: dict[int, T] = {}
+        self._poll = select.poll()
+
+    def refill(self) -> list[T]:
+        """Drop what the server has closed and dial again; returns all that there are."""
+        for descriptor, _ in self._poll.poll(0):
+            self._poll.unregister(descriptor)
+            self._wire(self._members.pop(descriptor)).close()
+        for _ in range(min(self._per_step, self._count - len(self._members))):
+            with suppress(OSError, ScenarioFailed):
+                member = self._dial()
+                descriptor = self._wire(member).sock.fileno()
+                self._members[descriptor] = member
+                # Hang-ups alone: what the server sends may be left unread.
+                self._poll.register(descriptor, select.POLLRDHUP)
+        return list(self._members.values())

@@ -1,0 +1,90 @@
+"""``msgrlab bench hostile``: what a legitimate client notices while others attack its server."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from toolkit.cli.bench_output import check_out, new_table, progress, show
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from toolkit.bench.hostile.measure import HostileResult
+
+_LEAST_SECONDS = 0.1
+_MOST_SECONDS = 600.0
+
+
+def hostile(
+    attacks: Annotated[
+        str | None,
+        typer.Option(metavar="LIST", help="Attacks, and none, with commas; all of them unless given."),
+    ] = None,
+    proto: Annotated[
+        str, typer.Option(metavar="LIST", help="Protocols of client and attackers: v2, v1 or both.")
+    ] = "v2,v1",
+    seconds: Annotated[
+        float, typer.Option(help="How long each attack lasts, and the quiet time before it.")
+    ] = 3.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the JSON object to a new file as well.")
+    ] = None,
+) -> None:
+    """Attack a server, and measure the client beside the attackers.
+
+    Three processes on loopback: a server on a CPU of its own; a client with one
+    lossless session by each protocol, which sends a request every 5 ms; the
+    attackers, on the client's CPU with a lower priority. Each row has a new server.
+
+    p50, p99: milliseconds from the moment at which a request was due to its
+    answer, during the attack; x: as a multiple of the quiet time just before.
+
+    RSS: the server's peak above what it had before, in MiB. CPU: the part of a
+    CPU that it used. lost: requests without the right answer, and sessions that
+    were reset. back s: seconds from the attackers' leaving until the server
+    holds no descriptor, session, queued byte or throttle of theirs, and its
+    memory is back.
+
+    missed: the goals that were missed. p99 20 ms, in floods 50 ms; RSS 64 MiB
+    above the dispatch throttle of 32 MiB; nothing lost; all back within 15 s.
+    """
+    from messenger.errors import LocalError
+    from messenger.link import Protocol
+    from toolkit.bench.hostile.attacks import ATTACKS
+    from toolkit.bench.hostile.measure import NONE, measure_attacks
+    from toolkit.bench.options import parse_names
+
+    check_out(out)
+    if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
+        raise LocalError(f"--seconds: {seconds:g} is not from {_LEAST_SECONDS:g} to {_MOST_SECONDS:g}")
+    known = (NONE, *ATTACKS)
+    names = list(known) if attacks is None else parse_names("--attacks", known, attacks)
+    protocols = [Protocol(name) for name in parse_names("--proto", tuple(Protocol), proto)]
+    with progress(len(names)) as finished:
+        results = measure_attacks(names, protocols, seconds, finished)
+    text = json.dumps({"hostile": [result.as_json() for result in results]}, indent=2)
+    show(text, _table(results), out, as_json=as_json)
+
+
+def _table(results: "Sequence[HostileResult]") -> "Table":
+    table = new_table(("attack",), ("p50 ms", "x", "p99 ms", "x", "RSS", "CPU", "lost", "back s"))
+    table.add_column("missed")
+    for result in results:
+        table.add_row(
+            result.attack,
+            f"{result.p50_ms:.1f}",
+            f"{result.p50_ms / result.quiet_p50_ms:.1f}",
+            f"{result.p99_ms:.1f}",
+            f"{result.p99_ms / result.quiet_p99_ms:.1f}",
+            f"{result.rss_mib:.0f}",
+            f"{result.cpu:.2f}",
+            str(result.lost + result.resets),
+            "never" if result.given_back_s is None else f"{result.given_back_s:.1f}",
+            ", ".join(result.missed),
+        )
+    return table
