@@ -170,6 +170,25 @@ class LifeVerbs(TrafficVerbs):
         )
         self.require(on_time, f"{node} must pause {due_s} s between dials, it paused {seen_s}")
 
+    def expect_backoff(self, node: str, at_least: int, *, first: int = 0, initial_s: float = 0.2) -> None:
+        """The pauses between a node's dials must double, up to 15 s.
+
+        Args:
+            node: whose.
+            at_least: how many such pauses there must be.
+            first: how many pauses before them do not count.
+            initial_s: the first of them.
+        """
+        self._step("expect_backoff", node, at_least, first=first, initial_s=initial_s)
+        seen_s = self.dial_pauses_s(node)[first:]
+        due_s = [min(initial_s * 2**number, 15.0) for number in range(len(seen_s))]
+        slack_s = 1.0 if self.real_time else 0.05
+        self.require(len(seen_s) >= at_least, f"{node} must pause at least {at_least} times, it paused {seen_s} s")
+        for seen, due in zip(seen_s, due_s, strict=True):
+            self.require(
+                -0.001 < seen - due < slack_s, f"{node} must pause {due} s between two dials: it paused {seen_s}"
+            )
+
     def race_winner(self, a: str, b: str) -> tuple[str, str]:
         """Of two nodes, whose dial wins a race, and the other: the one with the lower address wins."""
         first, second = sorted((a, b), key=lambda name: self._specs[name].addrs.front.sort_key())
