@@ -334,13 +334,14 @@ def ack_coalescing(lab: Lab, role: str) -> None:
     lab.expect_delivered("a", "b", 1000)
     told = acks(link, 0.5)
     _expect_coalesced(lab, told, 0, 1000 // 100)
-    raw = b"".join(map(link.message, range(1001, 2001)))
-    size = len(raw) // 1000
-    for cut in range(size // 2, len(raw), size):
-        link.write(raw[max(0, cut - size) : cut])
+    rest = b""
+    for seq in range(1001, 2001):
+        raw = link.message(seq)
+        link.write(rest + raw[:20])
+        rest = raw[20:]
         if not lab.real_time:
             lab.wait(0.003)  # so that each piece is read by itself
-    link.write(raw[cut:])
+    link.write(rest)
     lab.expect_delivered("a", "b", 2000)
     _expect_coalesced(lab, acks(link, 0.5), 1000, 1000 // 15)
 
