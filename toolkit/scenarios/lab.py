@@ -13,7 +13,8 @@ class Lab(AuthVerbs, RawVerbs, FaultVerbs, LifeVerbs):
     """Nodes and links of one run, and what a scenario can do with them; a backend makes it real."""
 
     def finish(self) -> None:
-        """The scenario is over: take what the nodes still have to tell."""
+        """The scenario is over: take what the nodes still have to tell, and compare it with their histories."""
         for name in self._specs:
             if self._running(name):
                 self._collect_visits(name)
+                self.expect_calls(name)

@@ -1,9 +1,11 @@
 """Verbs about how things go on and end: shutdown, clocks, commands from inside dispatch, and what is seen."""
 
+from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+from messenger.outputs import EventKind
 from toolkit.checks.records import MESSAGE_TAGS, Record
 from toolkit.faults.tap import Breakpoint
 from toolkit.scenarios.lab_core import ScenarioFailed
@@ -72,6 +74,34 @@ class LifeVerbs(TrafficVerbs):
         """Let a node's process have so much memory more than it has now; None: as much as ever."""
         self._step("limit_memory", node, more_bytes)
         self._command(node, "limit_memory", more_bytes=more_bytes)
+
+    def expect_calls(self, node: str) -> None:
+        """The messenger must have called a node's application once for each session event of its history.
+
+        Events of sessions that the application has marked down may be missing.
+        """
+        least, _ = self._events_of(node)
+        calls = Counter(self._command(node, "calls"))
+        _, most = self._events_of(node)
+        wrong = {
+            kind.value: calls[kind]
+            for kind in EventKind
+            if not least[kind] - calls["silenced"] <= calls[kind] <= most[kind]
+        }
+        self.require(
+            not wrong, f"{node}: calls of the application {wrong}, its history has the events {dict(most)}"
+        )
+
+    def _events_of(self, node: str) -> tuple[Counter[str], Counter[str]]:
+        """By kind, the events in this life of a node: of sessions that were not marked down, and of all."""
+        kinds = {"event", "mark_down", "process"}
+        records = [record for record in self.history.node(node) if record.kind in kinds]
+        starts = [place for place, record in enumerate(records) if record.fields.get("action") == "start"]
+        life = records[starts[-1] :] if starts else records
+        events = [record for record in life if record.kind == "event"]
+        ended = {record["session"] for record in life if record.kind == "mark_down"}
+        kept = Counter(record["event"] for record in events if record["session"] not in ended)
+        return kept, Counter(record["event"] for record in events)
 
     # ---- asking
 
