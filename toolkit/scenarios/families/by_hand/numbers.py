@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+from messenger.batch import BATCH_BYTES
 from messenger.v2.wire import SessionReconnectOk, Tag
 from toolkit.scenarios.families.by_hand.common import (
     ROLES,
@@ -186,16 +187,23 @@ def ack_in_header(lab: Lab) -> None:
     lab.expect_acked("a")
 
 
-BEYOND = {f"{rule} {seq}": {"rule": rule, "seq": seq} for rule in ("adopt", "fault") for seq in (100, 1 << 31)}
+_MOST_SEQ = 1 << 63
+"""A node counts on from here where its peer claims to have more."""
+BEYOND = {
+    f"{rule} {seq}": {"rule": rule, "seq": seq}
+    for rule in ("adopt", "fault")
+    for seq in (100, 1 << 31, (1 << 64) - 1)
+}
 
 
 @SQ.scenario("SQ-08", "discard_beyond_queue", rules=("in_seq_beyond_sent",), cases=BEYOND)
 def discard_beyond_queue(lab: Lab, rule: str, seq: int) -> None:
     """A peer that resumes and claims to have more than was ever sent is believed, or refused.
 
-    A node has sent three messages and resumes its session. The peer says that it has a hundred, or two thousand
-    million. By the rule ``in_seq_beyond_sent`` everything is dropped that was to be sent again, and the node
-    counts on from there; or the link breaks and nothing is dropped.
+    A node has sent three messages and resumes its session. The peer says that it has a hundred, two thousand
+    million, or as many as fit into 64 bits. By the rule ``in_seq_beyond_sent`` everything is dropped that was to
+    be sent again, and the node counts on from there, but from 2^63 at most, so that its own seqs keep their 64
+    bits; or the link breaks and nothing is dropped.
     """
     peer, link = opened(lab, CONNECTOR, in_seq_beyond_sent=rule)
     lab.send("a", "b", 3)
@@ -211,6 +219,7 @@ def discard_beyond_queue(lab: Lab, rule: str, seq: int) -> None:
         return
     resume(lab, link, wish, seq)
     lab.expect_acked("a")
+    seq = min(seq, _MOST_SEQ)
     lab.send("a", "b", 2)
     came = messages(link)
     lab.require([(m.seq, m.tid) for m in came] == [(seq + 1, 4), (seq + 2, 5)], f"{came} came next")
@@ -238,6 +247,35 @@ def requeue_before_new(lab: Lab) -> None:
     came = [(message.seq, message.tid) for message in messages(link)]
     lab.require(came == [(1, 1), (2, 2), (3, 3), (4, 5), (5, 6), (6, 4)], f"on the next link came {came}")
     acknowledge(lab, link, 6)
+    lab.expect_acked("a")
+
+
+@SQ.scenario("SQ-19", "second_break_in_replay", backends=("sim",), only="a socket takes a whole replay at once")
+def second_break_in_replay(lab: Lab) -> None:
+    """A replay that breaks in the middle begins anew, in order, with the seqs that its messages had.
+
+    Eight messages, each as long as a batch, are out and not acknowledged when the link breaks. The next link
+    breaks when three of them have come again, the one behind it after five; on the last one all eight come, then a
+    new one.
+    """
+    count, size_bytes = 8, BATCH_BYTES
+    peer, link = opened(lab, CONNECTOR, write_ahead_bytes=1)
+    lab.send("a", "b", count, size_bytes=size_bytes)
+    for some in (count, 3, 5, count):
+        came: list[tuple[int, int]] = []
+        while len(came) < some:
+            frame = link.await_next()
+            lab.require(hasattr(frame, "tid"), f"{frame} came behind {came}")
+            came.append((frame.seq, frame.tid))
+        lab.require(came == [(n, n) for n in range(1, some + 1)], f"{came} came, by seq and tid")
+        if some < count or len(peer.links) == 1:
+            hang_up(lab, link)
+            link = peer.accept("a")
+            resume(lab, link, asked(lab, link), 0)
+    lab.send("a", "b")
+    came = [(message.seq, message.tid) for message in messages(link)]
+    lab.require(came == [(count + 1, count + 1)], f"behind the replay came {came}")
+    acknowledge(lab, link, count + 1)
     lab.expect_acked("a")
 
 

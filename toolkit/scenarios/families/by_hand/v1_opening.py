@@ -13,6 +13,7 @@ from toolkit.scenarios.families.by_hand.common import asked, hang_up, messages, 
 from toolkit.scenarios.families.v1 import V1
 from toolkit.scenarios.lab import Lab
 from toolkit.scenarios.raw.places import ACCEPTOR, CONNECTOR, breaks, stage
+from toolkit.scenarios.raw.v1 import FINAL
 from toolkit.scenarios.ways import V1_WAYS
 
 ROLES = {"connector": {"role": CONNECTOR}, "acceptor": {"role": ACCEPTOR}}
@@ -392,3 +393,44 @@ def tag_seq_exchange(lab: Lab, features: int) -> None:
     lab.require(came == ([(3, 3)] if reply.tag is Tag.SEQ else [(1, 1), (2, 2), (3, 3)]), f"{came} came again")
     link.send_messages(3) if reply.tag is Tag.SEQ else link.send_messages(1)
     lab.expect_delivered("a", "b", 3)
+
+
+@V1.scenario(
+    "V1-23",
+    "connect_seq_of_reply",
+    priority=2,
+    ways=V1_WAYS,
+    cases={
+        f"{tag.name} {resumes or 'first'}": {"tag": tag, "resumes": resumes}
+        for tag in FINAL
+        for resumes in ("", "resumed")
+    },
+)
+def connect_seq_of_reply(lab: Lab, tag: Tag, resumes: str) -> None:
+    """A last reply whose connect_seq is not one above the connector's breaks the link, and opens nothing.
+
+    A peer answers a node's CONNECT by SEQ or READY with the connect_seq of the CONNECT itself, with two more, and
+    with the largest there is, for a new session and for one that is resumed. Each breaks the link; the application
+    gets no event, and the message that waits goes out once the number is right.
+    """
+    peer = stage(lab, CONNECTOR)
+    asked_seq = 0
+    if resumes:
+        asked_seq = 2  # it was open with 1
+        link = peer.accept("a").handshake()
+        lab.expect_state("a", "b", "READY")
+        hang_up(lab, link)
+    lab.send("a", "b")
+    for wrong in (0, 2, 0xFFFFFFFF):
+        link = peer.accept("a")
+        link.handshake(until=link.connect)
+        connect, step = link.authenticated()
+        lab.require(connect.connect_seq == asked_seq, f"{connect} came")
+        told = min(connect.connect_seq + wrong, 0xFFFFFFFF)
+        reply = link.reply_to(connect, tag, connect_seq=told, authorizer=step.payload)
+        breaks(lab, link, partial(link.send, reply), "UNEXPECTED_FRAME")
+    link = peer.accept("a").handshake()
+    lab.require([message.tid for message in messages(link)] == [1], "the message is not sent")
+    lab.expect_events("a", "b", connect=1 + bool(resumes))
+    opened_seq = lab.session("a", "b")["connect_seq"]
+    lab.require(opened_seq == asked_seq + 1, f"the session is open with connect_seq {opened_seq}")
