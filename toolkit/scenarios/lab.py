@@ -1,12 +1,12 @@
 """The vocabulary of scenarios: nodes, links between them, faults, and what is expected to happen."""
 
-from toolkit.scenarios.lab_core import PATIENCE_S, ScenarioFailed
+from toolkit.scenarios.lab_core import PATIENCE_S, NotIntercepted, ScenarioFailed
 from toolkit.scenarios.verbs.auth import AuthVerbs
 from toolkit.scenarios.verbs.faults import FaultVerbs
 from toolkit.scenarios.verbs.life import LifeVerbs
 from toolkit.scenarios.verbs.raw import RawVerbs
 
-__all__ = ["PATIENCE_S", "Lab", "ScenarioFailed"]
+__all__ = ["PATIENCE_S", "Lab", "NotIntercepted", "ScenarioFailed"]
 
 
 class Lab(AuthVerbs, RawVerbs, FaultVerbs, LifeVerbs):
