@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import resource
+import select
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -90,8 +91,16 @@ def no_descriptors_left() -> Iterator[None]:
 
 
 @on_loop
-async def test_a_listener_survives_running_out_of_descriptors() -> None:
+async def test_a_listener_survives_running_out_of_descriptors(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dials wait in the backlog and are accepted once there are descriptors again (B45, TH-10)."""
+    looks: list[Listener] = []
+    listen = Listener._listen
+
+    def counted(listener: Listener) -> None:
+        looks.append(listener)
+        listen(listener)
+
+    monkeypatch.setattr(Listener, "_listen", counted)
     reported: list[object] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _loop, context: reported.append(context))
@@ -106,7 +115,8 @@ async def test_a_listener_survives_running_out_of_descriptors() -> None:
                 socket.socket()
             for sock in clients:
                 await loop.sock_connect(sock, (address.host, address.port))
-            await asyncio.sleep(0.15)
+            looked = len(looks)
+            await until(lambda: len(looks) >= looked + 2)  # it has tried in vain, and once more
             assert server.endpoint.link_count == 0
         await until(lambda: server.endpoint.link_count == 3)
         async with messenger(1, policy=LOSSY_CLIENT) as client:
@@ -128,6 +138,7 @@ class Carried:
     def __init__(self) -> None:
         self.node: Node = new_node()
         mine, self.other = socket.socketpair()
+        self._mine = mine
         mine.setblocking(False)
         self.other.setblocking(False)
         self.link_id = self.node.endpoint.link_accepted(RawPeer.SOCKET_ADDR, self.node.now)
@@ -137,6 +148,9 @@ class Carried:
 
     def pump(self) -> None:
         self.node.pump()
+
+    def is_readable(self) -> bool:
+        return bool(select.select([self._mine], [], [], 0)[0])
 
     def close(self) -> None:
         self.link.close()
@@ -222,7 +236,8 @@ async def test_a_paused_link_reads_nothing_until_it_goes_on() -> None:
         link.link.pause(paused=True)
         link.link.pause(paused=True)
         link.other.send(b"GET / HTTP/1.1\r\n")
-        await asyncio.sleep(0.02)
+        await until(link.is_readable)
+        await asyncio.sleep(0)  # a turn of the loop, in which what is readable would be read
         assert link.node.faults == []
         link.link.pause(paused=False)
         await until(lambda: link.node.faults)
