@@ -20,6 +20,21 @@ _CONNECTION_MODES = (
     "ms_client_mode",
 )
 _LIST_SEPARATORS = str.maketrans(";,=\t", "    ")
+_BYTES_PER_HELD_MESSAGE = 256
+"""About what a message without parts costs in memory."""
+_LEAST_HELD_MESSAGES = 1024
+FIXED_OPTIONS = frozenset(
+    {
+        "dispatch_by_priority",
+        "ms_pq_max_tokens_per_priority",
+        "ms_pq_min_cost",
+        "osd_client_message_size_cap",
+        "osd_client_message_cap",
+        "mon_client_bytes",
+        "mon_daemon_bytes",
+    }
+)
+"""Options that are read when a messenger or its policies are made, and never again."""
 _ZLIB_LEVELS = range(10)
 _ZSTD_LEVELS = range(1, 23)
 _MONITORS = (EntityType.MON, EntityType.MGR)
@@ -90,11 +105,18 @@ class Config(RuleOptions):
     features_supported: int = CLIENT_FEATURES
     """Feature mask advertised in CLIENT_IDENT and SERVER_IDENT (§2.4)."""
     max_frame_bytes: int = 512 << 20
-    """Longest frame accepted from an authenticated peer."""
+    """Longest message accepted from an authenticated peer."""
     max_preauth_frame_bytes: int = 128 << 10
-    """Longest frame accepted before the peer has authenticated."""
+    """Longest frame accepted before the peer has authenticated, and longest control frame after that."""
     max_preauth_bytes: int = 512 << 10
     """What may be exchanged with an unauthenticated peer (both directions are kept for the signature)."""
+    frame_timeout_s: float = 30.0
+    """An open link may wait this long for the rest of a frame, ...; 0 = for ever."""
+    frame_min_bytes_per_s: int = 32 << 10
+    """... and longer as long as the frame has come at this rate since."""
+    max_held_messages: int = 0
+    """Received messages the application may hold before reading stops, beside ``ms_dispatch_throttle_bytes``, for
+    which a message without parts counts nothing; 0 = one for each 256 bytes of that, at least 1024."""
     write_ahead_bytes: int = 2 << 20
     """Frames handed to the transport but not yet written by it; more is built only below this."""
 
@@ -107,11 +129,20 @@ class Config(RuleOptions):
         self._check("compressor_zlib_level", _ZLIB_LEVELS)
         self._check("compressor_zstd_level", _ZSTD_LEVELS)
         self._check("msgr2_features", range(MSGR2_SUPPORTED + 1))
+        if self.frame_min_bytes_per_s < 1:
+            raise LocalError(f"frame_min_bytes_per_s = {self.frame_min_bytes_per_s}: give 1 or more")
 
     def _check(self, option: str, allowed: range) -> None:
         value = getattr(self, option)
         if value not in allowed:
             raise LocalError(f"{option} = {value!r}: give {allowed.start} to {allowed.stop - 1}")
+
+    @property
+    def held_messages_limit(self) -> int:
+        """How many received messages the application may hold; 0 = any number."""
+        if self.max_held_messages or not self.ms_dispatch_throttle_bytes:
+            return self.max_held_messages
+        return max(self.ms_dispatch_throttle_bytes // _BYTES_PER_HELD_MESSAGE, _LEAST_HELD_MESSAGES)
 
     @property
     def cephx_requirements(self) -> CephxRequirements:

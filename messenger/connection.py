@@ -23,8 +23,6 @@ class Connection:
         self.session = session
         """The core's session: state, counters, negotiated features; to be read, not changed."""
         self.marked_down = False
-        self.last_fault: Fault | None = None
-        """Why the connection ended or was last refused."""
         self.user: Any = None
         """The application's own object for this connection."""
 
@@ -35,6 +33,11 @@ class Connection:
     def state(self) -> SessionState:
         """Where the session stands."""
         return self.session.state
+
+    @property
+    def last_fault(self) -> Fault | None:
+        """Why the connection ended, its last link broke or its last dial failed; None while all is well."""
+        return self.session.last_fault
 
     @property
     def peer_addrs(self) -> AddrVec:
@@ -92,8 +95,19 @@ class Connection:
         return link.con_mode if link is not None and self.state is SessionState.READY else None
 
     def send(self, message: Message | Payload) -> bool:
-        """Queue a message, or a payload to be wrapped in one; False if the connection has ended."""
+        """Queue a message, or a payload to be wrapped in one; False if the connection has ended.
+
+        True says nothing of the peer: :attr:`last_fault` does. Leave the parts of the message unchanged until the
+        peer has acknowledged it.
+
+        Raises:
+            LocalError: a part of the message is no buffer of bytes or too long, or its payload cannot be encoded.
+        """
         return self._driver.send(self, message if isinstance(message, Message) else Message.of(message))
+
+    def wake(self) -> None:
+        """Dial if the session is in STANDBY, unless only the peer may."""
+        self._driver.wake(self)
 
     def keepalive(self) -> None:
         """Ask the peer for a sign of life; ``session.keepalive_acked_s`` shows the answer."""
@@ -132,4 +146,4 @@ class Connection:
 
     def settled(self, fault: Fault | None) -> None:
         """The session opened (None), or was refused or ended."""
-        self.last_fault = fault
+        self.session.last_fault = fault

@@ -10,10 +10,11 @@ from messenger.cephx.exchange import AuthClient, AuthResult, AuthServer, ClientE
 from messenger.cephx.v1 import connect_exchange
 from messenger.closing import HomeClosing
 from messenger.config import Config
-from messenger.denc.address import AddrVec, EntityAddr
+from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.denc.codec import Buffer
-from messenger.denc.entity import EntityName, EntityType
+from messenger.denc.entity import AuthName, EntityName, EntityType
 from messenger.errors import AuthError, Fault, FaultReason, PeerError
+from messenger.half_open import HalfOpenLinks
 from messenger.host import LinkHost
 from messenger.inject import Injector
 from messenger.interception import Custom, Interceptor
@@ -26,6 +27,7 @@ from messenger.outputs import Deliver, EventKind, LogKeys, OpenLink, SessionEven
 from messenger.randomness import RandomSource
 from messenger.session.existing import Decision
 from messenger.session.faults import session_fault, wake
+from messenger.session.identity import check_identity
 from messenger.session.policy import Policy, PolicySet
 from messenger.session.session import IoState, Session, SessionState
 from messenger.shards.home import Shards
@@ -36,6 +38,21 @@ from messenger.v2.protocol import v2_link
 _OPENING = frozenset({EventKind.ACCEPT, EventKind.CONNECT})
 _ENDING = frozenset({EventKind.RESET, EventKind.REMOTE_RESET})
 _LINKS: Mapping[Protocol, Callable[..., Link]] = {Protocol.V1: v1_link, Protocol.V2: v2_link}
+
+_Port = tuple[AddressType, int, int]
+"""Type, port and nonce of an address."""
+
+
+def _port(addr: EntityAddr) -> _Port:
+    return addr.type, addr.port, addr.nonce
+
+
+def _with_ip(addrs: AddrVec, seen: EntityAddr) -> AddrVec:
+    return AddrVec(tuple(addr.with_ip_of(seen) if addr.is_blank_ip else addr for addr in addrs))
+
+
+_GLOBAL_SEQ_REACH = 1 << 31
+"""No process dials so often, at five dials a second not in thirteen years."""
 
 _Place = tuple[bytes, int, int]
 """IP, port and nonce: what is left of an address when the protocol is not looked at."""
@@ -66,10 +83,11 @@ class Core(LinkHost):
             wall_offset_s=wall_offset_s,
             tracing=tracing,
             interceptor=interceptor,
-            throttle_bytes=config.ms_dispatch_throttle_bytes,
         )
         self.name = name
         self.addrs = addrs
+        self._wildcards: frozenset[_Port] = frozenset()
+        """Those of the own addresses that are bound to every IP of this host."""
         self.rng = rng
         self.policies = policies or PolicySet()
         self._auth_client = auth_client
@@ -86,6 +104,7 @@ class Core(LinkHost):
         self._last_link_id = 0
         self._last_session_id = 0
         self._is_shut = False
+        self.half_open = HalfOpenLinks(self)
         self.shards = Shards(self, shards)
         self.update_injection()
 
@@ -97,7 +116,12 @@ class Core(LinkHost):
             elif Injector.wanted(self.config):
                 host.injector = Injector(host, self.config, self.rng)
         for session in self._sessions.values():
-            session.guarded |= self.injector is not None
+            session.guarded |= self._guards_sessions
+
+    @property
+    def _guards_sessions(self) -> bool:
+        """True if sending must be looked at first on every session."""
+        return self.injector is not None or self.config.max_queued_bytes > 0
 
     def internal_delay(self, link: Link, go_on: Step, now: float, *, learning: bool = False) -> None:
         """Go on with a handshake at a point where Ceph would provoke a race, if need be after a pause (§7.2)."""
@@ -115,9 +139,15 @@ class Core(LinkHost):
     # ---- identity and chance
 
     def next_global_seq(self, at_least: int = 0) -> int:
-        """A global_seq higher than any used here and than ``at_least`` (§3.6)."""
-        self._global_seq = max(self._global_seq, at_least) + 1
-        return self._global_seq
+        """A global_seq above those of earlier attempts and above ``at_least`` (§3.6).
+
+        The counter of all sessions follows ``at_least`` only as far as a process can have counted: no peer may use
+        up the 32 bits that v1 carries.
+        """
+        if at_least < _GLOBAL_SEQ_REACH:
+            self._global_seq = max(self._global_seq, at_least)
+        self._global_seq += 1
+        return max(self._global_seq, at_least + 1)
 
     def next_moment(self) -> int:
         """A number for what happens now, higher than those of all that happened before."""
@@ -157,9 +187,26 @@ class Core(LinkHost):
         return self._auth_server.exchange(peer, self.wall_time_s(now), self.rng)
 
     def learned_addr(self, seen: EntityAddr) -> None:
-        """A peer told which IP it sees: it replaces the blank one of the own addresses (§3.2)."""
+        """An own IP became known: it replaces the blank one of the own addresses (§3.2)."""
         if not seen.is_blank_ip and any(addr.is_blank_ip for addr in self.addrs):
-            self.addrs = AddrVec(tuple(addr.with_ip_of(seen) if addr.is_blank_ip else addr for addr in self.addrs))
+            self._wildcards |= {_port(addr) for addr in self.addrs if addr.is_blank_ip and addr.port}
+            self.addrs = _with_ip(self.addrs, seen)
+
+    def addrs_on(self, link: Link) -> AddrVec:
+        """The own addresses for the peer of a link: those that are not bound to one IP have the IP of the link."""
+        local = link.local_addr
+        if local.is_blank_ip:
+            return self.addrs
+        return AddrVec(
+            tuple(
+                addr.with_ip_of(local) if addr.is_blank_ip or _port(addr) in self._wildcards else addr
+                for addr in self.addrs
+            )
+        )
+
+    def is_own(self, addr: EntityAddr, link: Link) -> bool:
+        """True if a peer means this messenger by ``addr``, also by another network of this host."""
+        return addr in self.addrs or addr in self.addrs_on(link)
 
     # ---- links
 
@@ -173,7 +220,7 @@ class Core(LinkHost):
     def dial(self, session: Session, now: float) -> None:
         """Start a link for a session, under a new global_seq."""
         session.cancel_backoff()
-        session.global_seq = self.next_global_seq()
+        session.global_seq = self.next_global_seq(session.global_seq)
         link = self.new_link(Protocol.of(session.target_addr), connector=True)
         link.session = session
         link.dialled_addr = link.remote_addr = session.target_addr
@@ -181,12 +228,11 @@ class Core(LinkHost):
         session.link = link
         self.await_ready(link, now)
         self.trace_link(link, "dial", now)
-        try:
-            link.gate_write(
-                [Custom.SOCKET_CONNECTING], now, lambda _now: self.emit(OpenLink(link.id, link.dialled_addr))
-            )
-        except PeerError as error:
-            link.fault(error.reason, error.detail, now)
+
+        def open_link(_now: float) -> None:
+            self.emit(OpenLink(link.id, link.dialled_addr))
+
+        link.run(lambda at: link.gate_write([Custom.SOCKET_CONNECTING], at, open_link), now)
 
     def redial(self, session: Session, now: float) -> None:
         """The pause after a failed dial, or the wait for the peer's, is over."""
@@ -208,6 +254,7 @@ class Core(LinkHost):
         """Close a link without a word to its session."""
         if link.session is not None and link.session.link is link:
             link.session.link = None
+        self.half_open.discard(link)
         super().close_link(link, fault, now)
 
     def link_fault(self, link: Link, fault: Fault, now: float) -> None:
@@ -244,8 +291,12 @@ class Core(LinkHost):
     # ---- sessions
 
     def lookup(self, addrs: AddrVec) -> Session | None:
-        """The registered session with the peer of these addresses."""
+        """The registered session with the peer of exactly these addresses."""
         return self._registry.get(addrs)
+
+    def find(self, addrs: AddrVec) -> Session | None:
+        """The registered session with the peer that has one of these addresses: one peer is one session."""
+        return self.lookup(addrs) or next(filter(None, map(self.lookup_place, addrs)), None)
 
     def lookup_place(self, addr: EntityAddr) -> Session | None:
         """The registered session with a peer that has this address among its own, whatever the protocol."""
@@ -261,6 +312,18 @@ class Core(LinkHost):
         for session in self.of_other_protocol(addrs, protocol):
             fault = Fault(FaultReason.REPLACED, f"by a session that speaks {protocol}")
             self.stop_session(session, fault, now)
+
+    def yield_to(self, peer: EntityName, auth_name: AuthName | None, addrs: AddrVec, now: float) -> None:
+        """End the sessions under a peer's addresses that are with another peer, as far as they yield to it.
+
+        Raises:
+            PeerError: PEER_IDENTITY, one of them does not.
+        """
+        sessions = {session.id: session for addr in addrs if (session := self.lookup_place(addr)) is not None}
+        for session in sessions.values():
+            fault = check_identity(session, peer, auth_name, self.config)
+            if fault is not None:
+                self.stop_session(session, fault, now)
 
     def register(self, session: Session) -> None:
         """Make a session findable by its peer's addresses."""
@@ -286,11 +349,18 @@ class Core(LinkHost):
         if registered and renamed and addrs not in self._registry:
             self.register(session)
 
+    def begin(self, session: Session, why: str, now: float) -> None:
+        """Make a session of this side known, unless it is anonymous, and dial."""
+        if not session.anonymous:
+            self.register(session)
+        self.set_state(session, SessionState.CONNECTING, why, now)
+        self.dial(session, now)
+
     def new_session(self, peer_type: EntityType, addrs: AddrVec, target: EntityAddr, policy: Policy) -> Session:
         """A fresh session; its registration is the caller's business."""
         self._last_session_id += 1
         session = Session(self._last_session_id, peer_type, addrs, target, policy)
-        session.guarded = self.injector is not None
+        session.guarded = self._guards_sessions
         self._sessions[session.id] = session
         return session
 
@@ -309,31 +379,30 @@ class Core(LinkHost):
     def deliver_local(self, session: Session, message: Message) -> None:
         """Deliver what was sent to oneself."""
         size_bytes = message.size_bytes
+        message.held_bytes = size_bytes
         self.dispatch_throttle.take(size_bytes)
-        self.dispatch_throttle.gets += 1
-        self.shards.owe_home(size_bytes)
+        self.dispatch_messages.take(1)
+        self.shards.owe_home(1, size_bytes)
         self.emit(Deliver(session, [message], size_bytes))
 
     def open_session(self, session: Session, link: Link, kind: EventKind, now: float) -> None:
         """A session has got its link: tell the application; traffic may flow."""
-        self.announce_session(session, link, kind, now)
-        self.open_link(session, link, now)
-
-    def announce_session(self, session: Session, link: Link, kind: EventKind, now: float) -> None:
-        """A session is READY as far as this side can decide; with v1, its link may not be open yet (§3.4)."""
-        self._ready(session, link, kind, now)
+        self.set_ready(session, link, kind, now)
         self.session_event(session, kind, None, now)
+        self.open_link(session, link, now)
 
     def open_announced(self, session: Session, link: Link, now: float) -> None:
-        """The answer to the peer is written, and the application was told before: traffic may flow (§4.9)."""
-        self._ready(session, link, EventKind.ACCEPT, now)
+        """The answer to the peer is written, and the accept event was emitted before: traffic may flow (§4.9)."""
+        self.set_ready(session, link, EventKind.ACCEPT, now)
         self.open_link(session, link, now)
 
-    def _ready(self, session: Session, link: Link, kind: EventKind, now: float) -> None:
+    def set_ready(self, session: Session, link: Link, kind: EventKind, now: float) -> None:
+        """A session is READY as far as this side can decide; with v1, its link may not be open yet (§3.4)."""
         session.link = link
         session.cancel_backoff()
         session.backoff_s = 0.0
-        session.opened_s = now
+        session.short_links.opened_s = now
+        session.last_fault = None
         session.end_race()
         self.set_state(session, SessionState.READY, kind.value, now)
 
@@ -344,12 +413,12 @@ class Core(LinkHost):
             link.ready_timer = None
         link.state = link.OPEN_STATE
         link.open = True
+        self.half_open.discard(link)
         session.confirmed = True
         if self.shards.count:
             del self._links[link.id]
             self.shards.begin(session, link, now)
         else:
-            session.io_state = IoState.OPEN
             self.begin_data(link, session)
             self.want_flush(session)
 
@@ -439,10 +508,21 @@ class Core(LinkHost):
             self.shards.recall(session.stint, fault, None)
         if session.link is not None:
             self.close_link(session.link, fault, now)
+        successor = session.successor
+        if successor is not None and successor.state is not SessionState.CLOSED and not self._is_shut:
+            self.begin(successor, f"session {session.id} has closed", now)
 
     def set_state(self, session: Session, state: SessionState, why: str, now: float) -> None:
         """Move a session to a state, for the reason given."""
         session.state = state
+        if session.standby_timer is not None:
+            session.standby_timer.cancel()
+            session.standby_timer = None
+        if state is SessionState.STANDBY and (timeout_s := self.config.standby_timeout):
+            fault = Fault(FaultReason.STANDBY_TIMEOUT, f"{timeout_s:g} s")
+            session.standby_timer = self.timers.at(
+                now + timeout_s, lambda then: self.stop_session(session, fault, then)
+            )
         if self.tracing:
             unusual = {"anonymous": 1} if session.anonymous else {}
             self.trace(

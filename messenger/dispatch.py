@@ -60,10 +60,19 @@ class Dispatcher:
 
 
 class Dispatchers:
-    """The dispatchers of a messenger, in the order in which they are asked."""
+    """The dispatchers of a messenger, in the order in which they are asked.
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    An exception of one of them is reported, and the others are asked as if it had returned nothing.
+
+    Args:
+        dispatcher: the first one.
+        escaped: is called with an exception of a dispatcher and the connection that the callback was about; raises
+            it again if it is to end the messenger or the program.
+    """
+
+    def __init__(self, dispatcher: Dispatcher, escaped: Callable[[BaseException, Connection], None]) -> None:
         self._all = [dispatcher]
+        self._escaped = escaped
         self._fast: list[Dispatcher] = []
         self.dispatch: Callable[[Connection, Message], bool | None]
         """What a message is given to; a lone dispatcher itself. False: nobody wanted it."""
@@ -93,11 +102,17 @@ class Dispatchers:
         return bool(self._fast)
 
     def _in_turn(self, connection: Connection, message: Message) -> bool | None:
+        unhandled: bool | None = False
         for dispatcher in self._all:
-            taken = dispatcher.ms_dispatch(connection, message)
-            if taken is not False:
-                return taken
-        return False
+            try:
+                taken = dispatcher.ms_dispatch(connection, message)
+            except BaseException as error:  # noqa: BLE001 - the application's; the next dispatcher is asked
+                self._escaped(error, connection)
+                unhandled = None
+            else:
+                if taken is not False:
+                    return taken
+        return unhandled
 
     def fast(self, message: Message) -> Callable[[Connection, Message], bool | None] | None:
         """What takes this message at once; None if it goes the usual way."""
@@ -107,28 +122,30 @@ class Dispatchers:
         return None
 
     def tell_loopback(self, connection: Connection) -> None:
-        """The connection to oneself exists; as in Ceph no other event tells of it."""
+        """The connection to oneself exists; as in Ceph there is no other event about it."""
         for dispatcher in self._all:
-            dispatcher.ms_handle_fast_connect(connection)
+            self._call(dispatcher.ms_handle_fast_connect, connection)
 
     def tell(self, connection: Connection, kind: EventKind, fault: Fault | None) -> None:
-        """Tell of a session event: all of them, of a reset or a refusal until one has taken it."""
-        if kind is EventKind.CONNECT:
-            for dispatcher in self._all:
-                dispatcher.ms_handle_fast_connect(connection)
-                dispatcher.ms_handle_connect(connection)
-            return
-        if kind is EventKind.ACCEPT:
-            for dispatcher in self._all:
-                dispatcher.ms_handle_fast_accept(connection)
-                dispatcher.ms_handle_accept(connection)
-            return
-        assert fault is not None
+        """Call the callbacks of a session event, of a reset or refusal only until a dispatcher takes it."""
         for dispatcher in self._all:
-            if kind is EventKind.REMOTE_RESET:
-                dispatcher.ms_handle_remote_reset(connection, fault)
-            elif kind is EventKind.REFUSED:
-                if dispatcher.ms_handle_refused(connection, fault):
+            if kind is EventKind.CONNECT:
+                self._call(dispatcher.ms_handle_fast_connect, connection)
+                self._call(dispatcher.ms_handle_connect, connection)
+            elif kind is EventKind.ACCEPT:
+                self._call(dispatcher.ms_handle_fast_accept, connection)
+                self._call(dispatcher.ms_handle_accept, connection)
+            elif kind is EventKind.REMOTE_RESET:
+                self._call(dispatcher.ms_handle_remote_reset, connection, fault)
+            else:
+                refused = kind is EventKind.REFUSED
+                handler = dispatcher.ms_handle_refused if refused else dispatcher.ms_handle_reset
+                if self._call(handler, connection, fault):
                     break
-            elif dispatcher.ms_handle_reset(connection, fault):
-                break
+
+    def _call(self, callback: Callable[..., bool | None], connection: Connection, *about: object) -> bool | None:
+        try:
+            return callback(connection, *about)
+        except BaseException as error:  # noqa: BLE001 - the application's
+            self._escaped(error, connection)
+            return None

@@ -4,7 +4,7 @@ Used only if the application asks for the queue (``dispatch_by_priority``) or on
 fast; otherwise the driver hands a batch to the dispatcher as it comes.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from messenger.messages.message import Message
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from messenger.dispatch import Dispatchers
 
 Handler = Callable[["Connection", Message], bool | None]
-Give = Callable[["Connection", Message, Handler], None]
-"""Gives one message to what handles it, and sees to what follows from that."""
+Give = Callable[["Connection", Iterator[Message], Handler], None]
+"""Gives messages to what handles them, and releases those that are done."""
 
 
 class DispatchQueue:
@@ -26,7 +26,7 @@ class DispatchQueue:
     Args:
         config: options; ``ms_pq_*`` are those of the queue.
         dispatchers: whom to ask.
-        give: dispatches one message.
+        give: dispatches messages.
     """
 
     def __init__(self, config: "Config", dispatchers: "Dispatchers", give: Give) -> None:
@@ -39,18 +39,22 @@ class DispatchQueue:
     def __len__(self) -> int:
         return len(self._waiting or ())
 
-    def arrive(self, connection: "Connection", messages: list[Message]) -> None:
+    def arrive(self, connection: "Connection", messages: Iterator[Message]) -> None:
         """Messages have come: those that can be are dispatched fast, the others when their turn comes."""
         for message in messages:
             fast = self._dispatchers.fast(message)
             if fast is not None:
-                self._give(connection, message, fast)
+                self._give(connection, iter((message,)), fast)
             elif self._waiting is None:
-                self._give(connection, message, self._dispatchers.dispatch)
+                self._give(connection, iter((message,)), self._dispatchers.dispatch)
             else:
-                # As in Ceph the data alone is the cost.
-                item = connection, message
-                self._waiting.push(connection.session.id, message.priority, len(message.data), item)
+                self._push(connection, message)
+
+    def _push(self, connection: "Connection", message: Message) -> None:
+        assert self._waiting is not None
+        # As in Ceph the data alone is the cost.
+        cost_bytes = len(message.data)
+        self._waiting.push(connection.session.id, message.priority, cost_bytes, (connection, message))
 
     def run(self) -> bool:
         """Dispatch all that waits, in its order; whether that was anything."""
@@ -59,11 +63,18 @@ class DispatchQueue:
             return False
         while waiting:
             connection, message = waiting.pop()
-            self._give(connection, message, self._dispatchers.dispatch)
+            self._give(connection, iter((message,)), self._dispatchers.dispatch)
         return True
 
     def run_session(self, session_id: int) -> None:
         """Dispatch what waits of one session: something is to be told of it that came later."""
-        if self._waiting:
-            for connection, message in self._waiting.pop_class(session_id):
-                self._give(connection, message, self._dispatchers.dispatch)
+        if not self._waiting:
+            return
+        items = iter(self._waiting.pop_class(session_id))
+        try:
+            for connection, message in items:
+                self._give(connection, iter((message,)), self._dispatchers.dispatch)
+        except BaseException:
+            for connection, message in items:  # for the next time
+                self._push(connection, message)
+            raise

@@ -5,6 +5,7 @@ the asyncio one is messenger.py, the simulator has another.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import cast
 
 from messenger.connection import Connection
@@ -14,13 +15,14 @@ from messenger.denc.entity import EntityType
 from messenger.dispatch import Dispatcher, Dispatchers
 from messenger.dispatch_queue import DispatchQueue, Handler
 from messenger.endpoint import Endpoint
-from messenger.errors import DieError, Fault, FaultReason, LocalError
+from messenger.errors import DieError, Fault, FaultReason, LocalError, describe
 from messenger.keylog import LinkSecrets
 from messenger.messages.message import Message
 from messenger.outputs import (
     CallShard,
     CloseLink,
     Deliver,
+    Escaped,
     EventKind,
     LogKeys,
     MoveLink,
@@ -39,6 +41,9 @@ from messenger.shards.calls import ToShard
 
 __all__ = ["Connection", "Driver"]
 
+_FATAL = (DieError, KeyboardInterrupt, SystemExit, GeneratorExit)
+"""Exceptions that are meant to end the messenger or the program, not only the callback that raised them."""
+
 
 class Driver(ABC):
     """An endpoint being driven."""
@@ -47,7 +52,7 @@ class Driver(ABC):
 
     def __init__(self, endpoint: Endpoint, dispatcher: Dispatcher) -> None:
         self.endpoint = endpoint
-        self.dispatchers = Dispatchers(dispatcher)
+        self.dispatchers = Dispatchers(dispatcher, self._escaped)
         self._queue = DispatchQueue(endpoint.config, self.dispatchers, self._dispatch)
         self._in_order = not endpoint.config.dispatch_by_priority
         self._by_batch = self._in_order and not self.dispatchers.has_fast
@@ -56,6 +61,10 @@ class Driver(ABC):
         self._shutting: dict[int, Connection] = {}
         # When the present pump began, None between pumps. Whatever happens within one has one time.
         self._turn_s: float | None = None
+        self._left: list[Output] = []
+        """Outputs that an exception kept from being carried out, for the next pump."""
+        self._recording = True
+        """The last line of the history was taken."""
 
     @property
     def dispatcher(self) -> Dispatcher:
@@ -122,8 +131,8 @@ class Driver(ABC):
         """Write a line of the key log; only for drivers whose endpoint keeps one."""
         raise LocalError(f"no key log for {secrets.protocol} link {secrets.link}")
 
-    def failed(self, error: Exception) -> None:
-        """A dispatcher callback raised; the messenger itself goes on."""
+    def failed(self, error: BaseException) -> None:
+        """A dispatcher callback, or other code of the application, raised; the messenger itself goes on."""
         raise error
 
     # ---- for applications
@@ -168,9 +177,18 @@ class Driver(ABC):
         session = self.endpoint.connect(addrs, peer_type, self._input(), policy, anonymous=anonymous)
         return self._connection(session)
 
+    def configure(self, **options: object) -> None:
+        """Change options while the messenger runs; see :meth:`messenger.endpoint.Endpoint.configure`."""
+        self._input()
+        self.endpoint.configure(**options)
+
     def send(self, connection: Connection, message: Message) -> bool:
         """See :meth:`Connection.send`."""
         return self.endpoint.send(connection.session, message, self._input())
+
+    def wake(self, connection: Connection) -> None:
+        """See :meth:`Connection.wake`."""
+        self.endpoint.wake_session(connection.session, self._input())
 
     def keepalive(self, connection: Connection) -> None:
         """See :meth:`Connection.keepalive`."""
@@ -185,7 +203,11 @@ class Driver(ABC):
 
     def release(self, connection: Connection, message: Message) -> None:
         """See :meth:`Connection.release`."""
-        self.endpoint.release(message.size_bytes, self._input(), connection.session)
+        size_bytes = message.held_bytes
+        if size_bytes is None:
+            raise LocalError(f"{message!r} holds nothing of the throttles: was it released before?")
+        message.held_bytes = None
+        self.endpoint.release(size_bytes, self._input(), connection.session)
 
     def perf_dump(self) -> PerfDump:
         """What was counted so far, shaped like ``ceph daemon NAME perf dump``."""
@@ -204,8 +226,10 @@ class Driver(ABC):
         if connection.is_loopback:
             return
         connection.marked_down = True
-        self.endpoint.mark_down(connection.session, self._input())
-        self._forget(connection, Fault(FaultReason.MARKED_DOWN))
+        if connection.state is not SessionState.CLOSED:
+            self.endpoint.mark_down(connection.session, self._input())
+        if connection.session.id in self.connections:  # otherwise it has ended before, for its own reason
+            self._forget(connection, Fault(FaultReason.MARKED_DOWN))
 
     @property
     def moment_s(self) -> float:
@@ -231,21 +255,32 @@ class Driver(ABC):
     # ---- carrying out
 
     def pump(self) -> None:
-        """Carry out everything the core asks for."""
+        """Carry out everything the core asks for.
+
+        What raises here stops it (``ms_die_on_*``, an interrupt): the rest is carried out by the next pump.
+        """
         if self._turn_s is not None:
             return
         now = self._turn_s = self.now()
+        outputs, self._left = self._left or self.endpoint.drain(now), []
+        rest = iter(outputs)
         try:
-            while outputs := self.endpoint.drain(now):
-                for output in outputs:
-                    self._carry_out(output, now)
+            while outputs or len(self._queue):
+                for output in rest:
+                    self._carry_out(output)
                 if not self._in_order:
                     self._queue.run()
+                outputs = self.endpoint.drain(now)
+                rest = iter(outputs)
+        except BaseException:
+            self._left += rest
+            self.soon()
+            raise
         finally:
             self._turn_s = None
-        if self._shutting:
-            self._forget_shut()
-        self.set_timer(self.endpoint.timers.next_deadline())
+            if self._shutting:
+                self._forget_shut()
+            self.set_timer(self.endpoint.timers.next_deadline())
 
     def _forget_shut(self) -> None:
         """Graceful ends make no event: see which have come."""
@@ -254,16 +289,16 @@ class Driver(ABC):
                 del self._shutting[connection.session.id]
                 self._forget(connection, Fault(FaultReason.SHUTDOWN))
 
-    def _carry_out(self, output: Output, now: float) -> None:
+    def _carry_out(self, output: Output) -> None:
         if isinstance(output, Deliver):
-            self._deliver(output, now)
+            self._deliver(output)
         elif isinstance(output, WriteLink):
             self.write_link(output.link_id, output.buffers)
         elif isinstance(output, TraceRecord):
             if not self._in_order and output.kind == "event":
                 # The history tells what the application was told, in that order.
                 self._queue.run_session(cast(int, output.fields["session"]))
-            self.record(output)
+            self._record(output)
         elif isinstance(output, SessionEvent):
             self._event(output)
         elif isinstance(output, OpenLink):
@@ -280,48 +315,68 @@ class Driver(ABC):
             self.shut_link(output.link_id)
         elif isinstance(output, LogKeys):
             self.log_keys(output.secrets)
+        elif isinstance(output, Escaped):
+            self.failed(output.error)
 
-    def _deliver(self, output: Deliver, now: float) -> None:
-        connection = self._connection(output.session)
-        if not self._by_batch:
-            self._queue.arrive(connection, output.messages)
-            return
-        dispatch = self.dispatchers.dispatch
-        kept_messages = kept_bytes = 0
-        for message in output.messages:
-            try:
-                taken = None if connection.marked_down else dispatch(connection, message)
-            except Exception as error:  # noqa: BLE001 - the application's; its message counts as done
-                self._escaped(error, connection, now)
-                continue
-            if taken:
-                kept_messages += 1
-                kept_bytes += message.size_bytes
-            elif taken is False:
-                self._unhandled(connection, message)
-        done = len(output.messages) - kept_messages
-        self.endpoint.release(output.size_bytes - kept_bytes, now, output.session, done)
-
-    def _escaped(self, error: Exception, connection: Connection, now: float) -> None:
-        """A dispatcher raised; the record is written at once, for the driver may not go on."""
-        if self.endpoint.tracing:
-            told = f"{type(error).__name__}: {error}"
-            fields: dict[str, object] = {"where": "a dispatcher", "error": told, "session": connection.session.id}
-            self.record(TraceRecord(now, "exception", fields))
-        self.failed(error)
-
-    def _dispatch(self, connection: Connection, message: Message, handler: Handler) -> None:
-        """One message by itself; the usual way is by the batch."""
-        taken: bool | None = None
+    def _record(self, record: TraceRecord) -> None:
+        """Write a line of the history; a recorder that fails is reported once, until it works again."""
         try:
-            if not connection.marked_down:
-                taken = handler(connection, message)
-        except Exception as error:  # noqa: BLE001 - the application's; its message counts as done
-            self._escaped(error, connection, self._input())
-        if not taken:
-            self.endpoint.release(message.size_bytes, self._input(), connection.session)
-        if taken is False:
-            self._unhandled(connection, message)
+            self.record(record)
+        except Exception as error:  # noqa: BLE001 - the application's; the conversation goes on without a record
+            was_recording, self._recording = self._recording, False
+            if was_recording:
+                self.failed(error)
+        else:
+            self._recording = True
+
+    def _deliver(self, output: Deliver) -> None:
+        connection = self._connection(output.session)
+        messages = iter(output.messages)
+        try:
+            if self._by_batch:
+                self._dispatch(connection, messages, self.dispatchers.dispatch)
+            else:
+                self._queue.arrive(connection, messages)
+        except BaseException:
+            rest = list(messages)
+            self._left.append(Deliver(output.session, rest, sum(message.held_bytes or 0 for message in rest)))
+            raise
+
+    def _dispatch(self, connection: Connection, messages: Iterator[Message], handler: Handler) -> None:
+        """Dispatch messages in order; those that the application does not keep are released together."""
+        done = done_bytes = 0
+        try:
+            for message in messages:
+                taken: bool | None = None
+                try:
+                    if not connection.marked_down:
+                        taken = handler(connection, message)
+                except BaseException as error:  # noqa: BLE001 - the application's; its message counts as done
+                    self._escaped(error, connection)
+                finally:
+                    if not taken and (size_bytes := message.held_bytes) is not None:
+                        message.held_bytes = None
+                        done += 1
+                        done_bytes += size_bytes
+                if taken is False:
+                    self._unhandled(connection, message)
+        finally:
+            if done:
+                self.endpoint.release(done_bytes, self._input(), connection.session, done)
+
+    def _escaped(self, error: BaseException, connection: Connection) -> None:
+        """A dispatcher raised: record and report it.
+
+        Raises:
+            BaseException: the same one, if it is to end the program or the messenger.
+        """
+        if isinstance(error, _FATAL):
+            raise error
+        if self.endpoint.tracing:
+            session = connection.session.id
+            fields: dict[str, object] = {"where": "a dispatcher", "error": describe(error), "session": session}
+            self._record(TraceRecord(self.moment_s, "exception", fields))
+        self.failed(error)
 
     def _unhandled(self, connection: Connection, message: Message) -> None:
         """No dispatcher wants a message."""
@@ -340,12 +395,8 @@ class Driver(ABC):
         connection = self._connection(output.session)
         if not self._in_order:
             self._queue.run_session(output.session.id)  # nothing overtakes what came before the event
-        if connection.marked_down:
-            return
-        try:
+        if not connection.marked_down:
             self._tell(connection, output.kind, output.fault)
-        except Exception as error:  # noqa: BLE001 - the application's
-            self._escaped(error, connection, self._input())
 
     def _tell(self, connection: Connection, kind: EventKind, fault: Fault | None) -> None:
         if kind is EventKind.RESET:

@@ -9,16 +9,17 @@ from dataclasses import replace
 
 from messenger.addressing import dial_target, usable_addrs
 from messenger.closing import HomeClosing
+from messenger.config import FIXED_OPTIONS
 from messenger.core import Core
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import EntityType
-from messenger.errors import Fault, FaultReason, LocalError, PeerError
+from messenger.errors import Fault, FaultReason, LocalError, describe
 from messenger.host import LinkHost
 from messenger.interception import Custom, Point
 from messenger.keepalive import Keepalive
 from messenger.link import Link, Protocol
 from messenger.messages.message import Message
-from messenger.perf import PerfDump, perf_dump
+from messenger.perf import PerfDump, gauge_group, perf_dump
 from messenger.session.faults import wake
 from messenger.session.policy import Policy
 from messenger.session.session import Session, SessionState
@@ -71,44 +72,78 @@ class Endpoint(Core):
         """
         if self._is_shut:
             raise LocalError("this messenger has been shut down")
+        policy = policy or self.policies.towards(peer_type)
         addrs = usable_addrs(self.addrs, addrs)
-        existing = None if anonymous else self.lookup(addrs)
-        if existing is not None:
+        if any(addr.port and addr in self.addrs for addr in addrs):
+            return self.loopback
+        existing = None if anonymous else self._existing(addrs, peer_type, now)
+        if existing is not None and existing.id not in self.closing:
             existing.announced = True
             return existing
         target = dial_target(addrs, self.protocols)
-        if target in self.addrs:
-            return self.loopback
+        if policy.server:
+            raise LocalError(f"policy {policy.name} towards a {peer_type.label} is a server's, which never dials")
         if self._auth_client is None:
             raise LocalError("this messenger has no credentials to connect with")
-        session = self.new_session(peer_type, addrs, target, policy or self.policies.towards(peer_type))
+        if existing is not None and existing.successor is not None:
+            return existing.successor
+        session = self.new_session(peer_type, addrs, target, policy)
         session.anonymous = anonymous
         session.announced = True
-        if not anonymous:
-            self.register(session)
         self.counters.created_connections += 1
-        self.set_state(session, SessionState.CONNECTING, "the application connects", now)
-        self.dial(session, now)
+        if existing is not None:
+            # The peer has one session with this messenger: the closing one ends before the next one is dialled.
+            existing.successor = session
+            self.set_state(session, SessionState.CONNECTING, f"waits for session {existing.id} to close", now)
+            return session
+        self.begin(session, "the application connects", now)
         return session
+
+    def _existing(self, addrs: AddrVec, peer_type: EntityType, now: float) -> Session | None:
+        """The session with the peer that has one of these addresses.
+
+        Raises:
+            LocalError: it is open, or being opened, and its peer is of another type.
+        """
+        existing = self.find(addrs)
+        if existing is None or existing.peer_type is peer_type:
+            return existing
+        if existing.link is not None:
+            whom = f"session {existing.id} is with {existing.peer_name}, not with a {peer_type.label}"
+            raise LocalError(f"{addrs}: {whom}")
+        self.stop_session(existing, Fault(FaultReason.REPLACED, f"dialled as a {peer_type.label}"), now)
+        return None
 
     def send(self, session: Session, message: Message, now: float) -> bool:
         """Queue a message; False if the session is closed and the message is dropped.
 
+        Its parts must not change until the peer has acknowledged it: they are written, and written again after a
+        reconnect, from where they are.
+
         Raises:
-            LocalError: a number or a part of the message is too large for a frame (§4.4, §4.8).
+            LocalError: a part or a number of the message does not fit into a frame (§4.4, §4.8), the message is
+                longer than ``max_frame_bytes``, or its payload cannot be encoded.
         """
-        if session.guarded and (answer := self._guarded_send(session)) is not None:
+        if session.guarded and (answer := self._guarded_send(session, message, now)) is not None:
             return answer
         state = session.state
         if message.payload is not None:
-            message.encode_front(session.features)  # a payload that cannot be encoded is the caller's to know
-        if (
-            message.tid >> 64
-            or (message.type | message.priority | message.version | message.compat_version | message.data_off)
-            >> 16
-            or (len(message.front) | len(message.middle) | len(message.data)) >> 32
-        ):
-            raise LocalError(f"{message!r}: a number or a part of it is too large for a frame")
+            self._encode(message, session)
+        data, front = message.data, message.front
+        try:
+            unusual = (
+                data.__class__ is not bytes  # half the price of type()
+                or front.__class__ is not bytes
+                or message.middle != b""
+                or message.tid >> 64
+                or (message.type | message.priority | message.version | message.compat_version | message.data_off)
+                >> 16
+                or len(data) + len(front) > self.config.max_frame_bytes
+            )
+        except TypeError:  # of numbers that are none
+            unusual = True
+        if unusual:
+            message.check(self.config.max_frame_bytes)
         if session.stint is not None:
             self.shards.send(session.stint, message)
             return True
@@ -118,20 +153,33 @@ class Endpoint(Core):
             wake(self, session, now)
         return True
 
-    def _guarded_send(self, session: Session) -> bool | None:
+    def _encode(self, message: Message, session: Session) -> None:
+        """Encode a payload for the session's peer, or for one that can all that this messenger can."""
+        try:
+            message.encode_front(session.features or self.config.features_supported)
+        except Exception as error:
+            raise LocalError(f"{message!r} cannot be encoded: {describe(error)}") from error
+
+    def _guarded_send(self, session: Session, message: Message, now: float) -> bool | None:
         """What becomes of a message without a look at it; None if it takes the usual way."""
         if session.state is SessionState.CLOSED or session.id in self.closing:
             return False
         if self.injector is not None and self.injector.swallows(session):
             return True
+        if session.stint is None and (fault := self.queue_fault(session, message)) is not None:
+            self.stop_session(session, fault, now)
+            return False
         return None
 
     def configure(self, **options: object) -> None:
-        """Change options while the messenger runs; those of injection take effect at once.
+        """Change options while the messenger runs. Open links keep the limits of their frames.
 
         Raises:
-            LocalError: there is no such option, or its value means nothing; nothing has changed then.
+            LocalError: there is no such option, its value means nothing, or it cannot change any more; nothing has
+                changed then.
         """
+        if fixed := FIXED_OPTIONS & options.keys():
+            raise LocalError(f"{', '.join(sorted(fixed))}: fixed when the messenger is made")
         try:
             changed = replace(self.config, **options)  # type: ignore[arg-type]
         except TypeError as error:
@@ -139,6 +187,22 @@ class Endpoint(Core):
         for option in options:
             setattr(self.config, option, getattr(changed, option))
         self.update_injection()
+        self.reconfigured()
+        self.shards.reconfigured()
+
+    @property
+    def is_shut(self) -> bool:
+        """True once the messenger has been shut down."""
+        return self._is_shut
+
+    def set_wall_clock(self, offset_s: float) -> None:
+        """The wall clock was looked at: ``offset_s`` is unix time minus ``now``."""
+        for host in (self, *self.shards.hosts):
+            host.wall_offset_s = offset_s
+
+    def wake_session(self, session: Session, now: float) -> None:
+        """The application wants the session open: one in STANDBY dials, unless only the peer may."""
+        wake(self, session, now)
 
     def mark_down(self, session: Session, now: float) -> None:
         """End a session at once and silently; nothing more of it is delivered."""
@@ -166,8 +230,8 @@ class Endpoint(Core):
             self.keepalives[session.id] = Keepalive(self, session, interval_s, timeout_s, now)
 
     def mark_disposable(self, session: Session) -> None:
-        """From now on a fault of the open session ends it, whatever its policy says."""
-        session.lossy = True
+        """From now on a fault of the open session ends it, whatever its policy or the server says."""
+        session.disposable = session.lossy = True
 
     def mark_down_all(self, now: float) -> None:
         """End every session, with a reset event each, and every link that has none yet."""
@@ -200,8 +264,20 @@ class Endpoint(Core):
 
     # ---- inputs from the transport
 
-    def link_accepted(self, remote_addr: EntityAddr, now: float, protocol: Protocol = Protocol.V2) -> int:
+    def link_accepted(
+        self,
+        remote_addr: EntityAddr,
+        now: float,
+        protocol: Protocol = Protocol.V2,
+        local_addr: EntityAddr | None = None,
+    ) -> int:
         """A peer dialled in where ``protocol`` is spoken; returns the id of the new link.
+
+        Args:
+            remote_addr: where the peer dials from.
+            now: the time.
+            protocol: of the listener.
+            local_addr: the socket's own address; None if the driver does not know it.
 
         Raises:
             LocalError: this messenger has no way to authenticate peers.
@@ -211,29 +287,38 @@ class Endpoint(Core):
         link = self.new_link(protocol, connector=False)
         self.counters.created_connections += 1
         link.remote_addr = remote_addr
+        self._set_local_addr(link, local_addr or link.local_addr)
         self.await_ready(link, now)
         self.trace_link(link, "accept", now)
+        self.half_open.add(link, now)
         if self.interceptor is not None:
             self.passing(link, Point(Custom.SOCKET_ACCEPTED))
         self._start(link, now)
         return link.id
+
+    def accept_failed(self, detail: str, now: float) -> None:
+        """A peer could not be accepted for want of descriptors or memory: make room for the next one."""
+        self.counters.accept_failures += 1
+        self.trace("exhausted", now, what="accept", detail=detail)
+        self.half_open.make_room(detail, now)
 
     def link_opened(self, link_id: int, local_addr: EntityAddr, now: float) -> None:
         """A dial succeeded; ``local_addr`` is the socket's own address."""
         link = self._links.get(link_id)
         if link is None:
             return
-        if not self.config.ms_learn_addr_from_peer:
-            self.learned_addr(local_addr)
+        self._set_local_addr(link, local_addr)
         self.trace_link(link, "open", now)
         self._start(link, now)
 
+    def _set_local_addr(self, link: Link, local_addr: EntityAddr) -> None:
+        link.local_addr = local_addr
+        if not self.config.ms_learn_addr_from_peer:
+            self.learned_addr(local_addr)
+
     def _start(self, link: Link, now: float) -> None:
         link.last_activity_s = now
-        try:
-            link.start(now)
-        except PeerError as error:
-            link.fault(error.reason, error.detail, now)
+        link.run(link.start, now)
 
     def link_written(self, link_id: int, count: int, now: float) -> None:
         """See :meth:`LinkHost.link_written`."""
@@ -251,7 +336,7 @@ class Endpoint(Core):
     def release(self, size_bytes: int, now: float, session: Session | None = None, messages: int = 1) -> None:
         """See :meth:`LinkHost.release`; other shards get back what is theirs."""
         if self.shards.count:
-            self.shards.release(size_bytes, now)
+            self.shards.release(messages, size_bytes, now)
             if session is not None:
                 self.shards.release_held(session, messages, size_bytes, now)
         else:
@@ -269,7 +354,9 @@ class Endpoint(Core):
         shards = self.shards.hosts
         away = [len(shard.link_ids) for shard in shards]
         active = [len(self._sessions) - sum(away), *away]
-        return perf_dump(self.name.type.label, [self, *shards], active)
+        unwritten_bytes = sum(link.unwritten_bytes for link in self._all_links())
+        gauges = gauge_group(self.sessions, unwritten_bytes, len(self.half_open))
+        return perf_dump(self.name.type.label, [self, *shards], active, gauges)
 
     @property
     def sessions(self) -> list[Session]:
@@ -290,8 +377,9 @@ class Endpoint(Core):
         """What is in use beside that, for the same record; nothing of it stays when nothing happens."""
         hosts: list[LinkHost] = [self, *self.shards.hosts]
         links = self._all_links()
+        deadlines = sum(link.deadline.timer is not None for link in links)
         return {
-            "timers": sum(len(host.timers) for host in hosts) - len(self.keepalives),
+            "timers": sum(len(host.timers) for host in hosts) - len(self.keepalives) - deadlines,
             "receive_bytes": sum(link.held_bytes for link in links),
             "unwritten_bytes": sum(link.unwritten_bytes for link in links),
         }

@@ -20,6 +20,9 @@ class FaultReason(StrEnum):
     EOF = "peer closed the connection"
     READY_TIMEOUT = "handshake not finished in time"
     IDLE_TIMEOUT = "no traffic for too long"
+    FRAME_TIMEOUT = "rest of a frame not received in time"
+    CROWDED_OUT = "too many links that are not open yet"
+    SHORT_LIVED = "links break as soon as they open"
     KEEPALIVE_TIMEOUT = "no answer to keepalives"
     # banner (protocol.md §4.2)
     V1_PEER = "peer speaks msgr v1"
@@ -49,6 +52,7 @@ class FaultReason(StrEnum):
     PEER_TYPE = "unexpected peer entity type"
     WRONG_TARGET = "peer is not who was dialled"
     PEER_IDENTITY = "peer is not who the session is with"
+    PEER_NUMBER = "peer has another number than before"
     PROTOCOL_VERSION = "protocol version not accepted"
     MISSING_FEATURES = "required features missing"
     STALE = "stale connection attempt"
@@ -62,7 +66,10 @@ class FaultReason(StrEnum):
     AUTH_REPLY = "authentication reply not genuine"
     AUTH_SIGNATURE = "bad authentication signature"
     # local decisions
+    LOCAL = "local code failed"
     MEMORY = "out of memory"
+    STANDBY_TIMEOUT = "in STANDBY for too long"
+    QUEUE_LIMIT = "too much queued"
     INTERCEPTED = "broken by an interceptor"
     MARKED_DOWN = "marked down"
     SHUTDOWN = "messenger shut down"
@@ -88,6 +95,11 @@ def _one_line(detail: str) -> str:
         escaped = (c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
         shown = "".join(escaped)[:_DETAIL_CHARS]
     return shown if len(detail) <= _DETAIL_CHARS else f"{shown}..."
+
+
+def describe(error: BaseException) -> str:
+    """An exception in one line, for histories and faults."""
+    return _one_line(f"{type(error).__name__}: {error}")
 
 
 class MsgrError(Exception):

@@ -1,104 +1,166 @@
-"""Holds a link's messages back while a throttle of its session's policy is full (protocol.md §3.10).
+"""Admission of one link's messages to the throttles (protocol.md §3.10).
 
-For each message a link takes one from the message throttle and its bytes from the byte throttle, then waits for
-the dispatch throttle, in this order; what it has it keeps while it waits for the next. Nobody polls: who gives
-back wakes those who wait.
+As in Ceph a message takes what it needs when its head has been read, for the size that the head declares: one
+of the message throttle and its bytes of the byte throttle that the session's policy names, then the same of the
+dispatch throttles. What it has taken it keeps while it waits for the next one. Nothing polls: a throttle that gets
+something back wakes the links that wait for it, the longest waiting first.
 """
 
 from typing import TYPE_CHECKING
 
-from messenger.session.throttle import PolicyThrottles, Throttle
+from messenger.session.throttle import Throttle
 
 if TYPE_CHECKING:
     from messenger.link import Link
 
-_MESSAGES, _BYTES, _DISPATCH, _GRANTED = range(4)
+
+_SMALLEST_BYTES = 64
+"""A message takes more than this on the wire, in either protocol."""
 
 
 class Gate:
-    """What one open link has taken from the throttles of its session's policy and not handed on yet."""
+    """What one open link has taken from its throttles and not delivered yet.
 
-    __slots__ = ("_link", "_messages", "_since_s", "_size_bytes", "_stage", "_throttles", "_total_bytes")
+    Args:
+        link: whose messages are admitted.
+        policy: the throttles of its session's policy.
+        dispatch: those of the host, of messages and of bytes.
+    """
 
-    def __init__(self, link: "Link", throttles: PolicyThrottles) -> None:
+    __slots__ = (
+        "_dispatch",
+        "_link",
+        "_passed_bytes",
+        "_since_s",
+        "_size_bytes",
+        "_taken",
+        "_throttles",
+        "_watched",
+        "is_open",
+        "is_watched",
+        "passed",
+    )
+
+    def __init__(self, link: "Link", policy: tuple[Throttle, ...], dispatch: tuple[Throttle, Throttle]) -> None:
         self._link = link
-        self._throttles = throttles
-        self._stage = _MESSAGES
-        self._size_bytes = 0  # of the message that is at the gate
-        self._since_s: float | None = None  # it waits since then
-        self._messages = 0  # let through, but not delivered yet
-        self._total_bytes = 0
+        self._dispatch = dispatch
+        self._throttles = (*policy, *dispatch)
+        # Restored messages may be larger than all the bytes that they came in.
+        self._watched = bool(policy) or link.is_compressed
+        self.is_watched = self._watched
+        """Messages must be admitted one by one, whatever the dispatch throttles hold."""
+        self.is_open = False
+        """The message at the head of the stream has all that it needs."""
+        self._taken = 0
+        """Of the throttles, so many have given this message what it needs."""
+        self._size_bytes = 0
+        """Its declared size."""
+        self._since_s: float | None = None
+        """It waits since then."""
+        self.passed = 0
+        """Messages that were admitted one by one since the last delivery."""
+        self._passed_bytes = 0
+
+    @property
+    def key(self) -> int:
+        """See :class:`messenger.session.throttle.Waiter`."""
+        return self._link.id
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Bytes taken for a message that is not complete yet."""
+        return self._size_bytes if self.is_open else 0
+
+    def watches(self, batch_bytes: int) -> bool:
+        """True if the messages of a batch of received bytes must be admitted one by one.
+
+        Otherwise all of them fit into the dispatch throttles whatever they are, and are counted when they are
+        delivered.
+        """
+        messages, size_bytes = self._dispatch
+        return (
+            self.is_watched
+            or size_bytes.value + batch_bytes > size_bytes.ceiling
+            or messages.value + batch_bytes // _SMALLEST_BYTES > messages.ceiling
+        )
 
     def admit(self, size_bytes: int, now: float) -> bool:
-        """Whether the next message may be handed on; if not, the link has stopped reading until it may."""
+        """Take what the next message needs; if that is not to be had now, the link stops reading until it is."""
+        if self.is_open:
+            return True
         self._size_bytes = size_bytes
-        if self._stage is not _GRANTED and not self._advance():
-            if self._since_s is None:
-                self._since_s = now
-                self._link.host.waiting[self._link.id] = self
+        self.is_watched = True
+        self.is_open = self._advance(now)
+        if not self.is_open:
             self._link.pause()
-            return False
-        self._stage = _MESSAGES
-        self._messages += 1
-        self._total_bytes += size_bytes
-        return True
+        return self.is_open
 
     def retry(self, now: float) -> None:
-        """Somebody gave something back: read on if that was enough."""
-        if not self._advance():
-            return
-        self._stage = _GRANTED
-        self._stop_waiting(now)
-        self._link.resume(now)
+        """Something was given back: read on if that was enough."""
+        self.is_open = self._advance(now)
+        if self.is_open:
+            self._link.resume(now)
+
+    def pass_one(self, size_bytes: int) -> None:
+        """The admitted message was read whole.
+
+        One that was compressed has another size than its head declared: the difference is taken in any case.
+        """
+        self.is_open = False
+        self._taken = 0
+        self.passed += 1
+        self.is_watched = self._watched
+        self._passed_bytes += size_bytes
+        if size_bytes != self._size_bytes:
+            for throttle in self._throttles:
+                if not throttle.counts_messages:
+                    throttle.value += size_bytes - self._size_bytes
 
     def settle(self, messages: int, size_bytes: int, now: float) -> None:
-        """So many messages were delivered; others that were let through came twice or were bad, and are over."""
-        over, over_bytes = self._messages - messages, self._total_bytes - size_bytes
-        self._messages = self._total_bytes = 0
-        if over:
-            self._throttles.put(over, over_bytes)
-            self._link.host.trace_held(self._link.session, now)
-            self._link.host.wake_waiting(now)
+        """So many messages of that size are delivered.
+
+        The others that had been admitted came twice or were bad: what they had is given back.
+        """
+        over, over_bytes = self.passed - messages, self._passed_bytes - size_bytes
+        self.passed = self._passed_bytes = 0
+        if over or over_bytes:
+            self._put(self._throttles, over, over_bytes, now)
 
     def close(self, now: float) -> None:
-        """The link is closed: give back what a message has that is not let through yet."""
-        self._stop_waiting(now)
-        messages, size_bytes = self._throttles.messages, self._throttles.size_bytes
-        if self._stage > _MESSAGES and messages is not None:
-            messages.put(1)
-            messages.count_put(1)
-        if self._stage > _BYTES and size_bytes is not None:
-            size_bytes.put(self._size_bytes)
-            size_bytes.count_put(self._size_bytes)
-        self._stage = _MESSAGES
-        self._link.host.trace_held(self._link.session, now)
-        self._link.host.wake_waiting(now)
+        """The link is closed: give back what a message has that was not read."""
+        taken, self._taken, self.is_open = self._taken, 0, False
+        if self._since_s is not None:
+            self._waited(self._throttles[taken], now)
+        for throttle in self._throttles:
+            throttle.leave(self)
+        if taken:
+            self._put(self._throttles[:taken], 1, self._size_bytes, now)
+        for throttle in self._throttles[taken:]:
+            throttle.wake(now)  # this link may have been the first in the line
 
-    def _advance(self) -> bool:
+    def _put(self, throttles: tuple[Throttle, ...], messages: int, size_bytes: int, now: float) -> None:
+        for throttle in throttles:
+            throttle.put(throttle.units(messages, size_bytes), messages)
+        host = self._link.host
+        host.trace_held(self._link.session, now)
+        host.trace_throttle(now)
+        for throttle in throttles:
+            throttle.wake(now)
+
+    def _advance(self, now: float) -> bool:
         """Take what is to be had; True if that was all that is needed."""
-        size_bytes = self._size_bytes
-        if self._stage == _MESSAGES:
-            if not _take(self._throttles.messages, 1):
+        for throttle in self._throttles[self._taken :]:
+            if not throttle.request(self, throttle.units(1, self._size_bytes)):
+                if self._since_s is None:
+                    self._since_s = now
                 return False
-            self._stage = _BYTES
-        if self._stage == _BYTES:
-            if not _take(self._throttles.size_bytes, size_bytes):
-                return False
-            self._stage = _DISPATCH
-        # Taken by whoever delivers, an instant later.
-        return not size_bytes or self._link.host.dispatch_throttle.admits(size_bytes)
+            if self._since_s is not None:
+                self._waited(throttle, now)
+            self._taken += 1
+        return True
 
-    def _stop_waiting(self, now: float) -> None:
-        if self._since_s is None:
-            return
-        del self._link.host.waiting[self._link.id]
-        waited_s, self._since_s = now - self._since_s, None
-        for throttle in self._throttles.messages, self._throttles.size_bytes:
-            if throttle is not None:
-                throttle.waits += 1
-                throttle.waited_s += waited_s
-
-
-def _take(throttle: Throttle | None, amount: int) -> bool:
-    """Empty messages need no bytes, even of a full throttle."""
-    return throttle is None or not amount or throttle.try_take(amount)
+    def _waited(self, throttle: Throttle, now: float) -> None:
+        assert self._since_s is not None
+        throttle.waits += 1
+        throttle.waited_s += now - self._since_s
+        self._since_s = None

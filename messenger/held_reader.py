@@ -1,4 +1,4 @@
-"""A frame reader that may keep a frame to itself for a while: what interceptors and throttles stand on.
+"""A frame reader that shows every frame to the interceptor, and keeps a frame that the interceptor holds.
 
 The bytes of a held frame stay in the receive buffer, so that the transport's view of it stays right; the frame
 itself is kept, since a stream that was decrypted once cannot be decrypted again.
@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from messenger.interception import Action, Point, Way
 
 if TYPE_CHECKING:
-    from messenger.gate import Gate
     from messenger.link import Link
 
 Frame = TypeVar("Frame", bound=tuple[Any, ...])
@@ -24,12 +23,15 @@ class Reader(Protocol[Frame_co]):
     needed: int
     max_frame_bytes: int
 
+    def head(self, view: memoryview, start: int, end: int) -> tuple[int, int] | None:
+        """Tag and declared length of the frame at ``view[start:end]``, or None while its head has not arrived."""
+
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame_co | None:
         """The frame at ``view[start:end]``, or None while it is incomplete."""
 
 
-class HeldReader(ABC, Generic[Frame]):
-    """Frames of another reader."""
+class InterceptingReader(ABC, Generic[Frame]):
+    """Frames of another reader, each shown to the interceptor once before it is handed on."""
 
     __slots__ = ("_held", "_link", "_reader")
 
@@ -57,65 +59,41 @@ class HeldReader(ABC, Generic[Frame]):
     def needed(self, count: int) -> None:
         self._reader.needed = count
 
+    def head(self, view: memoryview, start: int, end: int) -> tuple[int, int] | None:
+        """The head of the other reader's next frame; a held frame was admitted before it was shown."""
+        return None if self._held is not None else self._reader.head(view, start, end)
+
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
-        """As that of the other reader, as far as frames are let pass."""
+        """The next frame of the other reader, unless the interceptor holds it.
+
+        Raises:
+            PeerError: as the other reader; INTERCEPTED.
+        """
         held, self._held = self._held, None
-        frame: Any
         if held is not None:
-            frame = (start + held[0], *held[1:])
-        else:
-            frame = self._reader.next_frame(view, start, end, owned=owned)
-        if frame is None or self.lets_pass(frame, again=held is not None):
-            return frame  # type: ignore[no-any-return]
+            return (start + held[0], *held[1:])  # type: ignore[return-value]
+        frame = self._reader.next_frame(view, start, end, owned=owned)
+        if frame is None or self._passes(frame):
+            return frame
         self._held = (frame[0] - start, *frame[1:])
         return None
-
-    @abstractmethod
-    def lets_pass(self, frame: Frame, *, again: bool) -> bool:
-        """Whether a frame is handed on now; if not, the link is paused. ``again``: it was held before."""
-
-
-class InterceptingReader(HeldReader[Frame]):
-    """Shows every frame to the interceptor before it is handed on, once."""
-
-    __slots__ = ()
 
     @abstractmethod
     def tag(self, frame: Frame) -> str | None:
         """The tag of the point that a frame passes; None if it passes none."""
 
-    def lets_pass(self, frame: Frame, *, again: bool) -> bool:
-        """See :meth:`HeldReader.lets_pass`; raises INTERCEPTED."""
-        tag = None if again else self.tag(frame)
+    def _passes(self, frame: Frame) -> bool:
+        """True if the interceptor lets the frame pass; if not, the link is paused."""
+        tag = self.tag(frame)
         if tag is None:
             return True
         link = self._link
         action = link.ask(Point(tag, Way.READ))
         if action is Action.CONTINUE:
             return True
-        now = link.last_activity_s  # the receive this is a part of
+        now = link.last_activity_s  # of the receive that this is a part of
         if action is Action.BLOCK:
             link.hold(lambda _now: None, now)
         else:
             link.stall(None, now)
         return False
-
-
-class GatedReader(HeldReader[Frame]):
-    """Hands messages on as far as the throttles of the session's policy let it."""
-
-    __slots__ = ("_gate",)
-
-    def __init__(self, link: "Link", gate: "Gate", reader: Reader[Frame]) -> None:
-        super().__init__(link, reader)
-        self._gate = gate
-
-    @abstractmethod
-    def size_bytes(self, frame: Frame) -> int | None:
-        """Length of a message's parts; None for other frames."""
-
-    def lets_pass(self, frame: Frame, *, again: bool) -> bool:  # noqa: ARG002 - it waits until there is room
-        """See :meth:`HeldReader.lets_pass`."""
-        size_bytes = self.size_bytes(frame)
-        # The receive this is a part of tells the time.
-        return size_bytes is None or self._gate.admit(size_bytes, self._link.last_activity_s)

@@ -5,16 +5,18 @@ core itself; others (messenger/shards) run nothing but data phases.
 """
 
 from abc import ABC, abstractmethod
+from collections import deque
 
 from messenger.closing import Closing
 from messenger.config import Config
-from messenger.errors import DieError, Fault, FaultReason, LocalError, PeerError
+from messenger.denc.features import Feature, has_feature
+from messenger.errors import DieError, Fault, FaultReason, LocalError, PeerError, describe
 from messenger.gate import Gate
 from messenger.inject import Injector
 from messenger.interception import ONLY_CONTINUE, Action, Interceptor, Point
-from messenger.link import Link
+from messenger.link import Link, Step
 from messenger.messages.message import Message
-from messenger.outputs import CloseLink, Deliver, Output, TraceRecord
+from messenger.outputs import CloseLink, Deliver, Escaped, Output, TraceRecord
 from messenger.perf import Counters, add_link
 from messenger.pool import BufferPool
 from messenger.receive import SCRATCH_BYTES
@@ -22,6 +24,12 @@ from messenger.session.session import Session
 from messenger.session.throttle import Throttle, Throttles
 from messenger.session.timers import Timers
 from messenger.v2.framing import FrameCaches
+from messenger.v2.preamble import PreambleLimits
+
+_HANDSHAKE_READ_BYTES = 4096
+"""Longest read before a link is open: the small frames of a handshake are the expensive ones."""
+_QUEUE_CHECKS = 16
+"""A session's queue is measured each time that this part of its limit was sent."""
 
 
 class LinkHost(ABC):
@@ -32,8 +40,7 @@ class LinkHost(ABC):
         wall_offset_s: unix time minus ``now``.
         tracing: keep a history as TraceRecord outputs.
         interceptor: asked at every point a conversation passes.
-        throttle_bytes: received bytes the application may hold of these links before reading stops.
-        shares: how many hosts share the limits of throttles that policies name.
+        shares: how many hosts share the limits of the throttles.
     """
 
     def __init__(
@@ -43,7 +50,6 @@ class LinkHost(ABC):
         wall_offset_s: float,
         tracing: bool,
         interceptor: Interceptor | None,
-        throttle_bytes: int,
         shares: int = 1,
     ) -> None:
         self.config = config
@@ -51,18 +57,18 @@ class LinkHost(ABC):
         self.interceptor = interceptor
         self.timers = Timers()
         self.counters = Counters()
-        self.dispatch_throttle = Throttle(throttle_bytes)
+        self._shares = shares
+        self.dispatch_throttle = Throttle(0)
+        self.dispatch_messages = Throttle(0, "dispatch_messages", counts_messages=True)
+        self._limit_dispatch()
         self.throttles = Throttles(shares)
-        self.waiting: dict[int, Gate] = {}
-        """Links that wait for a throttle of their session's policy, the longest waiting first."""
-        self._waking = False
-        self._given_back = False
         self._scratch: memoryview | None = None
         self.pool = BufferPool()
-        self.frame_caches = FrameCaches(check_alignment=config.segment_alignment == "checked")
+        self.frame_caches = self._new_frame_caches()
         self.wall_offset_s = wall_offset_s
         self._links: dict[int, Link] = {}
         self._outputs: list[Output] = []
+        self._after_events: deque[Step] = deque()
         self._unflushed: dict[int, Session] = {}
         self.closing: dict[int, Closing] = {}
         """Sessions that end as soon as all is said."""
@@ -70,6 +76,23 @@ class LinkHost(ABC):
         """Only where an option asks for faults."""
         self.passes: dict[Point, int] = {}
         """How often each point was passed."""
+
+    def _limit_dispatch(self) -> None:
+        """Set the limits of the dispatch throttles as the options say, this host's part of them."""
+        config = self.config
+        self.dispatch_throttle.limit = -(-config.ms_dispatch_throttle_bytes // self._shares)
+        self.dispatch_messages.limit = -(-config.held_messages_limit // self._shares)
+
+    def _new_frame_caches(self) -> FrameCaches:
+        config = self.config
+        checked = config.segment_alignment == "checked"
+        return FrameCaches(PreambleLimits(checked, config.max_preauth_frame_bytes))
+
+    def reconfigured(self) -> None:
+        """Options have changed: those that are kept elsewhere take effect. Open links keep their limits."""
+        self._limit_dispatch()
+        self.frame_caches = self._new_frame_caches()
+        self._after_events.append(self.wake)  # there may be room now
 
     @property
     def scratch(self) -> memoryview:
@@ -97,7 +120,10 @@ class LinkHost(ABC):
     def receive_buffer(self, link_id: int) -> memoryview:
         """Where to put bytes received on a link; report them by :meth:`link_received` before the next call."""
         link = self._links.get(link_id)
-        return self.scratch if link is None else link.receive_buffer.writable()
+        if link is None:
+            return self.scratch
+        buffer = link.receive_buffer.writable()
+        return buffer if link.open else buffer[:_HANDSHAKE_READ_BYTES]
 
     def link_received(self, link_id: int, count: int, now: float) -> None:
         """``count`` bytes were put into the receive buffer."""
@@ -165,39 +191,39 @@ class LinkHost(ABC):
         Raises:
             LocalError: more is released than is held.
         """
-        throttle = self.dispatch_throttle
-        was_full = throttle.full
-        throttle.put(size_bytes)
-        throttle.puts += messages
-        throttle.put_sum += size_bytes
+        self.dispatch_throttle.put(size_bytes, messages)
+        self.dispatch_messages.put(messages, messages)
         if self.tracing and size_bytes:
             self.trace_throttle(now)
-        held = None if session is None else session.policy_throttles(self.throttles)
-        if held is not None:
-            held.put(messages, size_bytes)
+        if session is not None:
+            for throttle in session.policy_throttles(self.throttles):
+                throttle.put(throttle.units(messages, size_bytes), messages)
             self.trace_held(session, now)
-        if was_full and not throttle.full:
-            for link in [link for link in self._links.values() if link.paused and link.id not in self.waiting]:
-                if not throttle.full:
-                    link.resume(now)
-        if self.waiting:
-            self.wake_waiting(now)
+        self.wake(now)
 
-    def wake_waiting(self, now: float) -> None:
-        """Something was given back: links that waited for it read on."""
-        self._given_back = True
-        if self._waking:
-            return
-        self._waking = True
-        while self._given_back:
-            self._given_back = False
-            for gate in list(self.waiting.values()):
-                gate.retry(now)
-        self._waking = False
+    def throttle(self, name: str) -> Throttle:
+        """The dispatch throttle of that name, or that of a policy."""
+        return next(throttle for throttle in self.all_throttles if throttle.name == name)
+
+    @property
+    def all_throttles(self) -> tuple[Throttle, ...]:
+        """Those of dispatching, and those that policies name."""
+        return (self.dispatch_messages, self.dispatch_throttle, *self.throttles)
+
+    def wake(self, now: float) -> None:
+        """Something was given back, or limits have changed: links that wait for a throttle try again."""
+        for throttle in self.all_throttles:
+            if throttle.waiting:
+                throttle.wake(now)
+
+    @property
+    def waiting(self) -> int:
+        """Number of links that wait for a throttle."""
+        return sum(throttle.waiting for throttle in self.all_throttles)
 
     @property
     def held_by_application_bytes(self) -> int:
-        """Received bytes that the application holds."""
+        """Received bytes that the application holds, and those reserved for messages that are being read."""
         return self.dispatch_throttle.value
 
     # ---- time
@@ -208,7 +234,15 @@ class LinkHost(ABC):
 
     def timer(self, now: float) -> None:
         """Time has passed: carry out what is due."""
-        self.timers.fire(now)
+        self.timers.fire(now, self._run_timer)
+
+    def _run_timer(self, callback: Step, now: float) -> None:
+        try:
+            callback(now)
+        except DieError:
+            raise
+        except Exception as error:  # noqa: BLE001 - of the code around the core; other timers are due as well
+            self.escaped(error, "in a timer", None, now)
 
     def wall_time_s(self, now: float) -> float:
         """Unix time at ``now``."""
@@ -219,7 +253,7 @@ class LinkHost(ABC):
     @property
     def idle(self) -> bool:
         """Whether :meth:`drain` would have nothing to do."""
-        return not (self._outputs or self._unflushed or self.closing)
+        return not (self._outputs or self._after_events or self._unflushed or self.closing)
 
     def drain(self, now: float) -> list[Output]:
         """The outputs since the last call, in order; an empty list means that nothing is left to do.
@@ -228,39 +262,74 @@ class LinkHost(ABC):
         together.
         """
         while True:
-            idle = not self._outputs
-            if idle:
-                if self._unflushed:
-                    unflushed, self._unflushed = self._unflushed, {}
-                    for session in unflushed.values():
-                        self._flush(session, now)
+            if not self._outputs:
+                if self._after_events:
+                    self._after_events.popleft()(now)
+                elif self._unflushed:
+                    self._flush_all(now)
                 if self.closing:
                     for closing in list(self.closing.values()):
                         closing.check(now)
             outputs, self._outputs = self._outputs, []
-            if self.injector is None:
-                return outputs
-            outputs = self.injector.pass_on(outputs, now)
-            if outputs or (idle and not self._outputs):
+            if self.injector is not None:
+                outputs = self.injector.pass_on(outputs, now)
+            if outputs or not (self._outputs or self._after_events or self._unflushed):
                 return outputs
 
-    def _flush(self, session: Session, now: float) -> None:
-        link = session.link
-        if link is not None and link.host is not self:
-            return
-        if link is not None and link.open and not link.held:
-            try:
-                link.flush(session, now)
-            except PeerError as error:
-                link.fault(error.reason, error.detail, now)
-        if session.queued_s is None and session.queue:
-            session.queued_s = now
+    def _flush_all(self, now: float) -> None:
+        unflushed, self._unflushed = self._unflushed, {}
+        for session in unflushed.values():
+            link = session.link
+            if link is not None:
+                if link.host is not self:
+                    continue
+                if link.open and not link.held:
+                    try:
+                        link.flush(session, now)
+                    except Exception as error:  # noqa: BLE001 - see broken_by; other sessions are flushed as well
+                        link.broken_by(error, now)
+            if session.queued_s is None and session.queue:
+                session.queued_s = now
+
+    def after_events(self, link: Link, step: Step) -> None:
+        """Go on with a link once the application has handled the events emitted so far, unless it has ended it."""
+        link.wait(step)
+        self._after_events.append(link.proceed)
 
     # ---- the rest is called by the parts of the core
 
     def emit(self, output: Output) -> None:
         """Add an output."""
         self._outputs.append(output)
+
+    def escaped(self, error: Exception, where: str, session: Session | None, now: float) -> None:
+        """Code around the core raised: report it, and go on."""
+        sid = None if session is None else session.id
+        self.trace("exception", now, where=where, error=describe(error), session=sid)
+        self.emit(Escaped(error, where))
+
+    def queue_fault(self, session: Session, message: Message) -> Fault | None:
+        """Why a session may queue no more, if it may not; looks at the queue only now and then."""
+        limit_bytes = self.config.max_queued_bytes
+        if not limit_bytes:
+            return None
+        session.queue.unchecked_bytes += message.size_bytes
+        if session.queue.unchecked_bytes <= limit_bytes // _QUEUE_CHECKS:
+            return None
+        session.queue.unchecked_bytes = 0
+        queued_bytes = session.queue.queued_bytes + session.queue.unacknowledged_bytes
+        if queued_bytes <= limit_bytes:
+            return None
+        return Fault(FaultReason.QUEUE_LIMIT, f"{queued_bytes} bytes, the limit is {limit_bytes}")
+
+    def unsendable(self, session: Session, message: Message, error: Exception, now: float) -> None:
+        """A message cannot be put on the wire: it alone is dropped, and reported."""
+        self.counters.unsendable_messages += 1
+        why = f"{message!r} cannot be sent: {describe(error)}"
+        if self.tracing:
+            peer = str(session.peer_addrs)
+            self.trace("unsent", now, session=session.id, peer=peer, tid=message.tid, detail=why)
+        self.emit(Escaped(LocalError(why), "while a message was written"))
 
     def trace(self, kind: str, now: float, **fields: object) -> None:
         """Add a line of history; callers check ``tracing`` first where the fields cost something."""
@@ -287,7 +356,10 @@ class LinkHost(ABC):
         timeout_s = self.config.ms_connection_idle_timeout
 
         def due(then: float) -> None:
-            if link.last_activity_s + timeout_s <= then:
+            if link.paused:
+                link.last_activity_s = then  # nobody reads: whatever the peer sends is not seen
+                self.watch_idle(link)
+            elif link.last_activity_s + timeout_s <= then:
                 link.fault(FaultReason.IDLE_TIMEOUT, f"{timeout_s:g} s", then)
             else:
                 self.watch_idle(link)
@@ -299,19 +371,20 @@ class LinkHost(ABC):
         self.watch_idle(link)
         link.opened_at = (link.rx_offset, link.tx_offset)
         throttles = session.policy_throttles(self.throttles)
-        if throttles is not None:
-            link.install(Gate(link, throttles))
+        link.gate = Gate(link, throttles, (self.dispatch_messages, self.dispatch_throttle))
 
-    def deliver(self, link: Link, session: Session, messages: list[Message], size_bytes: int, now: float) -> None:
-        """Hand received messages to the application; their bytes were taken from the dispatch throttle."""
+    def take(self, messages: int, size_bytes: int) -> None:
+        """Messages were read that all fitted into the dispatch throttles: count them."""
+        self.dispatch_throttle.take(size_bytes, messages)
+        self.dispatch_messages.take(messages, messages)
+
+    def deliver(self, session: Session, messages: list[Message], size_bytes: int, now: float) -> None:
+        """Hand received messages to the application; the throttles have counted them."""
         if self.tracing:
             self.trace_throttle(now)
             self.trace_held(session, now)
         self.counters.recv_messages += len(messages)
-        self.dispatch_throttle.gets += len(messages)
         self.emit(Deliver(session, messages, size_bytes))
-        if link.gate is not None:
-            link.gate.settle(len(messages), size_bytes, now)
 
     def count_sent(self, session: Session, messages: int, now: float) -> None:
         """A batch of messages was written."""
@@ -335,7 +408,7 @@ class LinkHost(ABC):
         """A message came that was here already (§3.6); reading goes on, unlike with Ceph's own reader (SQ-02)."""
         session.old_messages += 1
         self.counters.old_messages += 1
-        if self.config.ms_die_on_old_message:
+        if self.config.ms_die_on_old_message and has_feature(session.features, Feature.RECONNECT_SEQ):
             raise DieError("ms_die_on_old_message", f"{session!r}: seq {seq} after {session.in_seq}")
 
     def unsent_acknowledged(self, session: Session, seq: int) -> None:
@@ -396,10 +469,8 @@ class LinkHost(ABC):
         """Record what is held against the throttles of a session's policy."""
         if not self.tracing or session is None:
             return
-        held = session.policy_throttles(self.throttles)
-        for throttle in () if held is None else (held.messages, held.size_bytes):
-            if throttle is not None:
-                self.trace("throttle", now, name=throttle.name, value=throttle.value, limit=throttle.limit)
+        for throttle in session.policy_throttles(self.throttles):
+            self.trace("throttle", now, name=throttle.name, value=throttle.value, limit=throttle.limit)
 
     def trace_link(self, link: Link, action: str, now: float, fault: Fault | None = None) -> None:
         """Record what becomes of a link."""

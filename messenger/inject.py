@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from messenger.config import Config
 from messenger.messages.message import Message
 from messenger.outputs import (
+    CallHome,
     CloseLink,
     Deliver,
     MoveLink,
@@ -22,6 +23,7 @@ from messenger.outputs import (
 from messenger.randomness import RandomSource
 from messenger.session.session import Session
 from messenger.session.timers import Timer
+from messenger.shards.calls import DeliverIo
 
 if TYPE_CHECKING:
     from messenger.host import LinkHost
@@ -31,7 +33,11 @@ _CONGESTION_RETRY_S = 0.001
 """A socket that took nothing is tried again after this long."""
 _CHANCE_BITS = 53
 
-_Delayed = tuple[Message, int]
+_PIECES = 3
+"""Ceph reads a message in so many pieces beside its parts: tag or preamble, header, footer or epilogue."""
+
+_Delayed = tuple[float, Message, int]
+"""When a message leaves at the earliest, the message, and its size."""
 
 
 class Injector:
@@ -51,7 +57,8 @@ class Injector:
         """Outputs whose time has come."""
         self._congested: dict[int, list[WriteLink]] = {}
         self._delayed: dict[int, deque[_Delayed]] = {}
-        self._timers: dict[int, list[Timer]] = {}
+        self._timers: dict[int, Timer] = {}
+        """Of each session with delayed messages, for the first of them."""
         self._blackholes = config.blackholes()
 
     @staticmethod
@@ -90,7 +97,7 @@ class Injector:
         return session.peer_type in self._blackholes
 
     def reading(self, link: "Link", now: float) -> None:
-        """The link reads: one in so many finds its socket shut down."""
+        """The link reads: one in so many finds its socket shut down; see also :meth:`_read`."""
         if self._one_in(self._config.ms_inject_socket_failures):
             self._record("ms_inject_socket_failures", "read", now, link=link.id)
             self._host.emit(ShutLink(link.id))
@@ -110,7 +117,13 @@ class Injector:
             if isinstance(output, WriteLink):
                 self._write(output, passed, now)
             elif isinstance(output, Deliver):
+                link = output.session.link
+                if link is not None and output.session.stint is None:
+                    self._read(link.id, output.messages, passed, now)
                 self._deliver(output, passed, now)
+            elif isinstance(output, CallHome) and isinstance(output.call, DeliverIo):
+                self._read(output.call.link_id, output.call.deliver.messages, passed, now)
+                passed.append(output)
             elif isinstance(output, SettleDelayed):
                 self._settle(output, passed, now)
             elif isinstance(output, CloseLink):
@@ -122,6 +135,18 @@ class Injector:
             else:
                 passed.append(output)
         return passed
+
+    def _read(self, link_id: int, messages: list[Message], passed: list[Output], now: float) -> None:
+        """Shut the socket down if Ceph would have done so while it read these messages piece by piece.
+
+        The messages are delivered in any case, as in Ceph, which has read them ahead; the next read fails. For the
+        first piece :meth:`reading` has drawn.
+        """
+        count = self._config.ms_inject_socket_failures
+        pieces = sum(_PIECES + bool(one.front) + bool(one.middle) + bool(one.data) for one in messages) - 1
+        if count and any(self._one_in(count) for _ in range(pieces)):
+            self._record("ms_inject_socket_failures", "read", now, passed, link=link_id)
+            passed.append(ShutLink(link_id))
 
     def _write(self, output: WriteLink, passed: list[Output], now: float) -> None:
         link_id = output.link_id
@@ -163,51 +188,57 @@ class Injector:
         elif not session.local and self._config.delays(session.peer_type):
             for message in output.messages:
                 self._delay(session, message, passed, now)
-        elif self._delayed.get(session.id):
-            self._delayed[session.id] += [(message, message.size_bytes) for message in output.messages]
+        elif session.id in self._delayed:
+            self._delayed[session.id] += [(now, message, message.size_bytes) for message in output.messages]
             self._settle(SettleDelayed(session, deliver=True), passed, now)
         else:
             passed.append(output)
 
     def _delay(self, session: Session, message: Message, passed: list[Output], now: float) -> None:
-        """Queue a message; each has a moment of its own, at which the first one in the queue leaves.
-
-        So they stay in order, and as in Ceph one without a delay pushes a delayed one out.
-        """
-        delayed = self._delayed.setdefault(session.id, deque())
-        delayed.append((message, message.size_bytes))
+        """Deliver a message when its delay is over, if it has one, and behind those that came before it."""
         config = self._config
-        if self._fraction() >= config.ms_inject_delay_probability:
-            passed.append(self._first(session, delayed))
-            return
-        delay_s = config.ms_inject_delay_max * self._fraction()
-        detail = f"seq {message.seq} for {delay_s:.6f} s"
-        self._record("ms_inject_delay_probability", detail, now, passed, session=session.id)
+        delay_s = 0.0
+        if self._fraction() < config.ms_inject_delay_probability:
+            delay_s = config.ms_inject_delay_max * self._fraction()
+            detail = f"seq {message.seq} for {delay_s:.6f} s"
+            self._record("ms_inject_delay_probability", detail, now, passed, session=session.id)
+        queue = self._delayed.get(session.id)
+        if queue is not None:
+            queue.append((now + delay_s, message, message.size_bytes))
+        elif delay_s:
+            self._delayed[session.id] = deque([(now + delay_s, message, message.size_bytes)])
+            self._wait_for_first(session)
+        else:
+            passed.append(Deliver(session, [message], message.size_bytes))
 
-        def leave(_then: float) -> None:
-            if delayed:
-                self._ready.append(self._first(session, delayed))
+    def _wait_for_first(self, session: Session) -> None:
+        """Set the timer for the first delayed message of a session; those behind it that are due leave with it."""
+        queue = self._delayed[session.id]
 
-        timers = self._timers.setdefault(session.id, [])
-        timers[:] = [timer for timer in timers if timer.callback is not None]
-        timers.append(self._host.timers.at(now + delay_s, leave))
+        def leave(then: float) -> None:
+            messages: list[Message] = []
+            size_bytes = 0
+            while queue and queue[0][0] <= then:
+                _, message, size = queue.popleft()
+                messages.append(message)
+                size_bytes += size
+            self._ready.append(Deliver(session, messages, size_bytes))
+            if queue:
+                self._wait_for_first(session)
+            else:
+                del self._delayed[session.id], self._timers[session.id]
 
-    @staticmethod
-    def _first(session: Session, delayed: deque[_Delayed]) -> Deliver:
-        message, size_bytes = delayed.popleft()
-        return Deliver(session, [message], size_bytes)
+        self._timers[session.id] = self._host.timers.at(queue[0][0], leave)
 
     def _settle(self, output: SettleDelayed, passed: list[Output], now: float) -> None:
         """Deliver all that is delayed of a session at once, or drop it."""
         session = output.session
-        for timer in self._timers.pop(session.id, ()):
-            timer.cancel()
         delayed = self._delayed.pop(session.id, None)
-        if not delayed:
+        if delayed is None:
             return
-        size_bytes = sum(size for _, size in delayed)
-        messages = [message for message, _ in delayed]
-        delayed.clear()
+        self._timers.pop(session.id).cancel()
+        size_bytes = sum(size for _, _, size in delayed)
+        messages = [message for _, message, _ in delayed]
         if output.deliver:
             passed.append(Deliver(session, messages, size_bytes))
         else:

@@ -48,8 +48,12 @@ class Keepalive:
             return
         if self._open_since_s is None:
             self._open_since_s = now
-        silence_s = now - max(self._open_since_s, self._session.keepalive_heard_s)
-        if self._is_watched and silence_s > self._timeout_s:
+        link = self._session.link
+        read_since_s = 0.0 if link is None else link.read_since_s
+        silence_s = now - max(self._open_since_s, self._session.keepalive_heard_s, read_since_s)
+        # While the link is paused nothing of the peer is read: it is not silent, this side does not listen.
+        is_read = link is None or not link.paused
+        if self._is_watched and is_read and silence_s > self._timeout_s:
             self._open_since_s = None
             fault = Fault(FaultReason.KEEPALIVE_TIMEOUT, f"{silence_s:.3g} s")
             self._core.break_link(self._session, fault, now)

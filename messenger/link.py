@@ -7,23 +7,25 @@ share is here: buffering, writing, pausing, interception, ending and the history
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from messenger.cephx.exchange import AuthResult, ConMode
 from messenger.denc.address import AddressType, EntityAddr
 from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityType
-from messenger.errors import Fault, FaultReason, PeerError
+from messenger.errors import DieError, Fault, FaultReason, PeerError, describe
 from messenger.evidence import Peaks, auth_fields
+from messenger.frame_deadline import FrameDeadline
 from messenger.interception import BLOCK_LIMIT_S, Action, Custom, Point, Way
 from messenger.messages.message import Message
 from messenger.outputs import PauseLink, ShutLink, WriteLink
-from messenger.receive import ReceiveBuffer
+from messenger.receive import OWN_BUFFER_BYTES, ReceiveBuffer
 from messenger.session.timers import Timer
 
 if TYPE_CHECKING:
     from messenger.core import Core
     from messenger.gate import Gate
+    from messenger.held_reader import Reader
     from messenger.host import LinkHost
     from messenger.session.session import Session
     from messenger.v2.onwire import StreamCipher
@@ -82,6 +84,7 @@ class Link(ABC):
         "closed",
         "con_mode",
         "connector",
+        "deadline",
         "dialled_addr",
         "endpoint",
         "gate",
@@ -89,11 +92,13 @@ class Link(ABC):
         "id",
         "idle_timer",
         "last_activity_s",
+        "local_addr",
         "open",
         "opened_at",
         "paused",
         "peaks",
         "peer_type",
+        "read_since_s",
         "ready_timer",
         "receive_buffer",
         "remote_addr",
@@ -101,14 +106,19 @@ class Link(ABC):
         "rx_offset",
         "session",
         "state",
+        "taken_bytes",
         "tx_frames",
         "tx_offset",
         "unwritten_bytes",
     )
 
     PROTOCOL: ClassVar[Protocol]
+    MESSAGE_TAG: ClassVar[int]
     OPEN_STATE: ClassVar[StrEnum]
     CLOSED_STATE: ClassVar[StrEnum]
+
+    reader: "Reader[Any]"
+    """Cuts frames out of the open link's bytes."""
 
     def __init__(self, endpoint: "Core", link_id: int, state: StrEnum, *, connector: bool) -> None:
         self.endpoint = endpoint
@@ -123,18 +133,25 @@ class Link(ABC):
         self.session: Session | None = None
         self.dialled_addr = EntityAddr()
         self.remote_addr = EntityAddr()
+        self.local_addr = EntityAddr()
+        """This end's address: that of the socket, then as the peer sees it. Blank while it is not known."""
         self.peer_type: EntityType | None = None
         self.con_mode = ConMode.CRC
         self.auth_result: AuthResult | None = None
         self.receive_buffer = ReceiveBuffer(endpoint.scratch, endpoint.pool)
         self.unwritten_bytes = 0
         self.paused = False
-        """Nothing is read: the dispatch throttle is full, or an interceptor blocks."""
+        """Nothing is read: a message waits for a throttle, or an interceptor blocks."""
         self.last_activity_s = 0.0
+        self.read_since_s = 0.0
+        """When reading last went on after a pause; before that the peer could not be heard."""
         self.ready_timer: Timer | None = None
         self.idle_timer: Timer | None = None
         self.gate: Gate | None = None
-        """Holds messages back for the throttles of the session's policy, where it has any."""
+        """Admits messages to the throttles; from the data phase on."""
+        self.taken_bytes = 0
+        """Size of the messages taken out of the stream, but not delivered yet."""
+        self.deadline = FrameDeadline(self)
         # What an interceptor holds back.
         self._held: Step | None = None
         self._waiting = False
@@ -192,7 +209,7 @@ class Link(ABC):
     ) -> int:
         """Take every complete frame of ``view[start:end]`` on an open link, adding messages to ``messages``.
 
-        Their bytes are added to the dispatch throttle. Returns where the incomplete rest begins.
+        Their bytes are added to :attr:`taken_bytes`. Returns where the incomplete rest begins.
 
         Raises:
             PeerError: the peer broke the protocol, or ended the session.
@@ -240,6 +257,11 @@ class Link(ABC):
         return ()
 
     @property
+    def is_compressed(self) -> bool:
+        """True if frames are compressed."""
+        return False
+
+    @property
     def revision(self) -> int:
         """Of the frames: msgr 2.0 or 2.1."""
         return 0
@@ -261,13 +283,42 @@ class Link(ABC):
                     break
                 position += step
                 self.rx_offset += step
-        except PeerError as error:
-            self.fault(error.reason, error.detail, now)
+        except Exception as error:  # noqa: BLE001 - an authoriser's, an interceptor's; see broken_by
+            self.broken_by(error, now)
         if position != end and not self.closed:
             ahead = self.open  # the peer has authenticated
             self.receive_buffer.keep(view, position, end, self.needed_bytes, owned=owned, ahead=ahead)
             if self.peaks is not None:
                 self.note_held(self.peaks)
+            if ahead and not self.paused:
+                self.deadline.await_rest(now)
+
+    def run(self, step: Step, now: float) -> None:
+        """Do a step of the conversation; if it fails, the link faults."""
+        try:
+            step(now)
+        except Exception as error:  # noqa: BLE001 - see broken_by
+            self.broken_by(error, now)
+
+    def broken_by(self, error: Exception, now: float) -> None:
+        """A step of the conversation failed: fault the link.
+
+        What is neither the peer's mistake nor an option's wish is a mistake of the code around the core, an
+        authoriser or an interceptor for example. It costs this link, and nothing else.
+
+        Raises:
+            DieError: an option ``ms_die_on_*`` asks for it.
+        """
+        if isinstance(error, DieError):
+            raise error
+        if isinstance(error, PeerError):
+            self.fault(error.reason, error.detail, now)
+        elif isinstance(error, MemoryError):
+            # Half a frame may be lost by now: nothing that follows on this link would mean what it says.
+            self.fault(FaultReason.MEMORY, "for what the peer sends", now)
+        else:
+            self.host.escaped(error, f"on {self!r}", self.session, now)
+            self.fault(FaultReason.LOCAL, describe(error), now)
 
     def data_step(self, view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:
         """Handle everything complete from ``start`` on an open link; returns where the incomplete rest begins.
@@ -279,31 +330,41 @@ class Link(ABC):
         """
         session, host = self.session, self.host
         assert session is not None
-        held_bytes = host.dispatch_throttle.value
+        assert self.gate is not None
         messages: list[Message] = []
         position = start
         try:
             position = self.take_frames(session, messages, view, start, end, owned, now)
         finally:
+            size_bytes, self.taken_bytes = self.taken_bytes, 0
+            if self.gate.passed:
+                self.gate.settle(len(messages), size_bytes, now)
+            elif messages:
+                host.take(len(messages), size_bytes)
             if messages:
-                host.deliver(self, session, messages, host.dispatch_throttle.value - held_bytes, now)
+                host.deliver(session, messages, size_bytes, now)
                 if not session.lossy:
                     session.ack_due += len(messages)
-            elif self.gate is not None:
-                self.gate.settle(0, 0, now)
             if session.ack_due:
                 host.want_flush(session)
         self.rx_offset += position - start
         return position
 
+    def admits_next(self, view: memoryview, start: int, end: int) -> bool:
+        """True unless a message begins at ``start`` that a throttle refuses; the link then is paused."""
+        assert self.gate is not None
+        head = self.reader.head(view, start, end)
+        return head is None or head[0] != self.MESSAGE_TAG or self.gate.admit(head[1], self.last_activity_s)
+
+    def reserve_rest(self, view: memoryview, start: int, end: int) -> None:
+        """A frame is incomplete: if it is large, take from the throttles what it declares (§3.10)."""
+        if self.reader.needed >= OWN_BUFFER_BYTES and not self.paused:
+            self.admits_next(view, start, end)
+
     def move_to(self, host: "LinkHost") -> None:
         """Be carried by another host from now on."""
         self.host = host
         self.receive_buffer.move_to(host.scratch, host.pool)
-
-    def install(self, gate: "Gate") -> None:
-        """Ask the gate before a message is handed on, from here on."""
-        self.gate = gate
 
     def pause(self) -> None:
         """Leave what is here, stop reading."""
@@ -315,6 +376,8 @@ class Link(ABC):
         """Go on with what is here, and read; a link that an interceptor holds stays paused."""
         if self.paused and self._held is None:
             self.paused = False
+            self.read_since_s = now
+            self.deadline.restart()
             self.host.emit(PauseLink(self.id, paused=False))
             self.receive(0, now)
 
@@ -451,10 +514,7 @@ class Link(ABC):
         if self._hold_timer is not None:
             self._hold_timer.cancel()
         host = self.host
-        try:
-            held(now)
-        except PeerError as error:
-            self.fault(error.reason, error.detail, now)
+        self.run(held, now)
         if self.host is host:
             self.go_on(now)
             if self.session is not None:
@@ -489,6 +549,7 @@ class Link(ABC):
         self.open = False
         self.state = self.CLOSED_STATE
         self._held = self._failure = None
+        self.deadline.cancel()
         for timer in (self.ready_timer, self.idle_timer, self._hold_timer):
             if timer is not None:
                 timer.cancel()

@@ -1,7 +1,8 @@
-"""The session with oneself: what is sent on it is delivered here, in order and without a link.
+"""The session with oneself: messages sent on it are delivered here, in order and without a link.
 
-As with Ceph's local connection there is no connect event, nothing can mark it down, and it counts for no limit:
-its messages hold their part of the dispatch throttle until they are done with, but never wait for it.
+As Ceph's local connection it raises ms_handle_fast_connect and no other event. Its messages never wait for the
+dispatch throttle, but hold their part of it until the application is done with them; in Ceph they take
+nothing of it. A connection's ``mark_down`` leaves it open; in Ceph it stops.
 """
 
 from dataclasses import replace

@@ -22,7 +22,7 @@ from messenger.denc.entity import EntityName, EntityType
 from messenger.dispatch import Dispatcher
 from messenger.driver import Driver
 from messenger.endpoint import Endpoint
-from messenger.errors import Fault, FaultError, FaultReason, LocalError
+from messenger.errors import Fault, FaultError, FaultReason, LocalError, describe
 from messenger.interception import Interceptor
 from messenger.keylog import LinkSecrets
 from messenger.link import Protocol
@@ -37,6 +37,9 @@ from messenger.transport.key_log import key_log_writer
 from messenger.transport.tcp import Listener, TcpLink, dial, listening_socket, no_delay, socket_addr
 from messenger.transport.worker import Stream, ToHomeLoop, Worker
 
+_CLOCK_LOOK_S = 1.0
+"""How often the wall clock is compared with the monotonic one."""
+
 Route = Callable[[EntityAddr], tuple[str, int]]
 
 
@@ -48,7 +51,7 @@ class Connection(CoreConnection):
         self._waiters: list[asyncio.Future[None]] = []
 
     async def ready(self, timeout_s: float | None = None) -> Self:
-        """Wait until the session is open.
+        """Wait until the session is open; one in STANDBY dials, unless only the peer may.
 
         Raises:
             FaultError: the peer refused it or it ended; ``fault`` says why.
@@ -57,10 +60,15 @@ class Connection(CoreConnection):
         if self.state is SessionState.CLOSED:
             raise FaultError(self.last_fault or Fault(FaultReason.SHUTDOWN))
         if self.state is not SessionState.READY:
+            self.wake()
             waiter = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
-            async with asyncio.timeout(timeout_s):
-                await waiter
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await waiter
+            finally:
+                if waiter in self._waiters:  # the caller gave up first
+                    self._waiters.remove(waiter)
         return self
 
     async def shutdown(self) -> None:
@@ -156,9 +164,11 @@ class Messenger(Driver):
         self._dials: dict[int, asyncio.Task[None]] = {}
         self._abandoned_dials: set[asyncio.Task[None]] = set()
         self._can_accept = auth_server is not None
+        self._has_policies = policies is not None
         self._timer: asyncio.TimerHandle | None = None
         self._deadline_s: float | None = None
         self._pump_scheduled = False
+        self._clock_due_s = 0.0
         self._workers = [
             Worker(self.endpoint.shards.new_shard(index), self._loop.call_soon_threadsafe, self._from_worker)
             for index in range(1, workers + 1)
@@ -191,10 +201,10 @@ class Messenger(Driver):
         May be called again, for more addresses or the other protocol.
 
         Raises:
-            LocalError: the address cannot be bound, or there is no way to authenticate peers.
+            LocalError: the address cannot be bound, there is no way to authenticate peers, no policy was chosen
+                for them, or the messenger has been shut down.
         """
-        if not self._can_accept:
-            raise LocalError("this messenger cannot listen: it has no authentication server")
+        self._check_can_listen()
         config = self.endpoint.config
         try:
             sock = listening_socket(
@@ -213,11 +223,9 @@ class Messenger(Driver):
                 protocols and families there are.
 
         Raises:
-            LocalError: an address cannot be bound after ``ms_bind_retry_count`` tries, or there is no way to
-                authenticate peers.
+            LocalError: an address cannot be bound after ``ms_bind_retry_count`` tries, or as :meth:`bind`.
         """
-        if not self._can_accept:
-            raise LocalError("this messenger cannot listen: it has no authentication server")
+        self._check_can_listen()
         if addrs is None:
             addrs = wanted_addrs(self.endpoint.config, self.endpoint.protocols)
         elif isinstance(addrs, str):
@@ -233,8 +241,18 @@ class Messenger(Driver):
             self._listen(sock, protocol)
         return self.addrs
 
+    def _check_can_listen(self) -> None:
+        if self.endpoint.is_shut:
+            raise LocalError("this messenger has been shut down")
+        if not self._can_accept:
+            raise LocalError("this messenger cannot listen: it has no authentication server")
+        if not self._has_policies:
+            # The default policy dials its peers again, which is not what anything that listens wants.
+            hint = "policies=PolicySet(STATELESS_SERVER) or PolicySet.for_messenger('osd public'), for example"
+            raise LocalError(f"this messenger cannot listen: it has no policies for its peers; give {hint}")
+
     def _listen(self, sock: socket.socket, protocol: Protocol) -> EntityAddr:
-        listener = Listener(self._loop, sock, partial(self._accepted, protocol=protocol))
+        listener = Listener(self._loop, sock, partial(self._accepted, protocol=protocol), self._accept_failed)
         self._listeners.append(listener)
         addr = listener.addr.with_nonce(self._nonce).with_type(protocol.addr_type)
         bound = tuple(addr for addr in self.endpoint.addrs if addr.port)
@@ -258,11 +276,11 @@ class Messenger(Driver):
         for connection in list(self.connections.values()):
             self._forget(connection, Fault(FaultReason.SHUTDOWN))
         self.set_timer(None)
-        for worker in self._workers:
+        workers, self._workers = self._workers, []
+        for worker in workers:
             worker.stop()
-        if self._workers:
+        if workers:
             await asyncio.sleep(0)  # let their last calls arrive
-            self._workers.clear()
         await asyncio.gather(*self._abandoned_dials, return_exceptions=True)
 
     @staticmethod
@@ -275,11 +293,19 @@ class Messenger(Driver):
     def pump(self) -> None:
         """See :meth:`Driver.pump`; what there is for the workers leaves last."""
         super().pump()
+        if time.monotonic() >= self._clock_due_s:
+            self._read_wall_clock()
         if self._for_workers and self._turn_s is None:
             for_workers, self._for_workers = self._for_workers, {}
             for shard, (streams, calls) in for_workers.items():
                 if self._workers:  # what is released after the shutdown is nobody's business any more
                     self._workers[shard - 1].call(streams, calls)
+
+    def _read_wall_clock(self) -> None:
+        """Somebody may have set it, or the machine may have slept: tickets are judged by what it says now."""
+        now = time.monotonic()
+        self._clock_due_s = now + _CLOCK_LOOK_S
+        self.endpoint.set_wall_clock(time.time() - now)
 
     def move_link(self, link_id: int, shard: int) -> None:
         """See :meth:`Driver.move_link`."""
@@ -338,7 +364,14 @@ class Messenger(Driver):
         self._dials[link_id] = self._loop.create_task(self._dial(link_id, addr))
 
     async def _dial(self, link_id: int, addr: EntityAddr) -> None:
-        host, port = self._route(addr) if self._route else (addr.host, addr.port)
+        try:
+            host, port = self._route(addr) if self._route else (addr.host, addr.port)
+        except Exception as error:  # noqa: BLE001 - the application's; the dial has failed
+            self._dials.pop(link_id, None)
+            self.failed(error)
+            self.endpoint.link_failed(link_id, FaultReason.LOCAL, describe(error), self.now())
+            self.pump()
+            return
         try:
             sock = await dial(
                 self._loop,
@@ -367,7 +400,12 @@ class Messenger(Driver):
         return next((addr.host for addr in mine if (":" in addr.host) == (":" in host)), "")
 
     def _accepted(self, sock: socket.socket, remote: EntityAddr, protocol: Protocol) -> None:
-        self._start_link(self.endpoint.link_accepted(remote, self.now(), protocol), sock)
+        local = socket_addr(sock.getsockname())
+        self._start_link(self.endpoint.link_accepted(remote, self.now(), protocol, local), sock)
+
+    def _accept_failed(self, detail: str) -> None:
+        self.endpoint.accept_failed(detail, self.now())
+        self.pump()
 
     def _start_link(self, link_id: int, sock: socket.socket) -> None:
         if self.endpoint.config.ms_tcp_nodelay:
@@ -413,7 +451,7 @@ class Messenger(Driver):
         except OSError as error:
             self._loop.call_exception_handler({"message": "the key log cannot be written", "exception": error})
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: BaseException) -> None:
         """Report a dispatcher's exception the way asyncio reports those of callbacks."""
         message = "exception in a messenger dispatcher"
         self._loop.call_exception_handler({"message": message, "exception": error})
@@ -455,7 +493,8 @@ class Inbox(Dispatcher):
             while not self._waiting:
                 await self._something()
         connection, message = self._waiting.popleft()
-        connection.release(message)
+        if message.held_bytes is not None:  # else another dispatcher passed it on, and was done with it
+            connection.release(message)
         return connection, message
 
     async def _something(self) -> None:

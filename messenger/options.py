@@ -43,7 +43,7 @@ class InjectionOptions:
     ms_die_on_unhandled_msg: bool = False
     """Raise where no dispatcher takes a message."""
     ms_die_on_old_message: bool = False
-    """Raise where a message comes again."""
+    """Raise where a message comes again although RECONNECT_SEQ was negotiated: without it replays may."""
     ms_die_on_skipped_message: bool = False
     """Raise where a message is missing."""
     ms_die_on_bug: bool = False
@@ -105,6 +105,16 @@ class ServiceOptions(InjectionOptions):
     """SO_RCVBUF; 0 leaves it to the kernel."""
     ms_tcp_listen_backlog: int = 512
     """Connections the kernel accepts ahead."""
+    max_half_open_links: int = 2048
+    """Accepted links whose handshake is not finished: of more than that the oldest is closed; 0 = no limit."""
+    max_half_open_links_per_host: int = 512
+    """The same of those from one IP address."""
+
+    standby_timeout: float = 0.0
+    """A session that is in STANDBY for longer ends with a reset event; 0 = never."""
+    max_queued_bytes: int = 0
+    """A session with more than that queued or unacknowledged ends with a reset event, within a sixteenth; 0 = none
+    does."""
 
     osd_client_message_size_cap: int = 500 << 20
     """Limit of throttle ``osd_client_bytes``: what an OSD holds of client messages."""

@@ -137,6 +137,14 @@ class LogKeys:
     secrets: LinkSecrets
 
 
+@dataclass(slots=True)
+class Escaped:
+    """Code around the core raised: an authoriser, an interceptor, the encoder of a message. Report it."""
+
+    error: Exception
+    where: str
+
+
 Output = (
     OpenLink
     | WriteLink
@@ -151,4 +159,5 @@ Output = (
     | SessionEvent
     | TraceRecord
     | LogKeys
+    | Escaped
 )

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from messenger.cephx.exchange import ConMode
 from messenger.errors import FaultReason
+from messenger.session.session import SessionState
 from messenger.session.throttle import Throttle
 
 if TYPE_CHECKING:
     from messenger.host import LinkHost
     from messenger.link import Link
+    from messenger.session.session import Session
 
 Group = dict[str, "float | dict[str, float]"]
 PerfDump = dict[str, Group]
@@ -37,8 +39,11 @@ class Counters:
     queued_s: float = 0.0
     """How long the oldest message of each batch was queued, summed up."""
     unhandled_messages: int = 0
+    unsendable_messages: int = 0
     old_messages: int = 0
     skipped_messages: int = 0
+    accept_failures: int = 0
+    """Peers that were not accepted for want of descriptors or memory."""
     faults: Counter[FaultReason] = field(default_factory=Counter)
     """Broken links by reason."""
 
@@ -78,17 +83,41 @@ def worker_group(counters: Counters, active_connections: int) -> Group:
     }
 
 
+_ODDITIES = (
+    "unhandled_messages",
+    "unsendable_messages",
+    "old_messages",
+    "skipped_messages",
+    "accept_failures",
+)
+
+
 def session_group(counters: Iterable[Counters]) -> Group:
     """What Ceph's own messenger only logs: messages that came wrongly or that nobody wanted, faults by reason."""
     hosts = list(counters)
-    group: Group = {
-        name: sum(getattr(one, name) for one in hosts)
-        for name in ("unhandled_messages", "old_messages", "skipped_messages")
-    }
+    group: Group = {name: sum(getattr(one, name) for one in hosts) for name in _ODDITIES}
     for reason in FaultReason:
         if faults := sum(one.faults[reason] for one in hosts):
             group[f"fault_{reason.name.lower()}"] = faults
     return group
+
+
+def gauge_group(sessions: "Sequence[Session]", unwritten_bytes: int, half_open_links: int) -> Group:
+    """What there is at the moment: sessions by their state, and what they hold.
+
+    Args:
+        sessions: those that are not closed.
+        unwritten_bytes: frames built, but not taken by the kernel.
+        half_open_links: accepted links whose handshake is not finished.
+    """
+    states = Counter(session.state for session in sessions)
+    by_state: Group = {f"sessions_{state.value.lower()}": states[state] for state in SessionState if states[state]}
+    return by_state | {
+        "half_open_links": half_open_links,
+        "queued_bytes": sum(session.queue.queued_bytes for session in sessions),
+        "unwritten_bytes": unwritten_bytes,
+        "unacknowledged_bytes": sum(session.queue.unacknowledged_bytes for session in sessions),
+    }
 
 
 def throttle_group(throttles: Iterable[Throttle]) -> Group:
@@ -117,20 +146,23 @@ def time_average(count: int, sum_s: float) -> dict[str, float]:
     return {"avgcount": count, "sum": sum_s, "avgtime": sum_s / count if count else 0.0}
 
 
-def perf_dump(name: str, hosts: Sequence["LinkHost"], active: Sequence[int]) -> PerfDump:
+def perf_dump(name: str, hosts: Sequence["LinkHost"], active: Sequence[int], gauges: Group) -> PerfDump:
     """The counters of a messenger as ``perf dump`` shows them.
 
     Args:
         name: of the messenger, as the dispatch throttle's group has it.
         hosts: the home shard and all others.
         active: connections of each.
+        gauges: see :func:`gauge_group`.
     """
     dump = {
         f"{_WORKER}{index}": worker_group(with_links(host.counters, host.links), count)
         for index, (host, count) in enumerate(zip(hosts, active, strict=True))
     }
     dump["msgr"] = session_group(host.counters for host in hosts)
+    dump[_NOW] = gauges
     dump[f"throttle-msgr_dispatch_throttler-{name}"] = throttle_group([host.dispatch_throttle for host in hosts])
+    dump[f"throttle-msgr_dispatch_messages-{name}"] = throttle_group([host.dispatch_messages for host in hosts])
     by_name: dict[str, list[Throttle]] = {}
     for host in hosts:
         for throttle in host.throttles:
@@ -142,6 +174,7 @@ def perf_dump(name: str, hosts: Sequence["LinkHost"], active: Sequence[int]) -> 
 
 _GAUGES = frozenset({"val", "max", "msgr_active_connections"})
 _WORKER = "AsyncMessenger::Worker-"
+_NOW = "msgr-now"
 
 
 def prometheus(dump: PerfDump, daemon: str) -> str:
@@ -157,7 +190,7 @@ def prometheus(dump: PerfDump, daemon: str) -> str:
         for counter, value in counters.items():
             for suffix, number in _values(value):
                 name = f"ceph_{prefix}_{counter}{suffix}"
-                kind = "gauge" if counter in _GAUGES else "counter"
+                kind = "gauge" if counter in _GAUGES or group == _NOW else "counter"
                 lines.setdefault(name, [f"# TYPE {name} {kind}"]).append(f"{name}{{{labels}}} {number}")
     return "".join(f"{line}\n" for block in lines.values() for line in block)
 

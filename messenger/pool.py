@@ -5,6 +5,7 @@ decrypting it together.
 """
 
 from collections import deque
+from mmap import mmap
 
 from messenger.denc.codec import Buffer
 
@@ -30,8 +31,19 @@ class BufferPool:
         """By size, the one that was handed out longest ago first."""
         self._held_bytes = 0
 
-    def take(self, size_bytes: int) -> memoryview:
-        """A view of that many bytes with anything in them; they are free again when no view of them is left."""
+    def take(self, size_bytes: int, most_new_bytes: int | None = None) -> memoryview:
+        """A view of that many bytes with anything in them; they are free again when no view of them is left.
+
+        Where no buffer of that size is free, a new one may be shorter, so that a peer that only announces a frame
+        costs little: memory grows with what arrives.
+
+        Args:
+            size_bytes: what is needed in the end.
+            most_new_bytes: size of a new buffer at most; None = as long as is needed.
+
+        Raises:
+            MemoryError: there is none.
+        """
         # Sizes in steps of a sixteenth to an eighth: frames of nearly the same size share their buffers.
         step = max(_PAGE_BYTES, 1 << size_bytes.bit_length() >> 4)
         capacity = (size_bytes + step - 1) & -step
@@ -45,9 +57,12 @@ class BufferPool:
                 return memoryview(buffer)[:size_bytes]
             except BufferError:
                 pass  # looked at
+        if capacity > _LARGEST_BYTES:
+            return memoryview(_untouched(capacity))[:size_bytes]
+        if most_new_bytes is not None and capacity > most_new_bytes:
+            return memoryview(bytearray(most_new_bytes))
         buffer = bytearray(capacity)
-        if capacity <= _LARGEST_BYTES:
-            self._keep(buffer, capacity)
+        self._keep(buffer, capacity)
         return memoryview(buffer)[:size_bytes]
 
     def _keep(self, buffer: bytearray, capacity: int) -> None:
@@ -57,6 +72,14 @@ class BufferPool:
             self._held_bytes = 0
         self._buffers.setdefault(capacity, deque()).append(buffer)
         self._held_bytes += capacity
+
+
+def _untouched(size_bytes: int) -> mmap:
+    """Memory whose pages the kernel provides as they are written to."""
+    try:
+        return mmap(-1, size_bytes)
+    except OSError as error:
+        raise MemoryError(str(error)) from None
 
 
 def owned_part(part: memoryview) -> Buffer:

@@ -15,6 +15,10 @@ _READ_AHEAD_BYTES = SCRATCH_BYTES + 16 * 1024
 
 Payloads of a power of two fill it with whole frames, headers and all, so that little of the last one is copied.
 """
+_NEW_BYTES = 1024 * 1024
+_NEW_BYTES_OF_STRANGERS = 8 * 1024
+"""Largest new buffer for a frame of which only the head has arrived; it grows as the frame does."""
+_GROWTH = 4
 
 
 class ReceiveBuffer:
@@ -35,6 +39,11 @@ class ReceiveBuffer:
     def held_bytes(self) -> int:
         """Memory this link holds beyond the shared scratch buffer."""
         return len(self._rest) if self._own is None else len(self._own)
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes that have arrived and wait for the rest of their frame, or for the link to be read on."""
+        return len(self._rest) if self._own is None else self._filled - self._start
 
     def writable(self) -> memoryview:
         """Where the transport may write the next bytes."""
@@ -82,13 +91,18 @@ class ReceiveBuffer:
             end: where the received bytes end.
             needed: size of the frame, 0 if it is not known.
             owned: what :meth:`received` returned.
-            ahead: read beyond the frame's end, if it gets a buffer of its own.
+            ahead: the peer has authenticated: read beyond the frame's end, if it gets a buffer of its own.
         """
-        if owned and start + (needed or OWN_BUFFER_BYTES) <= len(view):
+        fits = start + (needed or OWN_BUFFER_BYTES) <= len(view)
+        if owned and (fits or (start == 0 and end < len(view))):
             self._own, self._start, self._filled = view, start, end
         elif needed >= OWN_BUFFER_BYTES:
-            own = self._pool.take(max(needed, _READ_AHEAD_BYTES) if ahead else needed)
-            own[: end - start] = view[start:end]
-            self._own, self._start, self._filled = own, 0, end - start
+            count = end - start
+            if ahead:
+                own = self._pool.take(max(needed, _READ_AHEAD_BYTES), max(_GROWTH * count, _NEW_BYTES))
+            else:
+                own = self._pool.take(needed, max(_GROWTH * count, _NEW_BYTES_OF_STRANGERS))
+            own[:count] = view[start:end]
+            self._own, self._start, self._filled = own, 0, count
         else:
             self._rest = bytes(view[start:end])

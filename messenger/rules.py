@@ -38,6 +38,14 @@ class RuleOptions(ServiceOptions):
     that v2 is spoken at, and always the same on a link."""
     server_addresses: Literal["contain", "exact"] = "contain"
     """v2: what SERVER_IDENT must say: its addresses contain the dialled one, or its msgr2 address is that one."""
+    server_number: Literal["adopt", "close"] = "adopt"
+    """v2: SERVER_IDENT with another gid than the session's peer had: the peer has that number from now on, or the
+    session ends."""
+    hello_addr: Literal["any", "own"] = "any"
+    """v2: the address that a connector has dialled, as its HELLO says: any, or its port and nonce must be those of
+    an address of this side."""
+    portless_peer: Literal["accept", "refuse"] = "accept"
+    """A connector whose address has port 0, under a policy by which this side dials the peer again."""
     server_keepalive: Literal["answer", "fault"] = "answer"
     """A KEEPALIVE2 from who was dialled."""
     server_wait: Literal["obey", "fault"] = "obey"
@@ -93,6 +101,9 @@ PROFILES: Mapping[str, Mapping[str, str]] = {
         "race_winner": "insists",
         "peer_addresses": "same_host",
         "server_addresses": "exact",
+        "server_number": "close",
+        "hello_addr": "own",
+        "portless_peer": "refuse",
         "reconnect_cookies": "client",
         "control_segments": "last",
         "unknown_message": "fault",

@@ -239,6 +239,9 @@ def _parts(text: str, default_type: AddressType) -> tuple[AddressType, int, int,
     return addr_type, int(match["nonce"] or 0), int(match["port"] or 0), ip
 
 
+MOST_ADDRS = 64
+"""Longest vector of one entity's addresses: a daemon has two for each family and network that it listens on."""
+
 BLANK = EntityAddr()
 """The address of nobody."""
 
@@ -304,11 +307,11 @@ class AddrVec:
         """Read a vector, or a single address in either form as a vector of one.
 
         Raises:
-            DecodeError: cut short, malformed, or an unknown marker.
+            DecodeError: cut short, malformed, an unknown marker, or more than :data:`MOST_ADDRS` addresses.
         """
         marker = decoder.u8()
         if marker == _VECTOR_MARKER:
-            return cls(tuple(decoder.sequence(lambda: EntityAddr.decode(decoder), _SHORTEST_FORM_B)))
+            return cls(tuple(decoder.sequence(lambda: EntityAddr.decode(decoder), _SHORTEST_FORM_B, MOST_ADDRS)))
         return cls((_decode_marked(marker, decoder),))
 
 

@@ -192,16 +192,18 @@ class Decoder:
         """A counted string; bytes that are not UTF-8 survive as surrogates."""
         return self.blob().decode("utf-8", "surrogateescape")
 
-    def count(self, item_size: int) -> int:
-        """A container's u32 count, refused unless that many items of ``item_size`` bytes can follow."""
+    def count(self, item_size: int, most: int | None = None) -> int:
+        """A container's u32 count, refused above ``most``, or if fewer items of ``item_size`` bytes can follow."""
         value = self.u32()
         if value * item_size > self.remaining:
             raise DecodeError(f"count {value} needs {value * item_size} bytes, {self.remaining} left")
+        if most is not None and value > most:
+            raise DecodeError(f"count {value}, at most {most} are accepted")
         return value
 
-    def sequence(self, decode: Callable[[], T], item_size: int = 1) -> list[T]:
-        """A vector, list or set whose items take at least ``item_size`` bytes each."""
-        return [decode() for _ in range(self.count(item_size))]
+    def sequence(self, decode: Callable[[], T], item_size: int = 1, most: int | None = None) -> list[T]:
+        """A vector, list or set, refused above ``most`` items; each takes at least ``item_size`` bytes."""
+        return [decode() for _ in range(self.count(item_size, most))]
 
     def mapping(self, key: Callable[[], K], value: Callable[[], V], item_size: int = 2) -> dict[K, V]:
         """A map whose entries take at least ``item_size`` bytes each."""

@@ -11,6 +11,9 @@ from typing import Annotated, Any, ClassVar, Self, get_type_hints
 
 from messenger.denc.codec import Decoder, Encoder
 
+MOST_CHOICES = 64
+"""Longest list of methods, modes or algorithms: Ceph knows three methods, two modes and five algorithms."""
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -36,7 +39,10 @@ I32 = Annotated[int, Kind(Encoder.i32, Decoder.i32)]
 U64 = Annotated[int, Kind(Encoder.u64, Decoder.u64)]
 Bool = Annotated[bool, Kind(Encoder.boolean, Decoder.boolean)]
 I64 = Annotated[int, Kind(Encoder.i64, Decoder.i64)]
-U32List = Annotated[list[int], Kind(lambda e, v: e.sequence(v, e.u32), lambda d: d.sequence(d.u32, 4))]
+U32List = Annotated[
+    list[int], Kind(lambda e, v: e.sequence(v, e.u32), lambda d: d.sequence(d.u32, 4, MOST_CHOICES))
+]
+"""Methods, modes or algorithms to choose from."""
 Blob = Annotated[bytes, Kind(Encoder.blob, Decoder.blob, lambda value: f"{len(value)} bytes")]
 
 

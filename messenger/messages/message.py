@@ -4,12 +4,17 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self
 
 from messenger.denc.codec import Buffer, Decoder, Encoder
+from messenger.errors import LocalError
 from messenger.messages.types import MessageType, message_name
 
 PRIORITY_LOW = 64
 PRIORITY_DEFAULT = 127
 PRIORITY_HIGH = 196
 PRIORITY_HIGHEST = 255
+
+
+Encoded = tuple[int, int, Buffer]
+"""A payload on the wire: the features it was encoded for, its version, the front segment."""
 
 
 class Payload(Protocol):
@@ -57,6 +62,10 @@ class Message:
     """Where the sender's data began within a page; a hint."""
     payload: Payload | None = None
     """What ``front`` means, if the type is known."""
+    held_bytes: int | None = None
+    """Of a received message: what it holds of the throttles until it is done with; None = nothing."""
+    encoded: "Encoded | None" = None
+    """The payload as it was last encoded, in one value: connections on several threads may send one message."""
 
     def __repr__(self) -> str:
         sizes = f"{len(self.front)}+{len(self.middle)}+{len(self.data)}"
@@ -77,19 +86,62 @@ class Message:
 
     @property
     def size_bytes(self) -> int:
-        """Length of the three parts together: what throttles count."""
+        """Length of the three parts together."""
         return len(self.front) + len(self.middle) + len(self.data)
 
     def encode_front(self, features: int) -> None:
-        """Renew ``front`` from the payload, if there is one.
-
-        Called each time the message goes on the wire: after a reconnect the negotiated features may be others
-        (§3.6).
-        """
+        """Renew ``front`` and ``version`` from the payload, if there is one, for a peer with these features."""
         if self.payload is not None:
-            version_for = getattr(self.payload, "version_for", None)
-            if version_for is not None:
-                self.version = version_for(features)
-            encoder = Encoder()
-            self.payload.encode(encoder, features)
-            self.front = encoder.getvalue()
+            _, self.version, self.front = self.encoded = self._encode(self.payload, features)
+
+    def front_for(self, features: int) -> tuple[int, Buffer]:
+        """Version and front for a peer with these features, which may be others after a reconnect (§3.6).
+
+        The message stays as it is, since other connections may send it too.
+        """
+        if self.payload is None:
+            return self.version, self.front
+        encoded = self.encoded
+        if encoded is None or encoded[0] != features:
+            encoded = self.encoded = self._encode(self.payload, features)
+        return encoded[1], encoded[2]
+
+    def _encode(self, payload: Payload, features: int) -> Encoded:
+        version_for = getattr(payload, "version_for", None)
+        version = self.version if version_for is None else version_for(features)
+        encoder = Encoder()
+        payload.encode(encoder, features)
+        return features, version, encoder.getvalue()
+
+    def check(self, most_bytes: int) -> None:
+        """Refuse a message that cannot be written.
+
+        Raises:
+            LocalError: a part is no buffer of bytes, a number does not fit into a frame (§4.4, §4.8), or all parts
+                together are longer than ``most_bytes``.
+        """
+        for name in "front", "middle", "data":
+            part = getattr(self, name)
+            if type(part) is not bytes:
+                _check_part(name, part)
+        for name, bits in _NUMBERS.items():
+            number = getattr(self, name)
+            if not isinstance(number, int) or number >> bits:
+                raise LocalError(f"Message.{name} = {number!r}: give a number of {bits} bits")
+        if self.size_bytes > most_bytes:
+            raise LocalError(f"{self!r} is longer than max_frame_bytes = {most_bytes}")
+
+
+_NUMBERS = {"tid": 64, "type": 16, "priority": 16, "version": 16, "compat_version": 16, "data_off": 16}
+"""Numbers of the message's header, in bits."""
+
+
+def _check_part(name: str, part: object) -> None:
+    wanted = f"Message.{name}: give bytes, a bytearray or a contiguous memoryview of bytes, not"
+    if isinstance(part, memoryview):
+        if not part.c_contiguous:
+            raise LocalError(f"{wanted} a memoryview with gaps")
+        if part.itemsize != 1 or part.ndim != 1:
+            raise LocalError(f"{wanted} a memoryview of format {part.format!r} and {part.ndim} dimensions")
+    elif not isinstance(part, bytes | bytearray):
+        raise LocalError(f"{wanted} {type(part).__name__}")

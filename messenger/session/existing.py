@@ -11,6 +11,8 @@ from messenger.rules import DEFAULT_RULES, RuleOptions
 from messenger.session.session import Session, SessionState
 from messenger.v2.wire import ClientIdent, SessionReconnect
 
+_RECONNECTION_RACE_WON = "reconnection race: this side's address is the lower one"
+
 
 class Verdict(Enum):
     """What becomes of the incoming link and the existing session."""
@@ -132,9 +134,7 @@ def judge_reconnect(
     if existing.server_cookie == 0:
         return Decision(Verdict.RESET, "SERVER_IDENT of that session was never seen here")
     if existing.server_cookie != frame.server_cookie and rules.reconnect_cookies == "both":
-        # Two dials took each other's place, and no link has carried both ends. A CLIENT_IDENT of that race may
-        # still come; only by the global_seqs of new idents can it be told from what goes on now.
-        return Decision(Verdict.RESET, "another server_cookie: the peer never saw SERVER_IDENT of this session")
+        return _judge_two_cookies(existing, my_addr, rules)
     if existing.peer_global_seq > frame.global_seq:
         return Decision(
             Verdict.RETRY_GLOBAL, f"global_seq {frame.global_seq} is behind {existing.peer_global_seq}"
@@ -142,10 +142,26 @@ def judge_reconnect(
     if existing.connect_seq > frame.connect_seq:
         return Decision(Verdict.RETRY, f"connect_seq {frame.connect_seq} is behind {existing.connect_seq}")
     if existing.connect_seq == frame.connect_seq and not existing.policy.server:
-        peer_addr = existing.peer_addrs.msgr2_addr()
-        if peer_addr.sort_key() <= my_addr.sort_key():
+        if _peer_is_lower(existing, my_addr):
             return Decision(Verdict.REUSE, "reconnection race: the peer's address is the lower one")
         if yields(existing, rules):
             return Decision(Verdict.REUSE, "reconnection race: the dial of this side gets nowhere")
-        return Decision(Verdict.WAIT, "reconnection race: this side's address is the lower one")
+        return Decision(Verdict.WAIT, _RECONNECTION_RACE_WON)
     return Decision(Verdict.REUSE, "the session goes on")
+
+
+def _judge_two_cookies(existing: Session, my_addr: EntityAddr, rules: RuleOptions) -> Decision:
+    """Decide on SESSION_RECONNECT with another server_cookie: two dials have taken each other over.
+
+    The session begins anew, since a CLIENT_IDENT of that race may still come, which only the global_seqs of new
+    idents tell from what goes on now. If both sides dial, the dial from the lower address begins it: two that both
+    begin it take each other over again, over a slow link for ever.
+    """
+    dials = existing.state is SessionState.CONNECTING and existing.link is not None
+    if dials and not _peer_is_lower(existing, my_addr) and not yields(existing, rules):
+        return Decision(Verdict.WAIT, _RECONNECTION_RACE_WON)
+    return Decision(Verdict.RESET, "another server_cookie: the peer never saw SERVER_IDENT of this session")
+
+
+def _peer_is_lower(existing: Session, my_addr: EntityAddr) -> bool:
+    return existing.peer_addrs.msgr2_addr().sort_key() <= my_addr.sort_key()

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from messenger.errors import Fault, FaultReason
+from messenger.link import Protocol
 from messenger.outputs import EventKind
 from messenger.session.session import Session, SessionState
 
@@ -16,11 +17,24 @@ REFUSALS = frozenset(
         FaultReason.AUTH_METHOD,
         FaultReason.MISSING_FEATURES,
         FaultReason.PROTOCOL_VERSION,
+        FaultReason.V1_PEER,
+        FaultReason.V2_PEER,
+        FaultReason.NOT_MSGR,
+        FaultReason.BANNER,
+        FaultReason.WRONG_TARGET,
     }
 )
 """Faults the application is told of while the session goes on trying."""
 
-FATAL = frozenset({FaultReason.BANNER_FEATURES, FaultReason.PEER_TYPE, FaultReason.PEER_CLOSED})
+FATAL = frozenset(
+    {
+        FaultReason.BANNER_FEATURES,
+        FaultReason.PEER_TYPE,
+        FaultReason.PEER_NUMBER,
+        FaultReason.PEER_CLOSED,
+        FaultReason.QUEUE_LIMIT,
+    }
+)
 """Faults that trying again cannot cure: the session ends with a reset event (§3.1, §4.2, §9 item 12)."""
 
 
@@ -41,6 +55,8 @@ def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float, 
     state = session.state
     if state is SessionState.CLOSED:
         return
+    hung_up_again = _hung_up_again(session, fault)
+    session.last_fault = fault
     endpoint.settle_delayed(session, deliver=True)
     if fault.reason is FaultReason.SHUTDOWN:
         endpoint.end_session(session, fault, now)  # the shard that carries it says that all is said
@@ -52,15 +68,15 @@ def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float, 
     if fault.reason in FATAL or (session.lossy and (establishing or not dialling)):
         endpoint.stop_session(session, fault, now)
         return
-    if fault.reason in REFUSALS and state is not SessionState.READY:
+    if (fault.reason in REFUSALS or hung_up_again) and state is not SessionState.READY:
         endpoint.session_event(session, EventKind.REFUSED, fault, now)
     session.is_reset_from_peer = False
     session.requeue_sent()
     why = str(fault)
     if session.policy.standby and not session.has_output and state is not SessionState.WAIT:
         endpoint.set_state(session, SessionState.STANDBY, f"{why}; nothing to send", now)
-    elif session.policy.server:
-        endpoint.set_state(session, SessionState.STANDBY, f"{why}; a server waits for its client", now)
+    elif not session.dials:
+        endpoint.set_state(session, SessionState.STANDBY, f"{why}; only the peer can dial", now)
     elif state is SessionState.READY:
         session.connect_seq += 1
         session.backoff_s = 0.0
@@ -69,19 +85,35 @@ def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float, 
         _back_off(endpoint, session, why, now)
 
 
-def _return(endpoint: "Core", session: Session, why: str, now: float) -> None:
-    """An open link broke: dial at once, but not for ever where links break as soon as they open.
+def _hung_up_again(session: Session, fault: Fault) -> bool:
+    """True if the peer has closed two dials in a row at the same place: it will not say why.
 
-    They do if two processes come from one address, or if a message breaks each link that it is replayed on.
+    It looks for another nonce, for example, or a proxy stands before a peer that is gone.
     """
-    pause_s = endpoint.config.ms_initial_backoff
-    session.short_links = session.short_links + 1 if now - session.opened_s < pause_s else 0
-    if session.short_links <= _MOST_SHORT_LINKS:
+    before = session.last_fault
+    return fault.reason is FaultReason.EOF and before is not None and before == fault
+
+
+def _return(endpoint: "Core", session: Session, why: str, now: float) -> None:
+    """An open link broke: dial at once, but back off where links break as soon as they open.
+
+    They do if two processes come from one address, or if a message breaks each link that it is replayed on. The
+    application hears of it, for neither ends by itself.
+    """
+    config, short = endpoint.config, session.short_links
+    short.count = short.count + 1 if now - short.opened_s < config.ms_initial_backoff else 0
+    if short.count <= _MOST_SHORT_LINKS:
+        short.pause_s = 0.0
         endpoint.set_state(session, SessionState.CONNECTING, f"{why}; dialling again", now)
         endpoint.dial(session, now)
-    else:
-        endpoint.set_state(session, SessionState.CONNECTING, f"{why}; dialling again in {pause_s:g} s", now)
-        _dial_later(endpoint, session, pause_s, now)
+        return
+    pause_s = short.pause_s = min(short.pause_s * 2 or config.ms_initial_backoff, config.ms_max_backoff)
+    first = f"; {session.queue.requeued[0][1]!r} is sent first on each" if session.queue.requeued else ""
+    fault = Fault(FaultReason.SHORT_LIVED, f"{short.count} links in a row, the last one: {why}{first}")
+    session.last_fault = fault
+    endpoint.session_event(session, EventKind.REFUSED, fault, now)
+    endpoint.set_state(session, SessionState.CONNECTING, f"{why}; dialling again in {pause_s:g} s", now)
+    _dial_later(endpoint, session, pause_s, now)
 
 
 def _dial_later(endpoint: "Core", session: Session, pause_s: float, now: float) -> None:
@@ -97,10 +129,12 @@ def _back_off(endpoint: "Core", session: Session, why: str, now: float) -> None:
         pause_s = session.backoff_s = config.ms_initial_backoff
     else:
         pause_s = session.backoff_s = min(session.backoff_s * 2, config.ms_max_backoff)
-    if session.state is SessionState.REPLACING:
+    replacing = session.state is SessionState.REPLACING
+    if replacing:
         # Both sides may have given up their own dials for each other's; in step they would do so for ever.
         pause_s *= (1 + endpoint.rng.getrandbits(16) / 65536) / 2
-    if session.server_cookie:
+    if session.server_cookie or (replacing and Protocol.of(session.target_addr) is Protocol.V1):
+        # On v1 the dial that counts higher takes over the other; two equal ones would go on replacing each other.
         session.connect_seq += 1
     if session.state is not SessionState.WAIT:
         endpoint.set_state(session, SessionState.CONNECTING, f"{why}; dialling again in {pause_s:g} s", now)
@@ -109,7 +143,7 @@ def _back_off(endpoint: "Core", session: Session, why: str, now: float) -> None:
 
 def wake(endpoint: "Core", session: Session, now: float) -> None:
     """There is something to send: leave STANDBY unless only the peer may dial (§3.9)."""
-    if session.state is not SessionState.STANDBY or session.policy.server:
+    if session.state is not SessionState.STANDBY or not session.dials:
         return
     if session.server_cookie:
         session.connect_seq += 1

@@ -1,39 +1,80 @@
-"""Whether a dial may have to do with the session that it names by its addresses (protocol.md §4.9, §4.12)."""
+"""Whether a peer is who it should be, and where: names, numbers and addresses (protocol.md §4.9, §4.12)."""
 
-from messenger.denc.address import AddressType, EntityAddr
-from messenger.denc.entity import NEW_ENTITY_NUM, AuthName, EntityName
-from messenger.errors import FaultReason, PeerError
+from typing import TYPE_CHECKING
+
+from messenger.denc.address import AddressType, AddrVec, EntityAddr
+from messenger.denc.entity import NEW_ENTITY_NUM, AuthName, EntityName, EntityType
+from messenger.errors import AuthError, Fault, FaultReason, PeerError
 from messenger.rules import RuleOptions
+from messenger.session.policy import Policy
 from messenger.session.session import Session
+
+if TYPE_CHECKING:
+    from messenger.link import Link
+
+
+def check_claim(peer_type: EntityType, auth_name: AuthName | None) -> None:
+    """Refuse a peer that claims another type than it has proven: the type decides its policy.
+
+    The entities of daemons come as clients too: modules of managers do.
+
+    Raises:
+        AuthError: AUTH_DENIED.
+    """
+    if auth_name is not None and peer_type not in {auth_name.type, EntityType.CLIENT}:
+        raise AuthError(FaultReason.AUTH_DENIED, f"{auth_name} says that it is a {peer_type.label}")
 
 
 def check_identity(
     existing: Session | None, peer: EntityName, auth_name: AuthName | None, rules: RuleOptions
-) -> None:
-    """Refuse a dial from the addresses of a session by somebody whom the session is not with.
+) -> Fault | None:
+    """Compare the peer of a session with a peer that dials from the same addresses.
 
     Args:
         existing: the session found under the addresses.
-        peer: what the peer says it is; without a number where it has not told one.
-        auth_name: who it proved to be, if anybody.
+        peer: what the peer says it is; without a number where it has not said one.
+        auth_name: the entity it proved to be, if any.
         rules: ``peer_identity`` says what is compared.
+
+    Returns:
+        Why the session ends in favour of the peer: no link carries it, and the peer has proven another name than
+        the session's, which may have been used at these addresses by mistake or by malice. None if it goes on.
+
+    Raises:
+        PeerError: PEER_IDENTITY, the peer is refused.
+    """
+    if existing is None or rules.peer_identity == "addresses":
+        return None
+    why = _difference(existing, peer, auth_name)
+    if why is None:
+        return None
+    proven = existing.peer_auth_name
+    if existing.link is None and auth_name is not None and proven is not None and auth_name != proven:
+        return Fault(FaultReason.REPLACED, f"{why}; no link carries the session")
+    raise PeerError(FaultReason.PEER_IDENTITY, why)
+
+
+def _difference(existing: Session, peer: EntityName, auth_name: AuthName | None) -> str | None:
+    if peer.type is not existing.peer_type:
+        return f"{peer.type.label}, the session is with {existing.peer_name}"
+    proven = existing.peer_auth_name
+    if auth_name is not None and proven is not None:
+        # A client's number may change, its name does not.
+        return None if auth_name == proven else f"{auth_name}, the session is with {proven}"
+    if NEW_ENTITY_NUM not in {peer.num, existing.peer_name.num} and peer.num != existing.peer_name.num:
+        return f"{peer}, the session is with {existing.peer_name}"
+    return None
+
+
+def check_not_own(addrs: AddrVec, link: "Link") -> None:
+    """Refuse a peer that gives an address of this messenger as its own: it would get what is sent to oneself.
 
     Raises:
         PeerError: PEER_IDENTITY.
     """
-    if existing is None or rules.peer_identity == "addresses":
-        return
-    if peer.type is not existing.peer_type:
-        raise PeerError(FaultReason.PEER_IDENTITY, f"{peer.type.label}, the session is with {existing.peer_name}")
-    proven = existing.peer_auth_name
-    if auth_name is not None and proven is not None:
-        # A client's number may change, who it is does not.
-        if auth_name != proven:
-            raise PeerError(FaultReason.PEER_IDENTITY, f"{auth_name}, the session is with {proven}")
-        return
-    known = existing.peer_name.num
-    if NEW_ENTITY_NUM not in {peer.num, known} and peer.num != known:
-        raise PeerError(FaultReason.PEER_IDENTITY, f"{peer}, the session is with {existing.peer_name}")
+    for addr in addrs:
+        if addr.port and link.endpoint.is_own(addr, link):
+            raise PeerError(FaultReason.PEER_IDENTITY, f"{addr} is an address of this messenger")
 
 
 def check_host(addr: EntityAddr, remote_addr: EntityAddr, rules: RuleOptions) -> None:
@@ -61,3 +102,35 @@ def check_v2_addr(
         raise PeerError(FaultReason.MALFORMED, f"{addr} is no address for v2")
     if before is not None and addr != before:
         raise PeerError(FaultReason.MALFORMED, f"{addr}, but {before} before")
+
+
+def check_hello_addr(addr: EntityAddr, mine: AddrVec, rules: RuleOptions) -> None:
+    """Refuse a connector that has dialled an address with another port or nonce than this side has.
+
+    Raises:
+        PeerError: WRONG_TARGET.
+    """
+    if rules.hello_addr == "own" and all((addr.port, addr.nonce) != (own.port, own.nonce) for own in mine):
+        raise PeerError(FaultReason.WRONG_TARGET, f"the peer has dialled {addr}, this is {mine}")
+
+
+def check_port(addr: EntityAddr, policy: Policy, rules: RuleOptions) -> None:
+    """Refuse a connector whose address cannot be dialled, if the policy makes this side dial it again.
+
+    Raises:
+        PeerError: MALFORMED.
+    """
+    dials = not (policy.lossy or policy.server)
+    if rules.portless_peer == "refuse" and dials and not addr.port:
+        raise PeerError(FaultReason.MALFORMED, f"{addr} has no port to be dialled at again")
+
+
+def check_number(session: Session, num: int, rules: RuleOptions) -> None:
+    """Refuse a server whose number is not the one that the session's peer had before.
+
+    Raises:
+        PeerError: PEER_NUMBER.
+    """
+    known = session.peer_name.num
+    if rules.server_number == "close" and known not in {NEW_ENTITY_NUM, num}:
+        raise PeerError(FaultReason.PEER_NUMBER, f"{num}, the session is with {session.peer_name}")

@@ -10,10 +10,15 @@ from collections.abc import Iterator
 from messenger.messages.message import Message
 
 
+def _size_bytes(entries: deque[tuple[int, Message]]) -> int:
+    # A copy, which is made in one step: a shard's thread may change the queue meanwhile.
+    return sum(message.size_bytes for _, message in list(entries))
+
+
 class OutQueue:
     """What a session still has to put on the wire, and what it must be able to put there again."""
 
-    __slots__ = ("_by_priority", "requeued", "sent")
+    __slots__ = ("_by_priority", "requeued", "sent", "unchecked_bytes")
 
     def __init__(self) -> None:
         self._by_priority: dict[int, deque[Message]] = {}
@@ -21,6 +26,8 @@ class OutQueue:
         """Sent once on an earlier link, unacknowledged, with their seq; they leave before anything else."""
         self.sent: deque[tuple[int, Message]] = deque()
         """On the wire of the present link, unacknowledged, with their seq."""
+        self.unchecked_bytes = 0
+        """Pushed since the queue was last measured, where an option limits it."""
 
     def push(self, message: Message) -> None:
         """Queue a new message behind those of its priority."""
@@ -34,6 +41,17 @@ class OutQueue:
 
     def __len__(self) -> int:
         return len(self.requeued) + sum(map(len, self._by_priority.values()))
+
+    @property
+    def queued_bytes(self) -> int:
+        """Size of the messages that are not on the wire."""
+        waiting = [message for queue in list(self._by_priority.values()) for message in list(queue)]
+        return sum(message.size_bytes for message in waiting) + _size_bytes(self.requeued)
+
+    @property
+    def unacknowledged_bytes(self) -> int:
+        """Size of the messages on the wire that are kept for replay."""
+        return _size_bytes(self.sent)
 
     def popped(self) -> Iterator[Message]:
         """Messages to write, each taken out as it is handed on: requeued ones first, then by priority and age.
@@ -65,15 +83,17 @@ class OutQueue:
         self.sent.clear()
         return count
 
-    def discard_requeued_up_to(self, out_seq: int, seq: int) -> int:
-        """Drop requeued messages the peer has already; returns the out_seq to go on from (§3.6).
+    def discard_requeued_up_to(self, seq: int) -> None:
+        """Drop requeued messages that the peer has; the others are numbered from ``seq`` + 1 on (§3.6).
 
-        If the peer has all of them that is what it says it has, for it would drop what came with a lower seq.
+        The numbers change only if the peer has less than it acknowledged, because it lost the session: a message
+        with its old number would leave a gap.
         """
-        while self.requeued and self.requeued[0][0] <= seq:
-            self.requeued.popleft()
-            out_seq += 1
-        return out_seq if self.requeued else seq
+        requeued = self.requeued
+        while requeued and requeued[0][0] <= seq:
+            requeued.popleft()
+        if requeued and requeued[0][0] != seq + 1:
+            self.requeued = deque(enumerate((message for _, message in requeued), seq + 1))
 
     def clear(self) -> int:
         """Drop everything; returns how many messages that were."""

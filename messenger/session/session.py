@@ -4,19 +4,20 @@ This file has the state and its bookkeeping. What a fault does is in ``faults.py
 session in ``existing.py``.
 """
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import AuthName, EntityName, EntityType
-from messenger.errors import FaultReason, PeerError
+from messenger.errors import Fault, FaultReason, PeerError
 from messenger.session.policy import Policy
 from messenger.session.queue import OutQueue
 from messenger.session.timers import Timer
 
 if TYPE_CHECKING:
     from messenger.link import Link
-    from messenger.session.throttle import PolicyThrottles, Throttles
+    from messenger.session.throttle import Throttle, Throttles
     from messenger.shards.home import Stint
 
 
@@ -43,11 +44,22 @@ class SessionState(StrEnum):
     """Over; nothing happens to it any more."""
 
 
+@dataclass(slots=True)
+class ShortLinks:
+    """Links in a row that broke just after they had opened."""
+
+    opened_s: float = 0.0
+    """When the session's newest link opened."""
+    count: int = 0
+    pause_s: float = 0.0
+    """After the last of them; 0 while they are few."""
+
+
 class IoState(StrEnum):
     """What the io half of a session does, in crimson's words (§4.12)."""
 
     NONE = "none"
-    """No link was ever open."""
+    """A shard has not begun with it yet."""
     DELAY = "delay"
     """Messages wait for a link."""
     OPEN = "open"
@@ -55,7 +67,7 @@ class IoState(StrEnum):
     DROP = "drop"
     """The session is over."""
     SWITCHED = "switched"
-    """It is another shard's now."""
+    """It has left this shard."""
 
 
 class Session:
@@ -71,22 +83,22 @@ class Session:
         "client_cookie",
         "confirmed",
         "connect_seq",
+        "disposable",
         "features",
         "global_seq",
         "guarded",
         "id",
         "in_seq",
-        "io_state",
         "is_reset_from_peer",
         "keepalive_acked_s",
         "keepalive_due",
         "keepalive_heard_s",
         "keepalive_seen_s",
+        "last_fault",
         "link",
         "local",
         "lossy",
         "old_messages",
-        "opened_s",
         "out_seq",
         "peer_addrs",
         "peer_auth_name",
@@ -103,19 +115,16 @@ class Session:
         "server_cookie",
         "short_links",
         "skipped_messages",
+        "standby_timer",
         "state",
         "stint",
+        "successor",
         "target_addr",
         "user",
     )
 
     def __init__(
-        self,
-        session_id: int,
-        peer_type: EntityType,
-        peer_addrs: AddrVec,
-        target_addr: EntityAddr,
-        policy: Policy,
+        self, session_id: int, peer_type: EntityType, peer_addrs: AddrVec, target_addr: EntityAddr, policy: Policy
     ) -> None:
         self.id = session_id
         self.peer_type = peer_type
@@ -128,6 +137,8 @@ class Session:
         self.policy = policy
         self.lossy = policy.lossy
         """As the server decided; the policy's word until then."""
+        self.disposable = False
+        """The application wants it to be lossy, whatever the server decides."""
         self.guarded = False
         """Sending must be looked at first: it is closed, closing, or faults are injected."""
         self.anonymous = False
@@ -168,13 +179,14 @@ class Session:
         self.keepalive_seen_s = 0.0
         """Unix time of the newest keepalive of the peer's; 0 before the first."""
         self.old_messages = self.skipped_messages = 0
-        self.opened_s = 0.0
-        """When its newest link opened."""
-        self.short_links = 0
-        """How many links in a row broke just after they had opened."""
+        self.short_links = ShortLinks()
+        self.last_fault: Fault | None = None
+        """Why its last link broke or its last dial failed; None since it is open again."""
+        self.successor: Session | None = None
+        """The session with the same peer that begins when this one, which is closing, has ended."""
         self.backoff_s = 0.0
         self.backoff_timer: Timer | None = None
-        self.io_state = IoState.NONE
+        self.standby_timer: Timer | None = None
         self.stint: Stint | None = None
         """While the data phase runs on another shard, what is known of it here."""
         self.user: Any = None
@@ -187,6 +199,23 @@ class Session:
     def has_output(self) -> bool:
         """Whether something waits to be written that alone justifies a link."""
         return bool(self.queue) or self.keepalive_due
+
+    @property
+    def dials(self) -> bool:
+        """True if this side may dial the peer: it is no server, and the peer listens."""
+        return not self.policy.server and bool(self.target_addr.port)
+
+    def decide_lossy(self, *, by_server: bool) -> None:
+        """The server has decided whether a fault ends the session."""
+        self.lossy = by_server or self.disposable
+
+    @property
+    def io_state(self) -> IoState:
+        """What the io half does, wherever it runs: OPEN, DELAY, or DROP once the session is closed."""
+        if self.state is SessionState.CLOSED:
+            return IoState.DROP
+        flows = self.local or (self.link is not None and self.link.open)
+        return IoState.OPEN if flows else IoState.DELAY
 
     def acknowledge(self, seq: int) -> None:
         """The peer has every message up to ``seq``; repeated, older and premature acks change nothing."""
@@ -219,9 +248,9 @@ class Session:
             raise PeerError(FaultReason.UNSENT_SEQ, f"in_seq {seq}, {sent_seq} was the last one sent")
 
     def discard_requeued_up_to(self, seq: int) -> None:
-        """Of what was to be sent again, drop what the peer has, and go on counting behind it."""
-        seq = min(seq, _SEQ_LIMIT)
-        self.out_seq = self.acked_seq = self.queue.discard_requeued_up_to(self.out_seq, seq)
+        """The peer has the messages up to ``seq``: drop them; the next one sent has the seq behind it."""
+        self.out_seq = self.acked_seq = min(seq, _SEQ_LIMIT)
+        self.queue.discard_requeued_up_to(self.out_seq)
 
     def keepalive_acked(self, stamp_s: float, wall_time_s: float, now: float) -> None:
         """The peer echoed a keepalive that was sent at ``stamp_s`` by the wall clock.
@@ -232,21 +261,21 @@ class Session:
         self.keepalive_heard_s = max(self.keepalive_heard_s, now - max(0.0, wall_time_s - stamp_s))
 
     def forget_peer_state(self) -> None:
-        """A new session starts: the peer counts its messages from 1 again."""
+        """The peer begins a new session: both directions count from 1 again, replayed messages included."""
         self.in_seq = 0
         self.ack_due = 0
+        self.discard_requeued_up_to(0)
 
     def reset(self) -> int:
         """Full reset: nothing of the old session stays; returns how many messages were dropped (§4.9)."""
         dropped = self.queue.clear()
         self.forget_peer_state()
-        self.out_seq = 0
-        self.acked_seq = 0
         self.client_cookie = 0
         self.server_cookie = 0
         self.connect_seq = 0
         self.peer_global_seq = 0
         self.confirmed = False
+        self.peer_auth_name = None
         return dropped
 
     def drop_output(self) -> None:
@@ -255,11 +284,11 @@ class Session:
         self.ack_due = 0
         self.keepalive_due = False
 
-    def policy_throttles(self, throttles: "Throttles") -> "PolicyThrottles | None":
+    def policy_throttles(self, throttles: "Throttles") -> "tuple[Throttle, ...]":
         """Those of a host's throttles that the policy names."""
         policy = self.policy
         if policy.throttle_messages is None and policy.throttle_bytes is None:
-            return None
+            return ()
         return throttles.of(policy.throttle_messages, policy.throttle_bytes)
 
     def cancel_backoff(self) -> None:

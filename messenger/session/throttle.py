@@ -1,25 +1,59 @@
 """Limits on what is held at a time (protocol.md §3.10)."""
 
 from collections.abc import Iterator
+from typing import Protocol
 
 from messenger.errors import LocalError
 from messenger.session.policy import ThrottleLimit
 
+_NO_LIMIT = (1 << 63) - 1
+
+
+class Waiter(Protocol):
+    """Something that waits for a throttle, the gate of a link."""
+
+    @property
+    def key(self) -> int:
+        """What identifies it among the waiters of one throttle."""
+
+    def retry(self, now: float) -> None:
+        """The throttle has room, and this waiter is the first in its line."""
+
 
 class Throttle:
-    """Counts units taken and given back.
+    """Counts units taken and given back. Waiters are admitted in the order in which they began to wait.
 
     Args:
         limit: units; 0 = without limit.
         name: what perf counters and histories call it.
+        counts_messages: its units are messages, not bytes.
     """
 
-    __slots__ = ("gets", "limit", "name", "put_sum", "puts", "refusals", "value", "waited_s", "waits")
+    __slots__ = (
+        "_again",
+        "_limit",
+        "_line",
+        "_waking",
+        "ceiling",
+        "counts_messages",
+        "gets",
+        "name",
+        "put_sum",
+        "puts",
+        "refusals",
+        "value",
+        "waited_s",
+        "waits",
+    )
 
-    def __init__(self, limit: int, name: str = "dispatch_bytes") -> None:
-        self.limit = limit
+    def __init__(self, limit: int, name: str = "dispatch_bytes", *, counts_messages: bool = False) -> None:
         self.name = name
+        self.counts_messages = counts_messages
         self.value = 0
+        self._line: dict[int, Waiter] = {}
+        self._waking = False
+        self._again = False
+        self.limit = limit
         # For the perf counters.
         self.gets = 0
         self.refusals = 0
@@ -29,67 +63,104 @@ class Throttle:
         self.waited_s = 0.0
 
     @property
-    def full(self) -> bool:
-        """Whether no more should be taken for now."""
-        return 0 < self.limit <= self.value
+    def limit(self) -> int:
+        """Units; 0 = without limit."""
+        return self._limit
+
+    @limit.setter
+    def limit(self, limit: int) -> None:
+        self._limit = limit
+        self._set_ceiling()
+
+    def _set_ceiling(self) -> None:
+        self.ceiling = -1 if self._line else self._limit or _NO_LIMIT
+        """Up to this value anything may be taken without a request: nothing, while somebody waits."""
 
     def admits(self, amount: int) -> bool:
-        """Whether ``amount`` more may be taken, by Ceph's rule.
+        """True if ``amount`` more may be taken, by Ceph's rule.
 
         What is larger than the whole throttle passes as long as the limit is not exceeded already.
         """
-        if not self.limit:
+        limit = self._limit
+        return not limit or (self.value + amount <= limit if amount <= limit else self.value <= limit)
+
+    def units(self, messages: int, size_bytes: int) -> int:
+        """The units that so many messages of that size together take."""
+        return messages if self.counts_messages else size_bytes
+
+    # ---- waiting
+
+    @property
+    def waiting(self) -> int:
+        """Number of waiters."""
+        return len(self._line)
+
+    def request(self, waiter: Waiter, amount: int) -> bool:
+        """Take ``amount`` for a waiter, or put the waiter at the end of the line; True if it was taken.
+
+        Nothing is needed for an amount of 0, even of a full throttle.
+        """
+        if not amount:
             return True
-        return self.value + amount <= self.limit if amount <= self.limit else self.value <= self.limit
-
-    def try_take(self, amount: int) -> bool:
-        """Hold ``amount`` more, if that is admitted."""
-        if not self.admits(amount):
+        first = next(iter(self._line), waiter.key) == waiter.key
+        if first and self.admits(amount):
+            self.leave(waiter)
+            self.value += amount
+            self.gets += 1
+            return True
+        if waiter.key not in self._line:
+            self._line[waiter.key] = waiter
             self.refusals += 1
-            return False
-        self.value += amount
-        self.gets += 1
-        return True
+            self._set_ceiling()
+        return False
 
-    def take(self, amount: int) -> None:
-        """Hold ``amount`` more, whatever the limit; the caller counts it."""
-        self.value += amount
+    def leave(self, waiter: Waiter) -> None:
+        """The waiter gives up its place in the line, if it has one."""
+        if self._line.pop(waiter.key, None) is not None:
+            self._set_ceiling()
 
-    def put(self, amount: int) -> None:
-        """Give ``amount`` back; the caller counts it.
+    def wake(self, now: float) -> None:
+        """Let waiters try again, the longest waiting first, until one of them is refused."""
+        self._again = True
+        if self._waking:
+            return  # a waiter gave something back: the loop below goes round once more, without going deeper
+        self._waking = True
+        try:
+            while self._again:
+                self._again = False
+                self._wake_line(now)
+        finally:
+            self._waking = False
+
+    def _wake_line(self, now: float) -> None:
+        # A waiter that was admitted may come back for its next message: it then is the last in the line.
+        for _ in range(len(self._line)):
+            first = next(iter(self._line.values()), None)
+            if first is None:
+                return
+            first.retry(now)
+            if next(iter(self._line.values()), None) is first:
+                return
+
+    # ---- without waiting
+
+    def take(self, amount: int, gets: int = 1) -> None:
+        """Hold ``amount`` more in so many steps, whatever the limit."""
+        self.value += amount
+        self.gets += gets
+
+    def put(self, amount: int, puts: int = 1) -> None:
+        """Give ``amount`` back, in so many steps.
 
         Raises:
             LocalError: more than is held; something was released twice.
         """
         if amount > self.value:
-            raise LocalError(f"{amount} bytes released where {self.value} are held: was a message released twice?")
+            what = f"{amount} of {self.name} released where {self.value} are held"
+            raise LocalError(f"{what}: was a message released twice?")
         self.value -= amount
-
-    def count_put(self, amount: int, puts: int = 1) -> None:
-        """``amount`` units were given back, in so many steps."""
         self.puts += puts
         self.put_sum += amount
-
-
-class PolicyThrottles:
-    """The throttles of one policy on one host; other policies may share them."""
-
-    __slots__ = ("messages", "size_bytes")
-
-    def __init__(self, messages: Throttle | None, size_bytes: Throttle | None) -> None:
-        self.messages = messages
-        self.size_bytes = size_bytes
-
-    def put(self, messages: int, size_bytes: int) -> None:
-        """So many messages of that size together are done with.
-
-        Raises:
-            LocalError: more than is held.
-        """
-        for throttle, amount in (self.messages, messages), (self.size_bytes, size_bytes):
-            if throttle is not None:
-                throttle.put(amount)
-                throttle.count_put(amount, messages)
 
 
 class Throttles:
@@ -102,7 +173,7 @@ class Throttles:
     def __init__(self, shares: int = 1) -> None:
         self._shares = shares
         self._by_name: dict[str, Throttle] = {}
-        self._by_limits: dict[tuple[ThrottleLimit | None, ThrottleLimit | None], PolicyThrottles] = {}
+        self._by_limits: dict[tuple[ThrottleLimit | None, ThrottleLimit | None], tuple[Throttle, ...]] = {}
 
     def __iter__(self) -> Iterator[Throttle]:
         return iter(self._by_name.values())
@@ -111,18 +182,19 @@ class Throttles:
         """The throttle of that name, which a policy has asked for."""
         return self._by_name[name]
 
-    def of(self, messages: ThrottleLimit | None, size_bytes: ThrottleLimit | None) -> PolicyThrottles:
-        """The throttles a policy names."""
+    def of(self, messages: ThrottleLimit | None, size_bytes: ThrottleLimit | None) -> tuple[Throttle, ...]:
+        """The throttles that a policy names: of messages, then of bytes, as far as it names them."""
         limits = messages, size_bytes
         found = self._by_limits.get(limits)
         if found is None:
-            found = self._by_limits[limits] = PolicyThrottles(self._throttle(messages), self._throttle(size_bytes))
+            named = (messages, True), (size_bytes, False)
+            found = tuple(self._throttle(limit, counts) for limit, counts in named if limit is not None)
+            self._by_limits[limits] = found
         return found
 
-    def _throttle(self, limit: ThrottleLimit | None) -> Throttle | None:
-        if limit is None:
-            return None
+    def _throttle(self, limit: ThrottleLimit, counts_messages: bool) -> Throttle:  # noqa: FBT001 - private
         throttle = self._by_name.get(limit.name)
         if throttle is None:
-            throttle = self._by_name[limit.name] = Throttle(-(-limit.limit // self._shares), limit.name)
+            share = -(-limit.limit // self._shares)
+            throttle = self._by_name[limit.name] = Throttle(share, limit.name, counts_messages=counts_messages)
         return throttle

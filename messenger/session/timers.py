@@ -1,24 +1,39 @@
 """Deadlines of the core: a heap of callbacks that time passes through as an argument."""
 
+from collections import deque
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 Callback = Callable[[float], None]
+
+
+def _run(callback: Callback, now: float) -> None:
+    callback(now)
+
+
+_LEAST_CANCELLED = 64
+"""With fewer cancelled timers the heap is not worth cleaning."""
 
 
 class Timer:
     """A scheduled callback; ``cancel`` makes it never fire."""
 
-    __slots__ = ("_order", "callback", "deadline_s")
+    __slots__ = ("_order", "_timers", "callback", "deadline_s", "in_heap")
 
-    def __init__(self, deadline_s: float, order: int, callback: Callback) -> None:
-        self.deadline_s = deadline_s
+    def __init__(self, timers: "Timers", deadline_s: float, order: int, callback: Callback) -> None:
+        self._timers = timers
         self._order = order
+        self.deadline_s = deadline_s
         self.callback: Callback | None = callback
+        """None once the timer has fired or is cancelled."""
+        self.in_heap = True
 
     def cancel(self) -> None:
         """Forget the callback."""
-        self.callback = None
+        if self.callback is not None:
+            self.callback = None
+            if self.in_heap:
+                self._timers.cancelled()
 
     def __lt__(self, other: "Timer") -> bool:
         return (self.deadline_s, self._order) < (other.deadline_s, other._order)
@@ -27,38 +42,62 @@ class Timer:
 class Timers:
     """Pending timers; equal deadlines fire in the order they were set."""
 
-    __slots__ = ("_count", "_heap")
+    __slots__ = ("_cancelled", "_count", "_heap")
 
     def __init__(self) -> None:
         self._heap: list[Timer] = []
         self._count = 0
+        self._cancelled = 0
+        """Timers of the heap that never fire."""
 
     def __len__(self) -> int:
-        """How many are pending."""
-        return sum(timer.callback is not None for timer in self._heap)
+        """Number of pending timers."""
+        return len(self._heap) - self._cancelled
 
     def at(self, deadline_s: float, callback: Callback) -> Timer:
         """Call ``callback(now)`` once ``deadline_s`` has come."""
         self._count += 1
-        timer = Timer(deadline_s, self._count, callback)
+        timer = Timer(self, deadline_s, self._count, callback)
         heappush(self._heap, timer)
         return timer
+
+    def cancelled(self) -> None:
+        """A timer was cancelled. It stays in the heap, but only as long as most of the heap is pending."""
+        self._cancelled += 1
+        if self._cancelled > max(len(self._heap) // 2, _LEAST_CANCELLED):
+            self._heap = [timer for timer in self._heap if timer.callback is not None]
+            heapify(self._heap)
+            self._cancelled = 0
 
     def next_deadline(self) -> float | None:
         """When the next timer is due; None without any."""
         heap = self._heap
         while heap and heap[0].callback is None:
             heappop(heap)
+            self._cancelled -= 1
         return heap[0].deadline_s if heap else None
 
-    def fire(self, now: float) -> None:
-        """Run every timer that is due at ``now``; those set meanwhile wait for the next call."""
-        due: list[Timer] = []
-        heap = self._heap
-        while heap and heap[0].deadline_s <= now:
-            due.append(heappop(heap))
-        for timer in due:
-            callback = timer.callback
-            if callback is not None:
-                timer.callback = None
-                callback(now)
+    def fire(self, now: float, run: Callable[[Callback, float], None] = _run) -> None:
+        """Call ``run(callback, now)`` for everything that is due; timers set meanwhile wait for the next call.
+
+        If ``run`` raises, the timers behind the one that raised stay pending.
+        """
+        due: deque[Timer] = deque()
+        while self._heap and self._heap[0].deadline_s <= now:
+            timer = heappop(self._heap)
+            if timer.callback is None:
+                self._cancelled -= 1
+            else:
+                timer.in_heap = False
+                due.append(timer)
+        try:
+            while due:
+                timer = due.popleft()
+                callback, timer.callback = timer.callback, None
+                if callback is not None:  # one that fired before it may have cancelled it
+                    run(callback, now)
+        finally:
+            for timer in due:
+                timer.in_heap = True
+                heappush(self._heap, timer)
+                self._cancelled += timer.callback is None

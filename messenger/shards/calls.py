@@ -84,8 +84,8 @@ class ReleaseIo:
     """The application is done with something received; belongs to no stint and needs no order."""
 
     amount: int
-    throttle: str | None = None
-    """The throttle of a policy that gets it back; the dispatch throttle unless given."""
+    throttle: str
+    """The throttle that gets it back; ``amount`` is in its units."""
 
 
 @dataclass(slots=True)
@@ -107,7 +107,12 @@ class LeftIo(StintCall):
     """The io half of the session is the home shard's again."""
 
 
-ToShard = OpenIo | SendIo | KeepAliveIo | UnblockIo | FinishIo | LeaveIo | ReleaseIo
+@dataclass(slots=True)
+class ReconfigureIo:
+    """Options have changed; belongs to no stint."""
+
+
+ToShard = OpenIo | SendIo | KeepAliveIo | UnblockIo | FinishIo | LeaveIo | ReleaseIo | ReconfigureIo
 ToHome = DeliverIo | FaultIo | LeftIo
 
 Call = TypeVar("Call", bound=StintCall)

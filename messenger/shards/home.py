@@ -5,6 +5,7 @@ it is the other shard's; here nothing but the protocol half may be touched. Who 
 session back and goes on when it has come: :meth:`Shards.recall`.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,7 @@ from messenger.shards.calls import (
     KeepAliveIo,
     LeaveIo,
     OpenIo,
+    ReconfigureIo,
     ReleaseIo,
     SendIo,
     StintCall,
@@ -73,10 +75,8 @@ class Shards:
         self._core = core
         self._hosts: dict[int, IoShard] = {}
         self._stints: dict[int, Stint] = {}
-        self._owed_bytes = [0] * (count + 1)
-        """Bytes delivered from each shard that the application still holds."""
-        self._owed: dict[str, list[int]] = {}
-        """What it holds against throttles that policies name: by throttle, from each shard."""
+        self._owed: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (count + 1))
+        """What the application holds against each throttle, by the shard that delivered it."""
 
     def __len__(self) -> int:
         """Links that are away."""
@@ -95,24 +95,27 @@ class Shards:
     @property
     def owed_bytes(self) -> int:
         """Bytes from other shards that the application holds."""
-        return sum(self._owed_bytes)
+        return sum(self._owed[self._core.dispatch_throttle.name])
 
     def new_shard(self, index: int) -> IoShard:
         """The host that runs shard ``index`` (from 1 on), to be driven by whoever drives the home shard."""
         core = self._core
-        throttle_bytes = core.config.ms_dispatch_throttle_bytes
         host = self._hosts[index] = IoShard(
             index,
             core.config,
             wall_offset_s=core.wall_offset_s,
             tracing=core.tracing,
             interceptor=core.interceptor,
-            throttle_bytes=-(-throttle_bytes // self.count),
             shares=self.count,
             passes=core.passes,
         )
         core.update_injection()
         return host
+
+    def reconfigured(self) -> None:
+        """Options have changed."""
+        for shard in self._hosts:
+            self._core.emit(CallShard(shard, ReconfigureIo()))
 
     def begin(self, session: Session, link: Link, now: float) -> None:
         """The link is open: send it and the io half of its session to a shard."""
@@ -160,39 +163,54 @@ class Shards:
             self._call(stint, UnblockIo(link_id, stint.traffic.to_shard + 1))
         return True
 
-    def owe_home(self, size_bytes: int) -> None:
-        """Bytes were delivered that came over no link."""
+    def owe_home(self, messages: int, size_bytes: int) -> None:
+        """Messages were delivered that came over no link."""
         if self.count:
-            self._owed_bytes[0] += size_bytes
+            for throttle, amount in self._dispatched(messages, size_bytes):
+                self._owed[throttle][0] += amount
 
-    def release(self, size_bytes: int, now: float) -> None:
-        """The application is done with received bytes: the shards they came from may read on."""
-        if size_bytes > self.owed_bytes:
-            raise LocalError(
-                f"{size_bytes} bytes released where {self.owed_bytes} are held: was one released twice?"
-            )
-        for shard, part in _shares(self._owed_bytes, size_bytes):
-            if shard:
-                self._core.emit(CallShard(shard, ReleaseIo(part)))
-            else:
-                self._core.dispatch_throttle.put(part)
-            self._core.trace_throttle(now)
+    def release(self, messages: int, size_bytes: int, now: float) -> None:
+        """The application is done with received messages: the shards they came from may read on.
+
+        Raises:
+            LocalError: more is released than is held.
+        """
+        dispatched = self._dispatched(messages, size_bytes)
+        self._check_owed(dispatched)
+        for name, amount in dispatched:
+            for shard, part in _shares(self._owed[name], amount):
+                if shard:
+                    self._core.emit(CallShard(shard, ReleaseIo(part, name)))
+                else:
+                    self._core.throttle(name).put(part)
+        self._core.trace_throttle(now)
 
     def release_held(self, session: Session, messages: int, size_bytes: int, now: float) -> None:
         """The same for the throttles of a session's policy."""
-        for limit, amount in _held(session, messages, size_bytes):
-            owed = self._owed.get(limit.name, [0])
-            if sum(owed) < amount:
-                raise LocalError(f"{amount} released to {limit.name}: was a message released twice?")
-            for shard, part in _shares(owed, amount):
-                self._core.emit(CallShard(shard, ReleaseIo(part, limit.name)))
+        held = [(limit.name, amount) for limit, amount in _held(session, messages, size_bytes)]
+        self._check_owed(held)
+        for name, amount in held:
+            for shard, part in _shares(self._owed[name], amount):
+                self._core.emit(CallShard(shard, ReleaseIo(part, name)))
         self.trace_held(session, now)
+
+    def _dispatched(self, messages: int, size_bytes: int) -> list[tuple[str, int]]:
+        """What messages hold against the dispatch throttles."""
+        core = self._core
+        return [(core.dispatch_messages.name, messages), (core.dispatch_throttle.name, size_bytes)]
+
+    def _check_owed(self, amounts: list[tuple[str, int]]) -> None:
+        for name, amount in amounts:
+            held = sum(self._owed[name])
+            if amount > held:
+                what = f"{amount} of {name} released where {held} are held"
+                raise LocalError(f"{what}: was a message released twice?")
 
     def trace_held(self, session: Session | None, now: float) -> None:
         """Record what the application holds against the throttles of a session's policy."""
         if self._core.tracing and session is not None:
             for limit, _ in _held(session, 0, 0):
-                value = sum(self._owed.get(limit.name, ()))
+                value = sum(self._owed[limit.name])
                 self._core.trace("throttle", now, name=limit.name, value=value, limit=limit.limit)
 
     # ---- coming back
@@ -219,13 +237,15 @@ class Shards:
 
     def _deliver(self, stint: Stint, call: DeliverIo, now: float) -> None:
         deliver, session = call.deliver, stint.session
-        self._owed_bytes[stint.shard] += deliver.size_bytes
+        messages = len(deliver.messages)
+        for name, amount in self._dispatched(messages, deliver.size_bytes):
+            self._owed[name][stint.shard] += amount
         self._core.trace_throttle(now)
-        for limit, amount in _held(session, len(deliver.messages), deliver.size_bytes):
-            self._owed.setdefault(limit.name, [0] * (self.count + 1))[stint.shard] += amount
+        for limit, amount in _held(session, messages, deliver.size_bytes):
+            self._owed[limit.name][stint.shard] += amount
         self.trace_held(session, now)
         if session.state is SessionState.CLOSED:
-            self._core.release(deliver.size_bytes, now, session, len(deliver.messages))
+            self._core.release(deliver.size_bytes, now, session, messages)
         else:
             self._core.emit(deliver)
 
@@ -260,8 +280,7 @@ class Shards:
         self._core.emit(CallShard(stint.shard, call))
 
     def set_io_state(self, session: Session, state: IoState, shard: int, now: float) -> None:
-        """The io half of a session is on ``shard`` (0: at home) in a new state."""
-        session.io_state = state
+        """Record that the io half of a session is on ``shard`` (0: at home) in a new state."""
         if self.count and self._core.tracing and not shard:
             self._core.trace("io", now, session=session.id, link=None, shard=0, state=state.value)
 

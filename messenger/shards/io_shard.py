@@ -17,6 +17,7 @@ from messenger.shards.calls import (
     LeaveIo,
     LeftIo,
     OpenIo,
+    ReconfigureIo,
     ReleaseIo,
     SendIo,
     StintCall,
@@ -63,8 +64,7 @@ class IoShard(LinkHost):
         wall_offset_s: unix time minus ``now``.
         tracing: keep a history.
         interceptor: asked at every point a conversation passes.
-        throttle_bytes: this shard's part of the dispatch throttle.
-        shares: how many shards share the other throttles.
+        shares: how many shards share the throttles.
         passes: how often each point was passed, common to all shards.
     """
 
@@ -76,7 +76,6 @@ class IoShard(LinkHost):
         wall_offset_s: float,
         tracing: bool,
         interceptor: Interceptor | None,
-        throttle_bytes: int,
         shares: int,
         passes: dict[Point, int],
     ) -> None:
@@ -85,7 +84,6 @@ class IoShard(LinkHost):
             wall_offset_s=wall_offset_s,
             tracing=tracing,
             interceptor=interceptor,
-            throttle_bytes=throttle_bytes,
             shares=shares,
         )
         self.index = index
@@ -100,6 +98,9 @@ class IoShard(LinkHost):
         if isinstance(call, ReleaseIo):
             self._release(call, now)
             return
+        if isinstance(call, ReconfigureIo):
+            self.reconfigured()
+            return
         handler = self._handlers.get(call.link_id)
         if handler is None:
             handler = self._handlers[call.link_id] = IoHandler()
@@ -107,13 +108,9 @@ class IoShard(LinkHost):
             self._apply(handler, due, now)
 
     def _release(self, call: ReleaseIo, now: float) -> None:
-        if call.throttle is None:
-            self.release(call.amount, now, messages=0)
-            return
-        throttle = self.throttles.named(call.throttle)
+        throttle = self.throttle(call.throttle)
         throttle.put(call.amount)
-        throttle.count_put(call.amount)
-        self.wake_waiting(now)
+        throttle.wake(now)
 
     def _apply(self, handler: IoHandler, call: StintCall, now: float) -> None:
         if isinstance(call, OpenIo):
@@ -128,6 +125,8 @@ class IoShard(LinkHost):
         if isinstance(call, SendIo):
             session.queue.push(call.message)
             self.want_flush(session)
+            if (fault := self.queue_fault(session, call.message)) is not None:
+                link.fault(fault.reason, fault.detail, now)
         elif isinstance(call, KeepAliveIo):
             session.keepalive_due = True
             self.want_flush(session)

@@ -19,6 +19,10 @@ from messenger.host import LinkHost
 
 _LISTEN_BACKLOG = 512
 _READS_PER_WAKEUP = 8
+_TURN_S = 0.005
+"""What a link reads is handled within about this time, then others have their turn."""
+_LEAST_READ_BYTES = 4096
+_MOST_READ_BYTES = 1 << 30
 _ACCEPT_PAUSE_S = 0.1
 _MAX_IOVECS = 512
 _WOULD_BLOCK = (BlockingIOError, InterruptedError)
@@ -27,7 +31,17 @@ _WOULD_BLOCK = (BlockingIOError, InterruptedError)
 class TcpLink:
     """One connected socket carrying one link."""
 
-    __slots__ = ("_endpoint", "_loop", "_pending", "_pump", "_reading", "_sock", "_writing", "link_id")
+    __slots__ = (
+        "_endpoint",
+        "_loop",
+        "_pending",
+        "_pump",
+        "_read_bytes",
+        "_reading",
+        "_sock",
+        "_writing",
+        "link_id",
+    )
 
     def __init__(
         self,
@@ -45,6 +59,8 @@ class TcpLink:
         self._pump = pump
         self._pending: deque[Buffer] = deque() if pending is None else pending
         self._reading = False
+        self._read_bytes = _MOST_READ_BYTES
+        """Longest read: what was handled in time so far."""
         self._writing = False  # the loop tells when the socket takes more
 
     def start(self) -> None:
@@ -80,19 +96,22 @@ class TcpLink:
         self._sock.close()
 
     def _on_readable(self) -> None:
-        endpoint, link_id, now = self._endpoint, self.link_id, monotonic()
+        endpoint, link_id = self._endpoint, self.link_id
+        now = began_s = monotonic()
         try:
             for _ in range(_READS_PER_WAKEUP):
                 buffer = endpoint.receive_buffer(link_id)
+                if len(buffer) > self._read_bytes:
+                    buffer = buffer[: self._read_bytes]
                 count = self._sock.recv_into(buffer)
                 if not count:
                     endpoint.link_eof(link_id, now)
                     break
                 endpoint.link_received(link_id, count, now)
-                if count < len(buffer):
-                    break
                 self._pump()
-                if not self._reading:
+                before_s, now = now, monotonic()
+                self._fit_reads(count, now - before_s)
+                if count < len(buffer) or not self._reading or now - began_s > _TURN_S:
                     return
         except _WOULD_BLOCK:
             return
@@ -102,6 +121,16 @@ class TcpLink:
             # Half a frame may be lost by now: nothing that follows on this link would mean what it says.
             endpoint.link_failed(link_id, FaultReason.MEMORY, "for what the peer sends", now)
         self._pump()
+
+    def _fit_reads(self, count: int, took_s: float) -> None:
+        """Read less at a time where handling it takes too long, and more again where it does not.
+
+        A hundred bytes may be a message or a part of one: only their handling shows what they cost.
+        """
+        if took_s > _TURN_S:
+            self._read_bytes = max(count // 2, _LEAST_READ_BYTES)
+        elif count >= self._read_bytes and took_s < _TURN_S / 4:
+            self._read_bytes *= 2
 
     def write(self, buffers: list[Buffer]) -> None:
         """Write the buffers behind what is still pending."""
@@ -155,17 +184,26 @@ class TcpLink:
 
 
 class Listener:
-    """A listening socket that hands accepted ones on."""
+    """A listening socket that hands accepted ones on.
+
+    Args:
+        loop: to wait with.
+        sock: listens already.
+        accepted: is called with each accepted socket and the address it comes from.
+        failed: is called when the machine has nothing left to accept with, with the reason.
+    """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         sock: socket.socket,
         accepted: Callable[[socket.socket, EntityAddr], None],
+        failed: Callable[[str], None] = lambda _detail: None,
     ) -> None:
         self._loop = loop
         self._sock = sock
         self._accepted = accepted
+        self._failed = failed
         self.addr = socket_addr(sock.getsockname())
         self._listen()
 
@@ -181,9 +219,10 @@ class Listener:
         except OSError as error:
             if error.errno not in {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}:
                 raise
-            # Out of descriptors: the listener survives and looks again when some may be free.
+            # Out of descriptors or memory: the listener survives and looks again when some may be free.
             self._loop.remove_reader(self._sock)
             self._loop.call_later(_ACCEPT_PAUSE_S, self._listen)
+            self._failed(_text(error))
             return
         sock.setblocking(False)
         self._accepted(sock, socket_addr(name))

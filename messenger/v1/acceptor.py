@@ -10,7 +10,7 @@ from messenger.denc.features import Feature, has_feature
 from messenger.errors import AuthError, DecodeError, Fault, FaultReason, PeerError
 from messenger.link import Row
 from messenger.outputs import EventKind
-from messenger.session.identity import check_host, check_identity
+from messenger.session.identity import check_claim, check_host, check_not_own, check_port
 from messenger.session.policy import Policy
 from messenger.session.session import Session, SessionState
 from messenger.v1.existing import (
@@ -24,7 +24,18 @@ from messenger.v1.existing import (
 from messenger.v1.handshake import my_legacy_addr, session_reset, signer_for
 from messenger.v1.link import Table, V1Link
 from messenger.v1.states import LinkState
-from messenger.v1.wire import FLAG_LOSSY, ClientIdentify, Connect, ConnectReply, Frame, Piece, Seq, Tag, as_legacy
+from messenger.v1.wire import (
+    FLAG_LOSSY,
+    U32_MAX,
+    ClientIdentify,
+    Connect,
+    ConnectReply,
+    Frame,
+    Piece,
+    Seq,
+    Tag,
+    as_legacy,
+)
 
 
 def _on_identify(link: V1Link, frame: Frame, _now: float) -> None:
@@ -33,6 +44,7 @@ def _on_identify(link: V1Link, frame: Frame, _now: float) -> None:
     addr = frame.client_addr
     check_host(addr, link.remote_addr, link.endpoint.config)
     link.peer_addr = as_legacy(addr.with_ip_of(link.remote_addr) if addr.is_blank_ip else addr)
+    check_not_own(AddrVec((link.peer_addr,)), link)
     link.state = LinkState.ACCEPTING_WAIT_CONNECT_MSG_AUTH
 
 
@@ -41,9 +53,12 @@ def _on_identify(link: V1Link, frame: Frame, _now: float) -> None:
 
 def _on_connect(link: V1Link, frame: Frame, now: float) -> None:
     assert isinstance(frame, Connect)
+    if frame.connect_seq >= U32_MAX:
+        raise PeerError(FaultReason.MALFORMED, f"connect_seq {frame.connect_seq} leaves no room above it")
     endpoint = link.endpoint
     link.peer_type = frame.host_type
     policy = endpoint.policies.towards(frame.host_type)
+    check_port(link.peer_addr, policy, endpoint.config)
     version = protocol_version(endpoint.name.type, frame.host_type, connecting=False)
     refusal = judge_terms(frame, version, required_features(endpoint.config, policy, frame))
     if refusal is not None:
@@ -55,6 +70,8 @@ def _on_connect(link: V1Link, frame: Frame, now: float) -> None:
         return
     try:
         step = _authenticate(link, frame, now)
+        if isinstance(step, AuthDone):
+            check_claim(frame.host_type, step.result.name)
     except AuthError as error:
         _refuse(link, frame, error, now)
         return
@@ -69,7 +86,7 @@ def _on_connect(link: V1Link, frame: Frame, now: float) -> None:
 
 def _decide(link: V1Link, frame: Connect, policy: Policy, step: AuthDone, now: float) -> None:
     endpoint = link.endpoint
-    _check_identity(link, EntityName(frame.host_type), step)
+    endpoint.yield_to(EntityName(frame.host_type), step.result.name, AddrVec((link.peer_addr,)), now)
     registers = policy.register_lossy_clients or not (policy.server and policy.lossy)
     existing = _find_existing(link, now) if registers else None
     decision = judge_connect(
@@ -143,14 +160,6 @@ def _refuse(link: V1Link, connect: Connect, error: AuthError, now: float) -> Non
 # ---- the existing session (steps 5 to 8)
 
 
-def _check_identity(link: V1Link, peer: EntityName, step: AuthDone) -> None:
-    """The sessions under the peer's address must be with this peer."""
-    endpoint = link.endpoint
-    sessions = endpoint.of_other_protocol(AddrVec((link.peer_addr,)), link.PROTOCOL)
-    for session in (endpoint.lookup_place(link.peer_addr), *sessions):
-        check_identity(session, peer, step.result.name, endpoint.config)
-
-
 def _find_existing(link: V1Link, now: float) -> Session | None:
     """The session registered for the peer, unless it is the link's own; one that speaks v2 goes (step 6)."""
     endpoint = link.endpoint
@@ -214,7 +223,7 @@ def _open(link: V1Link, connect: Connect, step: AuthDone, now: float) -> None:
     session = link.session or _new_session(link, endpoint.policies.towards(connect.host_type))
     session.connect_seq = connect.connect_seq + 1
     session.peer_global_seq = connect.global_seq
-    session.global_seq = endpoint.next_global_seq()
+    session.global_seq = endpoint.next_global_seq(session.global_seq)
     session.features = connect.features & endpoint.config.features_supported
     link.auth_result = step.result
     session.peer_auth_name = step.result.name
@@ -225,8 +234,7 @@ def _open(link: V1Link, connect: Connect, step: AuthDone, now: float) -> None:
     config = endpoint.config
     link.agree(session.features, signer, config.max_frame_bytes if known else config.max_preauth_frame_bytes)
     exchange_seqs = has_feature(connect.features, Feature.RECONNECT_SEQ) and not session.is_reset_from_peer
-    if not exchange_seqs:
-        session.discard_requeued_up_to(0)
+    if session.is_reset_from_peer:
         session.forget_peer_state()
         session.is_reset_from_peer = False
     reply = ConnectReply(
@@ -240,12 +248,18 @@ def _open(link: V1Link, connect: Connect, step: AuthDone, now: float) -> None:
     )
 
     def replied(at: float) -> None:
+        endpoint.set_ready(session, link, EventKind.ACCEPT, at)
         if exchange_seqs:
             _exchange_seqs(link, session, at)
         else:
-            endpoint.open_session(session, link, EventKind.ACCEPT, at)
+            endpoint.open_link(session, link, at)
 
-    endpoint.internal_delay(link, lambda at: link.send(reply, at, then=replied), now)
+    def announce(at: float) -> None:
+        # If the application marks the session down now, the peer hears no answer, and loses nothing.
+        endpoint.session_event(session, EventKind.ACCEPT, None, at)
+        endpoint.after_events(link, lambda then: link.send(reply, then, then=replied))
+
+    endpoint.internal_delay(link, announce, now)
 
 
 def _new_session(link: V1Link, policy: Policy) -> Session:
@@ -261,9 +275,8 @@ def _new_session(link: V1Link, policy: Policy) -> Session:
 
 
 def _exchange_seqs(link: V1Link, session: Session, now: float) -> None:
-    """The reply is out: the session is accepted, messages flow once the peer has told its in_seq (§3.4)."""
+    """The reply is out: messages flow once the peer's in_seq is here (§3.4)."""
     link.state = LinkState.ACCEPTING_HANDLED_CONNECT_MSG
-    link.endpoint.announce_session(session, link, EventKind.ACCEPT, now)
     session.ack_due = 0  # the number tells in_seq
     link.send(Seq(session.in_seq), now)
 

@@ -14,6 +14,7 @@ from messenger.v1.link import Handler, Table, V1Link
 from messenger.v1.states import LinkState
 from messenger.v1.wire import (
     FLAG_LOSSY,
+    U32_MAX,
     ClientIdentify,
     Connect,
     ConnectReply,
@@ -27,7 +28,6 @@ from messenger.v1.wire import (
 
 MOST_ROUNDS = 16
 """CONNECTs on one link; a peer that wants more of them is not going to be satisfied."""
-_U32_MAX = (1 << 32) - 1
 
 
 def _session(link: V1Link) -> Session:
@@ -50,8 +50,8 @@ def _on_identify(link: V1Link, frame: Frame, now: float) -> None:
     endpoint = link.endpoint
     _check_server_addr(as_legacy(link.dialled_addr), frame.server_addr)
     if endpoint.config.ms_learn_addr_from_peer:
-        endpoint.learned_addr(frame.client_addr)
-    identify = ClientIdentify(my_legacy_addr(endpoint.addrs))
+        link.local_addr = frame.client_addr
+    identify = ClientIdentify(my_legacy_addr(endpoint.addrs_on(link)))
 
     def introduce(at: float) -> None:
         link.send(identify, at, then=lambda then: _send_connect(link, then))
@@ -144,12 +144,12 @@ def _on_bad_authorizer(link: V1Link, _frame: Frame, now: float) -> None:
 
 def _on_resetsession(link: V1Link, _frame: Frame, now: float) -> None:
     session_reset(link.endpoint, _session(link), "the peer does not know the session", now)
-    _send_connect(link, now)
+    link.endpoint.after_events(link, lambda at: _send_connect(link, at))
 
 
 def _on_retry_global(link: V1Link, frame: Frame, now: float) -> None:
     assert isinstance(frame, ConnectReply)
-    if frame.global_seq >= _U32_MAX:
+    if frame.global_seq >= U32_MAX:
         raise PeerError(FaultReason.MALFORMED, f"RETRY_GLOBAL {frame.global_seq} leaves no room above it")
     _session(link).global_seq = link.endpoint.next_global_seq(frame.global_seq)
     _send_connect(link, now)
@@ -158,7 +158,7 @@ def _on_retry_global(link: V1Link, frame: Frame, now: float) -> None:
 def _on_retry_session(link: V1Link, frame: Frame, now: float) -> None:
     assert isinstance(frame, ConnectReply)
     session = _session(link)
-    if not session.connect_seq < frame.connect_seq < _U32_MAX:
+    if not session.connect_seq < frame.connect_seq < U32_MAX:
         raise PeerError(
             FaultReason.UNEXPECTED_FRAME, f"RETRY_SESSION {frame.connect_seq} against {session.connect_seq}"
         )
@@ -178,6 +178,8 @@ def _check_final(link: V1Link, reply: ConnectReply, now: float) -> None:
     session = _session(link)
     if not reply.authorizer:
         link.auth_result = _exchange(link, now).done(0, ConMode.CRC, b"")
+    if link.endpoint.config.ms_learn_addr_from_peer:
+        link.endpoint.learned_addr(link.local_addr)
     missing = session.policy.features_required & ~reply.features
     if missing:
         raise PeerError(FaultReason.MISSING_FEATURES, f"the peer lacks 0x{missing:x}")
@@ -215,7 +217,7 @@ def _on_seq(link: V1Link, frame: Frame, now: float) -> None:
 def _open(link: V1Link, reply: ConnectReply, now: float) -> None:
     endpoint, session = link.endpoint, _session(link)
     session.peer_global_seq = reply.global_seq
-    session.lossy = bool(reply.flags & FLAG_LOSSY)
+    session.decide_lossy(by_server=bool(reply.flags & FLAG_LOSSY))
     session.connect_seq += 1
     session.features = reply.features & endpoint.config.features_supported
     signer = signer_for(endpoint.config, link.auth_result, session.features)

@@ -38,19 +38,19 @@ def take_frames(
     """See :meth:`Link.take_frames`."""
     next_frame = link.reader.next_frame
     deliver = messages.append
-    throttle = link.host.dispatch_throttle
-    limit = throttle.limit
+    gate = link.gate
+    assert gate is not None
+    watched = gate.watches(end - start)
     tracing = link.host.tracing
     peer_num = session.peer_name.num
     position = start
     while True:
-        if 0 < limit <= throttle.value:  # throttle.full, without a call per frame
-            link.pause()
-            return position
-        if position == end:
+        if position == end or (watched and not gate.is_open and not link.admits_next(view, position, end)):
             return position
         frame = next_frame(view, position, end, owned=owned)
         if frame is None:
+            if not watched:
+                link.reserve_rest(view, position, end)
             return position
         if len(frame) == 2:
             stop, small = frame
@@ -60,6 +60,8 @@ def take_frames(
             position = stop
             continue
         stop, header, front, middle, data, flags = frame
+        if watched and gate.is_open:
+            gate.pass_one(len(front) + len(middle) + len(data))
         seq, tid, type_, priority, version, _, _, _, data_off, src_type, src_num, compat, _, _ = header
         if tracing:
             printable = partial(printable_message, header)
@@ -67,7 +69,10 @@ def take_frames(
         if seq > session.in_seq:
             if seq != session.in_seq + 1:
                 link.host.message_skipped(session, seq)
-            message = Message(type_, front, middle, data, tid, priority, version, compat, seq, flags, data_off)
+            size_bytes = len(front) + len(middle) + len(data)
+            message = Message(
+                type_, front, middle, data, tid, priority, version, compat, seq, flags, data_off, None, size_bytes
+            )
             if type_ in KNOWN_TYPES:
                 decode_message(message, session.features)
             elif not link.host.takes_unknown(session, message):
@@ -79,7 +84,7 @@ def take_frames(
                 session.peer_name = EntityName(session.peer_type, src_num)
                 peer_num = src_num
             session.in_seq = seq
-            throttle.value += len(front) + len(middle) + len(data)
+            link.taken_bytes += size_bytes
             deliver(message)
         else:
             link.host.message_old(session, seq)
@@ -176,12 +181,22 @@ def _write_messages(link: "V1Link", session: "Session", pieces: list[Buffer], no
     large = False
     out_seq = session.out_seq
     for message in queue.popped():
-        out_seq += 1
+        version, front = message.version, message.front
         if message.payload is not None:
-            message.encode_front(session.features)
-        fields = out_seq, message.tid, message.type, message.priority, message.version
-        parts = message.front, message.middle, message.data
-        length = build(pieces, fields, parts, message.data_off, src, message.compat_version)
+            try:
+                version, front = message.front_for(session.features)
+            except Exception as error:  # noqa: BLE001 - the application's, and only this message's
+                link.host.unsendable(session, message, error, now)
+                continue
+        out_seq += 1
+        fields = out_seq, message.tid, message.type, message.priority, version
+        parts = front, message.middle, message.data
+        try:
+            length = build(pieces, fields, parts, message.data_off, src, message.compat_version)
+        except Exception as error:  # its parts were changed after it was sent
+            session.out_seq = out_seq - 1
+            link.host.unsendable(session, message, error, now)
+            raise
         if not lossy:
             queue.sent.append((out_seq, message))
         if tracing:
@@ -201,4 +216,5 @@ def _write_messages(link: "V1Link", session: "Session", pieces: list[Buffer], no
         if size >= BATCH_BYTES:
             break
     session.out_seq = out_seq
-    link.write(joined(pieces) if large else [b"".join(pieces)], size)
+    if size:
+        link.write(joined(pieces) if large else [b"".join(pieces)], size)

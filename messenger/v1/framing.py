@@ -7,10 +7,12 @@ are not copied except out of a receive buffer that will be reused.
 
 from collections.abc import Callable, Container
 from struct import Struct
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypedDict
 
 from messenger.crc import standard_crc32c
+from messenger.denc.address import BLANK, EntityAddr
 from messenger.denc.codec import Buffer
+from messenger.denc.features import Feature, has_feature
 from messenger.errors import DecodeError, FaultReason, PeerError
 from messenger.messages.types import message_name
 from messenger.pool import owned_part
@@ -49,6 +51,21 @@ _pack_footer, _unpack_footer = FOOTER.pack, FOOTER.unpack_from
 _pack_old_footer, _unpack_old_footer = FOOTER_OLD.pack, FOOTER_OLD.unpack_from
 _pack_u32 = Struct("<I").pack
 _pack_summed = Struct("<QQHHHIIIHBqHH").pack
+_pack_name = Struct("<Bq").pack
+
+
+class StreamForm(TypedDict):
+    """The negotiated layout of messages: arguments of :class:`StreamReader` and :class:`MessageWriter`."""
+
+    msg_auth: bool
+    old_header: bool
+
+
+def stream_form(features: int) -> StreamForm:
+    """The layout of messages in both directions of a link with these negotiated features (§2.3)."""
+    return StreamForm(
+        msg_auth=has_feature(features, Feature.MSG_AUTH), old_header=not has_feature(features, Feature.NOSRCADDR)
+    )
 
 
 class Header(NamedTuple):
@@ -90,6 +107,16 @@ class FrameReader(Protocol):
     needed: int
     """Total bytes of the message that was found incomplete; 0 while its header has not arrived."""
 
+    def head(self, view: memoryview, start: int, end: int) -> tuple[int, int] | None:
+        """Tag of the frame at ``view[start:end]``, and of a message the length of its parts.
+
+        Returns:
+            None while the header of a message has not arrived.
+
+        Raises:
+            PeerError: HEADER_CRC, OVERSIZE.
+        """
+
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> StreamFrame | None:
         """The frame at ``view[start:end]``, which is not empty, or None while it is incomplete.
 
@@ -114,7 +141,7 @@ class StreamReader:
         signer: checks signatures; None: they are not looked at.
         check_header: verify the crcs of header, front and middle (``ms_crc_header``).
         check_data: verify the crc of data (``ms_crc_data``).
-        old_header: the sender lacks NOSRCADDR.
+        old_header: NOSRCADDR was not negotiated.
     """
 
     __slots__ = (
@@ -148,6 +175,21 @@ class StreamReader:
         self._signer = signer
         self._check_header = check_header
         self._check_data = check_data
+
+    def head(self, view: memoryview, start: int, end: int) -> tuple[int, int] | None:
+        """See :meth:`FrameReader.head`."""
+        if view[start] != _MSG_TAG:
+            return view[start], 0
+        at = start + self._head_bytes
+        if at > end:
+            self.needed = 0
+            return None
+        header = _unpack_header(view, start + 1) if self._new_header else decode_old_header(view[start + 1 : at])
+        if self._check_header and standard_crc32c(view[start + 1 : at - 4], _INVERT) ^ _INVERT != header[-1]:
+            raise PeerError(FaultReason.HEADER_CRC, f"crc 0x{header[-1]:08x}")
+        parts_bytes = header[5] + header[6] + header[7]
+        self._incomplete(self._head_bytes + parts_bytes + self._footer_bytes)
+        return _MSG_TAG, parts_bytes
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> StreamFrame | None:
         """See :meth:`FrameReader.next_frame`."""
@@ -210,10 +252,10 @@ class StreamReader:
     def pass_messages(
         self, view: memoryview, start: int, end: int, starts: list[int], stops: list[int], special: Container[int]
     ) -> int:
-        """Check messages and pass over them, for those who want nothing but to know where they are.
+        """Check consecutive messages and record where each begins and ends.
 
-        Stops before anything else, and does not say why: that is what :meth:`next_frame` is for. Headers of
-        senders without NOSRCADDR are such.
+        Stops before the first frame that is not a good message with a new header, for :meth:`next_frame` to
+        read or to refuse.
 
         Args:
             view: bytes of the stream.
@@ -280,7 +322,7 @@ class StreamReader:
 
 
 def decode_old_header(view: Buffer) -> Header:
-    """The header of a sender without NOSRCADDR; its addresses are skipped.
+    """The header of a message on a link without NOSRCADDR; its addresses are skipped.
 
     Raises:
         DecodeError: too short.
@@ -297,27 +339,33 @@ class MessageWriter:
     """Builds messages for one direction of a link.
 
     Args:
-        msg_auth: MSG_AUTH was negotiated, so footers have a signature.
         signer: signs; None: messages are not signed.
+        msg_auth: MSG_AUTH was negotiated, so footers have a signature.
+        old_header: NOSRCADDR was not negotiated.
+        addr: the sender's address, which only the old header contains.
         sum_header: compute the crcs of header, front and middle (``ms_crc_header``).
         sum_data: compute the crc of data (``ms_crc_data``).
     """
 
-    __slots__ = ("_frame_bytes", "_new_footer", "_signer", "_sum_data", "_sum_header")
+    __slots__ = ("_frame_bytes", "_new_footer", "_old_addr", "_signer", "_sum_data", "_sum_header")
 
     def __init__(
         self,
         signer: Signer | None = None,
         *,
         msg_auth: bool = True,
+        old_header: bool = False,
+        addr: EntityAddr = BLANK,
         sum_header: bool = True,
         sum_data: bool = True,
     ) -> None:
         self._new_footer = msg_auth
+        self._old_addr = addr.legacy_image() if old_header else b""
         self._signer = signer
         self._sum_header = sum_header
         self._sum_data = sum_data
-        self._frame_bytes = 1 + HEADER.size + (FOOTER.size if msg_auth else FOOTER_OLD.size)
+        head_bytes = OLD_HEADER_SIZE if old_header else HEADER.size
+        self._frame_bytes = 1 + head_bytes + (FOOTER.size if msg_auth else FOOTER_OLD.size)
 
     def message(
         self,
@@ -336,11 +384,15 @@ class MessageWriter:
             parts: front, middle, data.
             data_off: as in the header.
             src: entity type and number of the sender.
-            compat_version: as in the header.
+            compat_version: as in the header; the old one has none.
         """
         front, middle, data = parts
         front_len, middle_len, data_len = len(front), len(middle), len(data)
-        summed = _pack_summed(*fields, front_len, middle_len, data_len, data_off, *src, compat_version, 0)
+        if self._old_addr:
+            inst = _pack_name(*src) + self._old_addr
+            summed = _OLD_HEAD.pack(*fields, front_len, middle_len, data_len, data_off) + 2 * inst + bytes(4)
+        else:
+            summed = _pack_summed(*fields, front_len, middle_len, data_len, data_off, *src, compat_version, 0)
         crc = front_crc = middle_crc = data_crc = sig = 0
         flags = COMPLETE
         if self._sum_header:

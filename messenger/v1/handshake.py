@@ -41,9 +41,11 @@ def signer_for(config: Config, result: AuthResult | None, features: int) -> Sign
 
 
 def session_reset(endpoint: "Core", session: "Session", why: str, now: float) -> None:
-    """The peer does not have the session: drop what was for it, and count from somewhere else (§3.6).
+    """Reset the session because the peer has lost it; peer_global_seq stays (§3.6).
 
-    A session that never was open has nothing the peer could have lost: what is queued stays, and nobody is told.
+    Of a session that never was open on both sides the peer has lost nothing: its queue stays, and no event is
+    raised. With MSG_AUTH out_seq is random, until the peer tells its in_seq by SEQ: only the first message after a
+    last reply READY has such a seq.
     """
     peer_global_seq = session.peer_global_seq
     if session.confirmed:

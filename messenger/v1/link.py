@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 from messenger.cephx.exchange import AuthMethod, ClientExchange, ServerExchange
 from messenger.denc.address import EntityAddr
-from messenger.denc.features import Feature, has_feature
 from messenger.errors import FaultReason, PeerError
 from messenger.interception import Custom, Point, Way
 from messenger.link import Link, Protocol, Row, Step
 from messenger.v1 import data
-from messenger.v1.framing import FrameReader, MessageWriter, Signer, StreamReader
+from messenger.v1.framing import FrameReader, MessageWriter, Signer, StreamReader, stream_form
 from messenger.v1.handshake import my_legacy_addr
-from messenger.v1.held import InterceptedReader, ThrottledReader
+from messenger.v1.held import InterceptedReader
 from messenger.v1.states import LinkState
 from messenger.v1.wire import (
     Banner,
@@ -33,7 +32,6 @@ from messenger.v1.wire import (
 
 if TYPE_CHECKING:
     from messenger.core import Core
-    from messenger.gate import Gate
 
 Handler = Callable[["V1Link", Frame, float], None]
 Table = Mapping[tuple[LinkState, Piece | Tag], Row[Handler, LinkState]]
@@ -73,6 +71,7 @@ class V1Link(Link):
     )
 
     PROTOCOL = Protocol.V1
+    MESSAGE_TAG = int(Tag.MSG)
     OPEN_STATE = LinkState.OPENED
     CLOSED_STATE = LinkState.CLOSED
 
@@ -107,7 +106,8 @@ class V1Link(Link):
             if self.connector:
                 self.state = LinkState.CONNECTING_WAIT_BANNER_AND_IDENTIFY
             else:
-                self.send(ServerIdentify(my_legacy_addr(self.endpoint.addrs), as_legacy(self.remote_addr)), at)
+                mine = my_legacy_addr(self.endpoint.addrs_on(self))
+                self.send(ServerIdentify(mine, as_legacy(self.remote_addr)), at)
 
         self.gate_write([Custom.BANNER_WRITE], now, write, then)
 
@@ -125,11 +125,6 @@ class V1Link(Link):
         """See :meth:`Link.pause`."""
         self.reader.needed = 0  # of an earlier message; the one that comes next has not been looked at
         super().pause()
-
-    def install(self, gate: "Gate") -> None:
-        """See :meth:`Link.install`."""
-        super().install(gate)
-        self.reader = ThrottledReader(self, gate, self.reader)
 
     # ---- receiving
 
@@ -190,17 +185,19 @@ class V1Link(Link):
             signer: of a connection whose messages are signed.
             max_frame_bytes: longest message to accept.
         """
-        config = self.endpoint.config
-        msg_auth = has_feature(features, Feature.MSG_AUTH)
+        config, form = self.endpoint.config, stream_form(features)
         reader = StreamReader(
             max_frame_bytes,
             signer,
-            msg_auth=msg_auth,
             check_header=config.ms_crc_header,
             check_data=config.ms_crc_data,
-            old_header=not has_feature(features, Feature.NOSRCADDR),
+            **form,
         )
         self.reader = reader if self.endpoint.interceptor is None else InterceptedReader(self, reader)
         self.writer = MessageWriter(
-            signer, msg_auth=msg_auth, sum_header=config.ms_crc_header, sum_data=config.ms_crc_data
+            signer,
+            addr=my_legacy_addr(self.endpoint.addrs),
+            sum_header=config.ms_crc_header,
+            sum_data=config.ms_crc_data,
+            **form,
         )

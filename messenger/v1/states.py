@@ -1,7 +1,8 @@
 """States of one v1 link, under the names of Ceph's AsyncMessenger (protocol.md §3.11).
 
 Ceph's states between the parts of a message (THROTTLE_*, READ_*) do not exist here: a message is taken whole.
-CONNECTING_WAIT_ACK_SEQ is what Ceph has no name for: the reply was SEQ, its number is still to come.
+CONNECTING_WAIT_ACK_SEQ, between the reply SEQ and its number, was a state of Ceph up to Mimic. Later releases
+read the number in CONNECTING_SEND_CONNECT_MSG.
 """
 
 from enum import StrEnum

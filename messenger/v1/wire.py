@@ -25,7 +25,8 @@ _REPLY = Struct("<BQIIIIB")
 _SEQ = Struct("<Q")
 _TAGGED_SEQ = Struct("<BQ")
 _TAGGED_TIME = Struct("<BII")
-_U32_MASK = (1 << 32) - 1
+U32_MAX = (1 << 32) - 1
+"""The largest global_seq and connect_seq: a peer that gives it leaves no room for the next one."""
 
 
 class Tag(IntEnum):
@@ -208,8 +209,8 @@ class Connect(Frame):
         head = _CONNECT.pack(
             self.features,
             self.host_type,
-            self.global_seq & _U32_MASK,
-            self.connect_seq & _U32_MASK,
+            self.global_seq & U32_MAX,
+            self.connect_seq & U32_MAX,
             self.protocol_version,
             self.authorizer_protocol,
             len(self.authorizer),
@@ -283,8 +284,8 @@ class ConnectReply(Frame):
         head = _REPLY.pack(
             self.tag,
             self.features,
-            self.global_seq & _U32_MASK,
-            self.connect_seq & _U32_MASK,
+            self.global_seq & U32_MAX,
+            self.connect_seq & U32_MAX,
             self.protocol_version,
             len(self.authorizer),
             self.flags,

@@ -13,12 +13,18 @@ from messenger.link import Row, Step
 from messenger.outputs import EventKind
 from messenger.randomness import nonzero_u64
 from messenger.session.existing import Decision, Verdict, judge_client_ident, judge_reconnect
-from messenger.session.identity import check_identity, check_v2_addr
+from messenger.session.identity import check_claim, check_hello_addr, check_not_own, check_port, check_v2_addr
 from messenger.session.policy import Policy
 from messenger.session.session import Session, SessionState
 from messenger.v2.compression import answer_request
 from messenger.v2.compressor import Algorithm
-from messenger.v2.handshake import check_signature, compression_wish, start_signing, take_hello
+from messenger.v2.handshake import (
+    check_connect_seq,
+    check_signature,
+    compression_wish,
+    start_signing,
+    take_hello,
+)
 from messenger.v2.link import Table, V2Link
 from messenger.v2.states import LinkState
 from messenger.v2.wire import (
@@ -45,6 +51,7 @@ from messenger.v2.wire import (
 
 def _on_hello(link: V2Link, frame: ControlFrame, now: float) -> None:
     hello = take_hello(link, frame)
+    check_hello_addr(hello.peer_addr, link.endpoint.addrs, link.endpoint.config)
     link.exchange = link.endpoint.server_exchange(hello.entity_type, now)
     link.state = LinkState.AUTH_ACCEPTING
 
@@ -85,21 +92,17 @@ def _on_auth_request(link: V2Link, frame: ControlFrame, now: float) -> None:
         if con_mode is None:
             raise AuthError(FaultReason.AUTH_METHOD, f"modes {frame.preferred_modes} are not allowed", EOPNOTSUPP)
         link.con_mode = con_mode
-        step = exchange.start(AuthMethod(frame.method), con_mode, frame.auth_payload)
+        _after_step(link, exchange.start(AuthMethod(frame.method), con_mode, frame.auth_payload), now)
     except AuthError as error:
         _refuse(link, error, now)
-    else:
-        _after_step(link, step, now)
 
 
 def _on_auth_request_more(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, AuthRequestMore)
     try:
-        step = _exchange(link).more(frame.auth_payload)
+        _after_step(link, _exchange(link).more(frame.auth_payload), now)
     except AuthError as error:
         _refuse(link, error, now)
-    else:
-        _after_step(link, step, now)
 
 
 def _after_step(link: V2Link, step: AuthStep, now: float) -> None:
@@ -107,6 +110,7 @@ def _after_step(link: V2Link, step: AuthStep, now: float) -> None:
         link.state = LinkState.AUTH_ACCEPTING_MORE
         link.send(AuthReplyMore(step.payload), now)
         return
+    check_claim(link.peer_entity, step.result.name)
     link.state = LinkState.AUTH_ACCEPTING_SIGN
     link.send(
         AuthDone(step.result.global_id, link.con_mode, step.payload),
@@ -141,11 +145,12 @@ def _on_client_ident(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, ClientIdent)
     endpoint = link.endpoint
     _check_addrs(link, frame.addrs)
-    if frame.target_addr not in endpoint.addrs:
+    if not endpoint.is_own(frame.target_addr, link):
         raise PeerError(
-            FaultReason.WRONG_TARGET, f"the peer looks for {frame.target_addr}, this is {endpoint.addrs}"
+            FaultReason.WRONG_TARGET, f"the peer looks for {frame.target_addr}, this is {endpoint.addrs_on(link)}"
         )
     policy = endpoint.policies.towards(link.peer_entity)
+    check_port(frame.addrs.front, policy, endpoint.config)
     missing = (policy.features_required | MSG_ADDR2) & ~frame.features_supported
     if missing:
         endpoint.refused_peer(link, PeerError(FaultReason.MISSING_FEATURES, f"the peer lacks 0x{missing:x}"), now)
@@ -156,13 +161,13 @@ def _on_client_ident(link: V2Link, frame: ControlFrame, now: float) -> None:
 
 def _decide_ident(link: V2Link, frame: ClientIdent, policy: Policy, now: float) -> None:
     endpoint = link.endpoint
-    _check_identity(link, frame.addrs, frame.gid)
+    _check_identity(link, frame.addrs, now, frame.gid)
     endpoint.end_other_protocol(frame.addrs, link.PROTOCOL, now)
     if policy.server and policy.lossy and not policy.register_lossy_clients:
         decision = Decision(Verdict.OPEN, "lossy clients are not registered")
         existing = None
     else:
-        existing = endpoint.lookup(frame.addrs)
+        existing = endpoint.find(frame.addrs)
         rules = endpoint.config
         sent_later = existing is not None and link.signed_at > existing.peer_seq_at
         my_addr = endpoint.addrs.msgr2_addr()
@@ -174,16 +179,14 @@ def _decide_ident(link: V2Link, frame: ClientIdent, policy: Policy, now: float) 
 def _check_addrs(link: V2Link, addrs: AddrVec) -> None:
     if not addrs or addrs.front.is_blank:
         raise PeerError(FaultReason.MALFORMED, f"the peer gives no address of its own: {addrs}")
+    check_not_own(addrs, link)
     check_v2_addr(addrs.front, link.remote_addr, link.peer_front, link.endpoint.config)
     link.peer_front = addrs.front
 
 
-def _check_identity(link: V2Link, addrs: AddrVec, num: int = NEW_ENTITY_NUM) -> None:
-    """The sessions under the peer's addresses must be with this peer."""
-    endpoint = link.endpoint
-    peer = EntityName(link.peer_entity, num)
-    for session in (endpoint.lookup(addrs), *endpoint.of_other_protocol(addrs, link.PROTOCOL)):
-        check_identity(session, peer, _auth_name(link), endpoint.config)
+def _check_identity(link: V2Link, addrs: AddrVec, now: float, num: int = NEW_ENTITY_NUM) -> None:
+    """The sessions under the peer's addresses must be with this peer, or end."""
+    link.endpoint.yield_to(EntityName(link.peer_entity, num), _auth_name(link), addrs, now)
 
 
 def _auth_name(link: V2Link) -> AuthName | None:
@@ -223,7 +226,7 @@ def _carry_out_ident(
 
 def _answer_ident(link: V2Link, session: Session, ident: ClientIdent, now: float) -> None:
     session.client_cookie = ident.client_cookie
-    session.peer_name = EntityName(link.peer_entity, ident.gid)
+    link.endpoint.rename_peer(session, ident.addrs, ident.gid)
     session.peer_auth_name = _auth_name(link)
     session.features = ident.features_supported & link.endpoint.config.features_supported
     session.peer_global_seq = ident.global_seq
@@ -243,16 +246,15 @@ def _send_wait(link: V2Link, existing: Session, now: float) -> None:
 
 def _send_server_ident(link: V2Link, session: Session, now: float) -> None:
     endpoint = link.endpoint
-    session.discard_requeued_up_to(0)
     session.forget_peer_state()
     session.server_cookie = 0 if session.lossy else nonzero_u64(endpoint.rng)
-    session.global_seq = endpoint.next_global_seq()
+    session.global_seq = endpoint.next_global_seq(session.global_seq)
     link.session = session
     session.link = link
     if session.policy.register_lossy_clients or not session.lossy:
         endpoint.register(session)
     ident = ServerIdent(
-        addrs=endpoint.addrs,
+        addrs=endpoint.addrs_on(link),
         gid=endpoint.name.num,
         global_seq=session.global_seq,
         features_supported=endpoint.config.features_supported,
@@ -268,23 +270,28 @@ def _send_server_ident(link: V2Link, session: Session, now: float) -> None:
 
 
 def _announce_and_send(link: V2Link, session: Session, answer: ControlFrame, then: Step, now: float) -> None:
-    """The application learns of the session before the peer does, and again of each takeover (§4.9)."""
-    link.endpoint.session_event(session, EventKind.ACCEPT, None, now)
-    link.send(answer, now, then=then)
+    """The application learns of the session before the peer does, and again of each takeover (§4.9).
+
+    If it marks the session down then, the peer is refused: it hears no answer, and loses nothing.
+    """
+    endpoint = link.endpoint
+    endpoint.session_event(session, EventKind.ACCEPT, None, now)
+    endpoint.after_events(link, lambda at: link.send(answer, at, then=then))
 
 
 def _on_reconnect(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, SessionReconnect)
     endpoint = link.endpoint
+    check_connect_seq(frame.connect_seq)
     _check_addrs(link, frame.addrs)
     endpoint.internal_delay(link, lambda at: _decide_reconnect(link, frame, at), now)
 
 
 def _decide_reconnect(link: V2Link, frame: SessionReconnect, now: float) -> None:
     endpoint = link.endpoint
-    _check_identity(link, frame.addrs)
+    _check_identity(link, frame.addrs, now)
     endpoint.end_other_protocol(frame.addrs, link.PROTOCOL, now)
-    existing = endpoint.lookup(frame.addrs)
+    existing = endpoint.find(frame.addrs)
     rules = endpoint.config
     resetcheck = endpoint.policies.towards(link.peer_entity).resetcheck
     decision = judge_reconnect(existing, frame, endpoint.addrs.msgr2_addr(), rules, resetcheck=resetcheck)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from messenger.denc.codec import Buffer
 from messenger.errors import FaultReason, PeerError
 from messenger.v2.compressor import Algorithm, CompressionMode, Compressor
-from messenger.v2.framing import Frame, RawReader, RawWriter
-from messenger.v2.preamble import COMPRESSED, MESSAGE_TAG, Segments
+from messenger.v2.framing import Frame, Head, RawReader, RawWriter
+from messenger.v2.preamble import COMPRESSED, MESSAGE_TAG, UNLIMITED, PreambleLimits, Segments
 from messenger.v2.wire import CompressionDone, CompressionRequest
 
 # ---- negotiation
@@ -101,14 +101,16 @@ class DecompressingReader:
     Args:
         reader: cuts the frames out; from its next frame on, compressed ones may come.
         compressor: the algorithm agreed on.
+        limits: ``control_bytes`` limits a restored control frame.
     """
 
-    __slots__ = ("_compressor", "_reader")
+    __slots__ = ("_compressor", "_control_bytes", "_reader")
 
-    def __init__(self, reader: RawReader, compressor: Compressor) -> None:
+    def __init__(self, reader: RawReader, compressor: Compressor, limits: PreambleLimits = UNLIMITED) -> None:
         reader.allow_compressed()
         self._reader = reader
         self._compressor = compressor
+        self._control_bytes = limits.control_bytes
 
     @property
     def max_frame_bytes(self) -> int:
@@ -128,12 +130,19 @@ class DecompressingReader:
     def needed(self, value: int) -> None:
         self._reader.needed = value
 
+    def head(self, view: memoryview, start: int, end: int) -> Head | None:
+        """See :meth:`FrameReader.head`; of a compressed frame the length is that on the wire."""
+        return self._reader.head(view, start, end)
+
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
         """See :meth:`FrameReader.next_frame`."""
         frame = self._reader.next_frame(view, start, end, owned=owned)
         if frame is None or frame[1] < COMPRESSED:  # so is the tag of an aborted frame
             return frame
-        return restored(frame, self._compressor, self.max_frame_bytes)
+        limit_bytes = self.max_frame_bytes
+        if frame[1] & ~COMPRESSED != MESSAGE_TAG:
+            limit_bytes = min(limit_bytes, self._control_bytes)
+        return restored(frame, self._compressor, limit_bytes)
 
 
 def restored(frame: Frame, compressor: Compressor, limit_bytes: int) -> Frame:

@@ -6,9 +6,16 @@ from messenger.errors import FaultReason, PeerError
 from messenger.link import Row
 from messenger.outputs import EventKind
 from messenger.randomness import nonzero_u64
+from messenger.session.identity import check_number
 from messenger.session.session import Session, SessionState
 from messenger.v2.compression import agreed_algorithm, compression_request
-from messenger.v2.handshake import check_signature, compression_wish, start_signing, take_hello
+from messenger.v2.handshake import (
+    check_connect_seq,
+    check_signature,
+    compression_wish,
+    start_signing,
+    take_hello,
+)
 from messenger.v2.link import Table, V2Link
 from messenger.v2.states import LinkState
 from messenger.v2.wire import (
@@ -33,8 +40,8 @@ from messenger.v2.wire import (
 
 _MAX_RETRIES = 8
 """Told to retry more often than this on one link, the connector pauses instead of going round in circles."""
-_GLOBAL_SEQ_LIMIT = 1 << 63
-"""No peer may push the messenger's counter, which all its sessions share, out of its 64 bits."""
+_GLOBAL_SEQ_LIMIT = (1 << 32) - 2
+"""Every implementation counts in 32 bits, though the frame has 64; the next number must fit, too."""
 
 
 def _session(link: V2Link) -> Session:
@@ -168,12 +175,14 @@ def _on_server_ident(link: V2Link, frame: ControlFrame, now: float) -> None:
     missing = (session.policy.features_required | MSG_ADDR2) & ~frame.features_supported
     if missing:
         raise PeerError(FaultReason.MISSING_FEATURES, f"the peer lacks 0x{missing:x}")
+    check_number(session, frame.gid, endpoint.config)
     endpoint.rename_peer(session, frame.addrs, frame.gid)
+    session.peer_auth_name = None  # what a peer proved that had another session here
     session.server_cookie = frame.server_cookie
     session.features = frame.features_supported & endpoint.config.features_supported
     session.peer_global_seq = frame.global_seq
     session.peer_seq_at = endpoint.next_moment()
-    session.lossy = bool(frame.flags & FLAG_LOSSY)
+    session.decide_lossy(by_server=bool(frame.flags & FLAG_LOSSY))
     session.forget_peer_state()
     endpoint.open_session(session, link, EventKind.CONNECT, now)
 
@@ -198,18 +207,20 @@ def _on_session_reset(link: V2Link, frame: ControlFrame, now: float) -> None:
     session = _session(link)
     if frame.full:
         link.endpoint.reset_session(session, "the peer does not know the session", now)
-    elif link.endpoint.config.partial_reset == "fault":
+        link.endpoint.after_events(link, lambda at: _send_client_ident(link, at))
+        return
+    if link.endpoint.config.partial_reset == "fault":
         raise PeerError(FaultReason.UNEXPECTED_FRAME, "SESSION_RESET that is not full")
-    else:
-        session.server_cookie = 0
-        session.connect_seq = 0
-        session.forget_peer_state()
+    session.server_cookie = 0
+    session.connect_seq = 0
+    session.forget_peer_state()
     _send_client_ident(link, now)
 
 
 def _on_retry(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, SessionRetry)
     session = _session(link)
+    check_connect_seq(frame.connect_seq)
     if frame.connect_seq < session.connect_seq:
         raise PeerError(
             FaultReason.UNEXPECTED_FRAME, f"SESSION_RETRY {frame.connect_seq} is behind {session.connect_seq}"

@@ -49,20 +49,22 @@ def take_frames(
     """See :meth:`Link.take_frames`."""
     next_frame = link.reader.next_frame
     deliver = messages.append
-    throttle = link.host.dispatch_throttle
-    limit = throttle.limit
+    gate = link.gate
+    assert gate is not None
+    watched = gate.watches(end - start)
     tracing = link.host.tracing
     position = start
     while True:
-        if 0 < limit <= throttle.value:  # throttle.full, without a call per frame
-            link.pause()
-            return position
-        if position == end:
+        if position == end or (watched and not gate.is_open and not link.admits_next(view, position, end)):
             return position
         frame = next_frame(view, position, end, owned=owned)
         if frame is None:
+            if not watched:
+                link.reserve_rest(view, position, end)
             return position
         stop, tag, s0, s1, s2, s3 = frame
+        if watched and gate.is_open:
+            gate.pass_one(len(s1) + len(s2) + len(s3))
         if tag == MESSAGE_TAG:
             if len(s0) < _HEADER_SIZE:
                 raise PeerError(FaultReason.MALFORMED, f"message header of {len(s0)} bytes")
@@ -78,7 +80,10 @@ def take_frames(
             if seq > session.in_seq:
                 if seq != session.in_seq + 1:
                     link.host.message_skipped(session, seq)
-                message = Message(type_, s1, s2, s3, tid, priority, version, compat, seq, flags, data_off)
+                size_bytes = len(s1) + len(s2) + len(s3)
+                message = Message(
+                    type_, s1, s2, s3, tid, priority, version, compat, seq, flags, data_off, None, size_bytes
+                )
                 if type_ in KNOWN_TYPES:
                     decode_message(message, session.features)
                 elif not link.host.takes_unknown(session, message):
@@ -86,7 +91,7 @@ def take_frames(
                     position = stop
                     continue
                 session.in_seq = seq
-                throttle.value += len(s1) + len(s2) + len(s3)
+                link.taken_bytes += size_bytes
                 deliver(message)
             else:
                 link.host.message_old(session, seq)
@@ -180,15 +185,20 @@ def _write_messages(link: "V2Link", session: "Session", pieces: list[Buffer], no
     large = False
     out_seq = session.out_seq
     for message in queue.popped():
-        out_seq += 1
+        version, front = message.version, message.front
         if message.payload is not None:
-            message.encode_front(session.features)
+            try:
+                version, front = message.front_for(session.features)
+            except Exception as error:  # noqa: BLE001 - the application's, and only this message's
+                link.host.unsendable(session, message, error, now)
+                continue
+        out_seq += 1
         header = pack(
             out_seq,
             message.tid,
             message.type,
             message.priority,
-            message.version,
+            version,
             0,
             message.data_off,
             in_seq,
@@ -197,21 +207,27 @@ def _write_messages(link: "V2Link", session: "Session", pieces: list[Buffer], no
             0,
         )
         try:
-            length = build(pieces, header, message.front, message.middle, message.data)
+            length = build(pieces, header, front, message.middle, message.data)
         except PeerError:  # out of nonces: the message stays first in line for the next link
             queue.requeued.appendleft((out_seq, message))
             session.out_seq = out_seq - 1
             raise
+        except Exception as error:  # its parts were changed after it was sent; the writer may have lost its place
+            session.out_seq = out_seq - 1
+            link.host.unsendable(session, message, error, now)
+            raise
         if not lossy:
             queue.sent.append((out_seq, message))
         if tracing:
-            segments = (header, message.front, message.middle, message.data)
+            segments = (header, front, message.middle, message.data)
             link.trace_frame("tx", "MESSAGE", length, partial(printable_message, segments), now, size - before)
         size += length
         large = large or length >= JOIN_BELOW_BYTES
         if size >= BATCH_BYTES:
             break
-    session.out_seq = out_seq
-    session.ack_due = 0  # every header just built tells in_seq
-    link.tx_offset += size - before
-    link.write(joined(pieces) if large else [b"".join(pieces)], size)
+    if out_seq != session.out_seq:
+        session.out_seq = out_seq
+        session.ack_due = 0  # every header just built has in_seq
+    if size:
+        link.tx_offset += size - before
+        link.write(joined(pieces) if large else [b"".join(pieces)], size)

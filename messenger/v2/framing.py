@@ -17,12 +17,15 @@ from messenger.v2.onwire import GCM_TAG_SIZE, StreamCipher
 from messenger.v2.preamble import (
     COMPRESSED,
     PREAMBLE_SIZE,
+    UNLIMITED,
     Layout,
     Layouts,
     Lengths,
     MessagePreambles,
+    PreambleLimits,
     Segments,
     build_preamble,
+    check_size,
     padded,
     segment_lengths,
     used_segments,
@@ -57,6 +60,8 @@ _SECURE_TAILS = tuple(padding + _SECURE_EPILOGUE for padding in _PADDING)
 
 Frame = tuple[int, int, Buffer, Buffer, Buffer, Buffer]
 """Offset just behind the frame, tag, and the four segments (``b""`` where absent)."""
+Head = tuple[int, int]
+"""What the first bytes of a frame say: its tag, and the length of its segments behind the first one, in bytes."""
 
 
 def _status(status: int, tag: int) -> int:
@@ -76,6 +81,13 @@ class FrameReader(Protocol):
     """Frames longer than this on the wire are refused before anything is allocated for them."""
     needed: int
     """Total bytes of the frame that was found incomplete; 0 while its head has not arrived."""
+
+    def head(self, view: memoryview, start: int, end: int) -> Head | None:
+        """The head of the frame at ``view[start:end]``, or None while it has not arrived.
+
+        Raises:
+            PeerError: PREAMBLE_CRC, AUTH_TAG, OVERSIZE or FRAME.
+        """
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
         """The frame at ``view[start:end]``, or None while it is incomplete.
@@ -126,15 +138,15 @@ class FrameCaches:
     """What the links of one thread share: preambles that were parsed, and such as were built.
 
     Args:
-        check_alignment: refuse alignments that no memory has.
+        limits: what preambles may ask for.
     """
 
-    __slots__ = ("check_alignment", "crc_layouts", "message_preambles", "secure_layouts")
+    __slots__ = ("crc_layouts", "limits", "message_preambles", "secure_layouts")
 
-    def __init__(self, *, check_alignment: bool = False) -> None:
-        self.check_alignment = check_alignment
-        self.crc_layouts = Layouts(_crc_frame_bytes, check_alignment=check_alignment)
-        self.secure_layouts = Layouts(_secure_frame_bytes, check_alignment=check_alignment)
+    def __init__(self, limits: PreambleLimits = UNLIMITED) -> None:
+        self.limits = limits
+        self.crc_layouts = Layouts(_crc_frame_bytes, limits)
+        self.secure_layouts = Layouts(_secure_frame_bytes, limits)
         self.message_preambles = MessagePreambles()
 
 
@@ -155,6 +167,16 @@ class CrcReader:
     def layout(self, preamble: bytes) -> Layout:
         """See :meth:`RawReader.layout`."""
         return self._layouts[preamble]
+
+    def head(self, view: memoryview, start: int, end: int) -> Head | None:
+        """See :meth:`FrameReader.head`."""
+        body = start + PREAMBLE_SIZE
+        if body > end:
+            self.needed = 0
+            return None
+        tag, _, _, l1, l2, l3, total = self._layouts[view[start:body].tobytes()]
+        check_size(total, self.max_frame_bytes)
+        return tag & ~COMPRESSED, l1 + l2 + l3
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
         """See :meth:`FrameReader.next_frame`."""
@@ -204,8 +226,7 @@ class CrcReader:
         return stop, tag if status == _COMPLETE else _status(status, tag), s0, s1, s2, s3
 
     def _incomplete(self, total: int) -> None:
-        if total > self.max_frame_bytes:
-            raise PeerError(FaultReason.OVERSIZE, f"{total} bytes, the limit is {self.max_frame_bytes}")
+        check_size(total, self.max_frame_bytes)
         self.needed = total
 
 
@@ -286,15 +307,30 @@ class SecureReader:
         """See :meth:`RawReader.layout`."""
         return self._layouts[preamble]
 
-    def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
-        """See :meth:`FrameReader.next_frame`."""
-        body = start + SECURE_HEAD_SIZE
+    def head(self, view: memoryview, start: int, end: int) -> Head | None:
+        """See :meth:`FrameReader.head`."""
+        if not self._open_head(view, start, end):
+            return None
+        tag, _, _, l1, l2, l3, total = self._layouts[self._head[:PREAMBLE_SIZE]]
+        check_size(total, self.max_frame_bytes)
+        return tag & ~COMPRESSED, l1 + l2 + l3
+
+    def _open_head(self, view: memoryview, start: int, end: int) -> bool:
+        """Decrypt the head of the frame, once; False while it has not arrived."""
         if not self._opened:
+            body = start + SECURE_HEAD_SIZE
             if body > end:
                 self.needed = 0
-                return None
+                return False
             self._head = self.cipher.decrypt(view[start:body])
             self._opened = True
+        return True
+
+    def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
+        """See :meth:`FrameReader.next_frame`."""
+        if not self._opened and not self._open_head(view, start, end):
+            return None
+        body = start + SECURE_HEAD_SIZE
         head = self._head
         tag, segments, l0, l1, l2, l3, total = self._layouts[head[:PREAMBLE_SIZE]]
         stop = start + total
@@ -336,8 +372,7 @@ class SecureReader:
         return stop, tag if status == _COMPLETE else _status(status, tag), s0, s1, s2, s3
 
     def _incomplete(self, total: int) -> None:
-        if total > self.max_frame_bytes:
-            raise PeerError(FaultReason.OVERSIZE, f"{total} bytes, the limit is {self.max_frame_bytes}")
+        check_size(total, self.max_frame_bytes)
         self.needed = total
 
 

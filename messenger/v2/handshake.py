@@ -9,13 +9,15 @@ from messenger.v2.compressor import Algorithm, CompressionMode
 from messenger.v2.link import V2Link
 from messenger.v2.wire import SIGNATURE_SIZE, AuthSignature, ControlFrame, Hello
 
+_CONNECT_SEQ_LIMIT = 1 << 63
+
 
 def take_hello(link: V2Link, frame: ControlFrame) -> Hello:
-    """Learn who the peer is, and the own address if it was not known yet."""
+    """Learn what the peer is, and the address at which it sees this side."""
     assert isinstance(frame, Hello)
     link.peer_type = frame.entity_type
-    if link.endpoint.config.ms_learn_addr_from_peer:
-        link.endpoint.learned_addr(frame.peer_addr)
+    if link.endpoint.config.ms_learn_addr_from_peer or link.local_addr.is_blank_ip:
+        link.local_addr = frame.peer_addr
     return frame
 
 
@@ -46,8 +48,21 @@ def check_signature(link: V2Link, frame: ControlFrame) -> None:
     if not hmac.compare_digest(frame.signature, link.expected_signature):
         raise PeerError(FaultReason.AUTH_SIGNATURE, "the peer did not receive what was sent to it")
     link.lift_limits()
+    if link.endpoint.config.ms_learn_addr_from_peer:
+        # Not before: anybody can say anything in HELLO.
+        link.endpoint.learned_addr(link.local_addr)
 
 
 def compression_wish(link: V2Link) -> tuple[CompressionMode, tuple[Algorithm, ...]]:
     """Whether this side wants the link compressed, and its algorithms (§4.10)."""
     return link.endpoint.config.compression(link.peer_entity, secure=link.con_mode is ConMode.SECURE)
+
+
+def check_connect_seq(connect_seq: int) -> None:
+    """Refuse a connect_seq that leaves no room above it in its 64 bits.
+
+    Raises:
+        PeerError: MALFORMED.
+    """
+    if connect_seq > _CONNECT_SEQ_LIMIT:
+        raise PeerError(FaultReason.MALFORMED, f"connect_seq {connect_seq} leaves no room above it")

@@ -17,7 +17,7 @@ from messenger.v2 import data
 from messenger.v2.compression import CompressingWriter, DecompressingReader
 from messenger.v2.compressor import Algorithm, new_compressor
 from messenger.v2.framing import FrameReader, FrameWriter, RawReader, RawWriter, SecureReader, SecureWriter
-from messenger.v2.held import InterceptedReader, ThrottledReader
+from messenger.v2.held import InterceptedReader
 from messenger.v2.onwire import StreamCipher
 from messenger.v2.rev0 import Rev0SecureReader, Rev0SecureWriter
 from messenger.v2.revision import crc_frames, secure_frames
@@ -36,7 +36,6 @@ from messenger.v2.wire import (
 
 if TYPE_CHECKING:
     from messenger.core import Core
-    from messenger.gate import Gate
     from messenger.host import LinkHost
 
 Handler = Callable[["V2Link", ControlFrame, float], None]
@@ -78,6 +77,7 @@ class V2Link(Link):
     )
 
     PROTOCOL = Protocol.V2
+    MESSAGE_TAG = int(Tag.MESSAGE)
     OPEN_STATE = LinkState.READY
     CLOSED_STATE = LinkState.CLOSED
 
@@ -159,6 +159,11 @@ class V2Link(Link):
         return tuple(end.cipher for end in ends if isinstance(end, _SECURE))
 
     @property
+    def is_compressed(self) -> bool:
+        """See :attr:`Link.is_compressed`."""
+        return self.algorithm is not Algorithm.NONE
+
+    @property
     def revision(self) -> int:
         """See :attr:`Link.revision`."""
         return int(bool(self.msgr2_features & Msgr2Feature.REVISION_1))
@@ -167,11 +172,6 @@ class V2Link(Link):
         """See :meth:`Link.pause`."""
         self.reader.needed = 0  # of an earlier frame; the one that comes next has not been looked at
         super().pause()
-
-    def install(self, gate: "Gate") -> None:
-        """See :meth:`Link.install`."""
-        super().install(gate)
-        self.reader = ThrottledReader(self, gate, self.reader)
 
     # ---- receiving
 
@@ -288,5 +288,6 @@ class V2Link(Link):
         compressor = new_compressor(
             algorithm, zlib_level=config.compressor_zlib_level, zstd_level=config.compressor_zstd_level
         )
-        self.reader = self._watched(DecompressingReader(self._raw_reader, compressor))
+        limits = self.endpoint.frame_caches.limits
+        self.reader = self._watched(DecompressingReader(self._raw_reader, compressor, limits))
         self.writer = CompressingWriter(self._raw_writer, compressor, config.ms_osd_compress_min_size)

@@ -5,6 +5,7 @@ Peers send the same few preambles over and over, so readers and writers keep tho
 
 from collections.abc import Callable
 from struct import Struct
+from typing import NamedTuple
 
 from messenger.crc import crc32c
 from messenger.denc.codec import Buffer
@@ -30,38 +31,64 @@ Layout = tuple[int, int, int, int, int, int, int]
 """What one preamble says: tag, number of segments, their four lengths, length of the whole frame."""
 
 
+class PreambleLimits(NamedTuple):
+    """What preambles may ask for."""
+
+    check_alignment: bool = False
+    """Refuse alignments that no memory has."""
+    control_bytes: int = (1 << 64) - 1
+    """Longest control frame, on the wire and, if it is compressed, also restored."""
+
+
+UNLIMITED = PreambleLimits()
+
+
+def check_size(total: int, limit: int) -> None:
+    """Refuse a frame that is too long before anything is allocated for it.
+
+    Raises:
+        PeerError: OVERSIZE.
+    """
+    if total > limit:
+        raise PeerError(FaultReason.OVERSIZE, f"{total} bytes, the limit is {limit}")
+
+
 class Layouts(dict[bytes, Layout]):
     """Layouts by preamble, each parsed once. A preamble that is wrong raises PeerError instead.
 
     Args:
         frame_bytes: length of the frame with that many segments of those lengths.
-        check_alignment: refuse alignments that no memory has.
+        limits: what a preamble may ask for.
         allow_compressed: compression was negotiated; the tag of a compressed frame has :data:`COMPRESSED` added.
     """
 
     def __init__(
         self,
         frame_bytes: Callable[[int, Lengths], int],
+        limits: PreambleLimits = UNLIMITED,
         *,
-        check_alignment: bool = False,
         allow_compressed: bool = False,
     ) -> None:
         super().__init__()
         self._frame_bytes = frame_bytes
-        self._check_alignment = check_alignment
+        self._limits = limits
         self._allow_compressed = allow_compressed
 
     def with_compressed(self) -> "Layouts":
         """The same for a link whose compression was negotiated."""
-        return Layouts(self._frame_bytes, check_alignment=self._check_alignment, allow_compressed=True)
+        return Layouts(self._frame_bytes, self._limits, allow_compressed=True)
 
     def __missing__(self, preamble: bytes) -> Layout:
-        tag, segments, lengths = _parse(preamble, check_alignment=self._check_alignment)
+        limits = self._limits
+        tag, segments, lengths = _parse(preamble, check_alignment=limits.check_alignment)
         if tag & COMPRESSED and not self._allow_compressed:
             raise PeerError(FaultReason.FRAME, "compressed, but compression was not negotiated")
+        total = self._frame_bytes(segments, lengths)
+        if tag & ~COMPRESSED != MESSAGE_TAG:
+            check_size(total, limits.control_bytes)
         if len(self) >= _CACHE_LIMIT:
             self.clear()
-        layout = self[preamble] = (tag, segments, *lengths, self._frame_bytes(segments, lengths))
+        layout = self[preamble] = (tag, segments, *lengths, total)
         return layout
 
 

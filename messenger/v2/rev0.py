@@ -12,18 +12,21 @@ from cryptography.hazmat.primitives.ciphers import AEADDecryptionContext
 from messenger.crc import crc32c
 from messenger.denc.codec import Buffer
 from messenger.errors import FaultReason, PeerError
-from messenger.v2.framing import ABORTED, Frame
+from messenger.v2.framing import ABORTED, Frame, Head
 from messenger.v2.onwire import GCM_TAG_SIZE, Rev0Cipher, finish_decrypt
 from messenger.v2.preamble import (
     COMPRESSED,
     MESSAGE_TAG,
     PREAMBLE_SIZE,
+    UNLIMITED,
     Layout,
     Layouts,
     Lengths,
     MessagePreambles,
+    PreambleLimits,
     Segments,
     build_preamble,
+    check_size,
     padded,
     segment_lengths,
     used_segments,
@@ -44,9 +47,9 @@ def _secure_frame_bytes(_segments: int, lengths: Lengths) -> int:
     return PREAMBLE_SIZE + sum(map(padded, lengths)) + len(_SECURE_EPILOGUE) + GCM_TAG_SIZE
 
 
-def _check_size(total: int, max_frame_bytes: int) -> None:
-    if total > max_frame_bytes:
-        raise PeerError(FaultReason.OVERSIZE, f"{total} bytes, the limit is {max_frame_bytes}")
+def _head(layout: Layout) -> Head:
+    tag, _, _, l1, l2, l3, _ = layout
+    return tag & ~COMPRESSED, l1 + l2 + l3
 
 
 class Rev0CrcReader:
@@ -54,10 +57,10 @@ class Rev0CrcReader:
 
     __slots__ = ("_layouts", "max_frame_bytes", "needed")
 
-    def __init__(self, max_frame_bytes: int, *, check_alignment: bool = False) -> None:
+    def __init__(self, max_frame_bytes: int, limits: PreambleLimits = UNLIMITED) -> None:
         self.max_frame_bytes = max_frame_bytes
         self.needed = 0
-        self._layouts = Layouts(_crc_frame_bytes, check_alignment=check_alignment)
+        self._layouts = Layouts(_crc_frame_bytes, limits)
 
     def allow_compressed(self) -> None:
         """See :meth:`messenger.v2.framing.RawReader.allow_compressed`."""
@@ -67,14 +70,28 @@ class Rev0CrcReader:
         """See :meth:`messenger.v2.framing.RawReader.layout`."""
         return self._layouts[preamble]
 
-    def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
-        """See :meth:`messenger.v2.framing.FrameReader.next_frame`."""
+    def head(self, view: memoryview, start: int, end: int) -> Head | None:
+        """See :meth:`messenger.v2.framing.FrameReader.head`."""
+        layout = self._preamble(view, start, end)
+        return None if layout is None else _head(layout)
+
+    def _preamble(self, view: memoryview, start: int, end: int) -> Layout | None:
+        """What the frame's preamble says; None while it has not arrived."""
         body = start + PREAMBLE_SIZE
         if body > end:
             self.needed = 0
             return None
-        tag, used, *lengths, total = self._layouts[view[start:body].tobytes()]
-        _check_size(total, self.max_frame_bytes)
+        layout = self._layouts[view[start:body].tobytes()]
+        check_size(layout[-1], self.max_frame_bytes)
+        return layout
+
+    def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
+        """See :meth:`messenger.v2.framing.FrameReader.next_frame`."""
+        layout = self._preamble(view, start, end)
+        if layout is None:
+            return None
+        tag, used, *lengths, total = layout
+        body = start + PREAMBLE_SIZE
         stop = start + total
         if stop > end:
             self.needed = total
@@ -134,11 +151,11 @@ class Rev0SecureReader:
 
     __slots__ = ("_context", "_layout", "_layouts", "cipher", "max_frame_bytes", "needed")
 
-    def __init__(self, cipher: Rev0Cipher, max_frame_bytes: int, *, check_alignment: bool = False) -> None:
+    def __init__(self, cipher: Rev0Cipher, max_frame_bytes: int, limits: PreambleLimits = UNLIMITED) -> None:
         self.max_frame_bytes = max_frame_bytes
         self.needed = 0
         self.cipher = cipher
-        self._layouts = Layouts(_secure_frame_bytes, check_alignment=check_alignment)
+        self._layouts = Layouts(_secure_frame_bytes, limits)
         self._layout: Layout | None = None  # of the frame to be read next, when its preamble is decrypted
         self._context: AEADDecryptionContext | None = None
 
@@ -150,17 +167,30 @@ class Rev0SecureReader:
         """See :meth:`messenger.v2.framing.RawReader.layout`."""
         return self._layouts[preamble]
 
-    def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:  # noqa: ARG002
-        """See :meth:`messenger.v2.framing.FrameReader.next_frame`."""
-        body = start + PREAMBLE_SIZE
+    def head(self, view: memoryview, start: int, end: int) -> Head | None:
+        """See :meth:`messenger.v2.framing.FrameReader.head`."""
+        layout = self._open_preamble(view, start, end)
+        return None if layout is None else _head(layout)
+
+    def _open_preamble(self, view: memoryview, start: int, end: int) -> Layout | None:
+        """Decrypt the preamble of the frame, once; None while it has not arrived."""
         if self._layout is None:
+            body = start + PREAMBLE_SIZE
             if body > end:
                 self.needed = 0
                 return None
             self._context = self.cipher.begin_decrypt()
             self._layout = self._layouts[self._context.update(view[start:body])]
-        tag, _, l0, l1, l2, l3, total = self._layout
-        _check_size(total, self.max_frame_bytes)
+        check_size(self._layout[-1], self.max_frame_bytes)
+        return self._layout
+
+    def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:  # noqa: ARG002
+        """See :meth:`messenger.v2.framing.FrameReader.next_frame`."""
+        body = start + PREAMBLE_SIZE
+        layout = self._open_preamble(view, start, end)
+        if layout is None:
+            return None
+        tag, _, l0, l1, l2, l3, total = layout
         stop = start + total
         if stop > end:
             self.needed = total

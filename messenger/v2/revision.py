@@ -11,6 +11,7 @@ from messenger.v2.framing import (
     SecureWriter,
 )
 from messenger.v2.onwire import rev0_ciphers, stream_ciphers
+from messenger.v2.preamble import UNLIMITED, PreambleLimits
 from messenger.v2.rev0 import Rev0CrcReader, Rev0CrcWriter, Rev0SecureReader, Rev0SecureWriter
 
 
@@ -26,7 +27,7 @@ def crc_frames(
     """
     if msgr2_features & Msgr2Feature.REVISION_1:
         return CrcReader(max_frame_bytes, caches), CrcWriter(caches)
-    return Rev0CrcReader(max_frame_bytes, check_alignment=_check_alignment(caches)), Rev0CrcWriter()
+    return Rev0CrcReader(max_frame_bytes, _limits(caches)), Rev0CrcWriter()
 
 
 def secure_frames(
@@ -53,9 +54,8 @@ def secure_frames(
         receiving, sending = stream_ciphers(connection_secret, connector=connector)
         return SecureReader(receiving, max_frame_bytes, caches), SecureWriter(sending, caches=caches)
     old_receiving, old_sending = rev0_ciphers(connection_secret, connector=connector)
-    reader = Rev0SecureReader(old_receiving, max_frame_bytes, check_alignment=_check_alignment(caches))
-    return reader, Rev0SecureWriter(old_sending)
+    return Rev0SecureReader(old_receiving, max_frame_bytes, _limits(caches)), Rev0SecureWriter(old_sending)
 
 
-def _check_alignment(caches: FrameCaches | None) -> bool:
-    return caches is not None and caches.check_alignment
+def _limits(caches: FrameCaches | None) -> PreambleLimits:
+    return UNLIMITED if caches is None else caches.limits

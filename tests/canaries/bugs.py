@@ -13,8 +13,8 @@ CANARIES = (
     Canary(
         "replay begins one too late",
         "messenger.session.queue:OutQueue.discard_requeued_up_to",
-        "self.requeued[0][0] <= seq",
-        "self.requeued[0][0] <= seq + 1",
+        "requeued[0][0] <= seq",
+        "requeued[0][0] <= seq + 1",
     ),
     Canary(
         "replayed messages go out in the reverse order",
@@ -125,8 +125,8 @@ CANARIES = (
     Canary(
         "the accept event of a takeover is missing",
         "messenger.v2.acceptor:_announce_and_send",
-        "link.endpoint.session_event(session, EventKind.ACCEPT, None, now)",
-        "None if session.announced else link.endpoint.session_event(session, EventKind.ACCEPT, None, now)",
+        "endpoint.session_event(session, EventKind.ACCEPT, None, now)",
+        "None if session.announced else endpoint.session_event(session, EventKind.ACCEPT, None, now)",
     ),
     # ---- faults and returning (§3.9, §4.11)
     Canary(
@@ -138,7 +138,7 @@ CANARIES = (
     Canary(
         "STANDBY is not left when there is something to send",
         "messenger.session.faults:wake",
-        "session.state is not SessionState.STANDBY or session.policy.server",
+        "session.state is not SessionState.STANDBY or not session.dials",
         "True",
     ),
     Canary(
@@ -175,8 +175,8 @@ CANARIES = (
     Canary(
         "the dispatch throttle is not given back",
         "messenger.host:LinkHost.release",
-        "throttle.put(size_bytes)",
-        "throttle.put(size_bytes - (size_bytes > 1000))",
+        "dispatch_throttle.put(size_bytes, messages)",
+        "dispatch_throttle.put(size_bytes - (size_bytes > 1000), messages)",
     ),
     # ---- encryption
     Canary(

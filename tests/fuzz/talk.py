@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from messenger.denc.entity import EntityType
 from messenger.errors import FaultReason, PeerError
 from messenger.interception import Action, Point, Way
 from messenger.link import Link
@@ -82,6 +83,7 @@ class Talk:
 
     node: Node
     role: str
+    """Of the node; always the acceptor under a server's policy, which never dials."""
     new_peer: Callable[[Node], Any]
     """A raw peer that is :class:`Cutting`."""
     peer_addr: str
@@ -102,7 +104,7 @@ class Talk:
             return
         peer = self.new_peer(self.node)
         peer.cut = self.cut
-        if self.role == "acceptor":
+        if self.role == "acceptor" or self.node.endpoint.policies.towards(EntityType.OSD).server:
             self.peer = peer.dial()
         elif self._dials():
             self.peer = peer.accept()

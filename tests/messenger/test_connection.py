@@ -126,9 +126,9 @@ def test_it_holds_its_part_of_the_dispatch_throttle_without_waiting() -> None:
     assert driver.endpoint.dispatch_throttle.value == 0
 
 
-def test_a_message_too_large_for_a_frame_is_refused_here_as_well() -> None:
+def test_a_message_that_fits_into_no_frame_is_refused_here_as_well() -> None:
     driver, _ = alone()
-    with pytest.raises(LocalError, match="too large"):
+    with pytest.raises(LocalError, match="a number of 16 bits"):
         driver.loopback.send(Message(1 << 16))
 
 
@@ -212,6 +212,14 @@ def test_a_fault_ends_a_disposable_connection(*, disposable: bool) -> None:
         assert driver.connections == {}
     else:
         assert connection.state is SessionState.CONNECTING
+
+
+def test_a_mark_set_before_the_connection_opens_stays() -> None:
+    driver = NodeDriver(new_node(policy=LOSSLESS_CLIENT), Recorder())
+    connection = driver.connect(B_ADDR, EntityType.OSD)
+    connection.mark_disposable()
+    RawPeer(driver.node).accept().handshake().hang_up()
+    assert connection.state is SessionState.CLOSED
 
 
 def test_marking_all_down_resets_every_session_and_drops_what_has_none() -> None:

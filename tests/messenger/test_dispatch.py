@@ -31,6 +31,7 @@ class Taker(Dispatcher):
         self.log = log
         self.takes = takes
         self.fast = fast
+        self.messages: list[Message] = []
 
     def ms_dispatch(self, connection: Connection, message: Message) -> bool | None:
         self.log.append(f"{self.name} {message.tid}")
@@ -52,6 +53,7 @@ class FastTaker(Taker):
 
     def ms_fast_dispatch(self, connection: Connection, message: Message) -> bool | None:
         self.log.append(f"{self.name} fast {message.tid}")
+        self.messages.append(message)
         return self.takes
 
 
@@ -161,11 +163,12 @@ def test_fast_messages_go_to_the_first_that_takes_them_fast() -> None:
 
 def test_fast_messages_are_kept_and_released_like_others() -> None:
     log: list[str] = []
-    driver, peer = started(FastTaker("a", log, takes=True, fast=frozenset({1})))
+    taker = FastTaker("a", log, takes=True, fast=frozenset({1}))
+    driver, peer = started(taker)
     peer.write(peer.message(1, data=bytes(500)))
     assert driver.endpoint.dispatch_throttle.value == 500
     (connection,) = driver.connections.values()
-    connection.release(Message(MessageType.PING, data=bytes(500)))
+    connection.release(taker.messages[0])
     assert driver.endpoint.dispatch_throttle.value == 0
 
 

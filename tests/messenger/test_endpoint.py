@@ -188,7 +188,7 @@ def test_a_number_that_does_not_fit_is_refused_where_it_is_sent(field: str, valu
     pair.a.send(mine, 1)
     message = numbered(2)
     setattr(message, field, value)
-    with pytest.raises(LocalError, match="too large for a frame"):
+    with pytest.raises(LocalError, match=rf"Message\.{field} = {value}: give a number of (16|64) bits"):
         pair.a.endpoint.send(mine, message, pair.clock.now)
     pair.a.send(mine, 3)
     pair.drive()
@@ -211,7 +211,9 @@ def test_releasing_twice_is_the_callers_mistake() -> None:
 
 
 @pytest.mark.parametrize("steps", [0, 1, 3, 5, 8, 1000])
-@pytest.mark.parametrize("policy", POLICIES.values(), ids=POLICIES)
+@pytest.mark.parametrize(
+    "policy", [policy for policy in POLICIES.values() if not policy.server], ids=lambda policy: policy.name
+)
 def test_marking_down_is_immediate_and_silent_at_any_time(policy: Policy, steps: int) -> None:
     pair = Pair(policy, STATELESS_SERVER if policy.lossy else STATEFUL_SERVER)
     mine = pair.connect()

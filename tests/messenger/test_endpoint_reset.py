@@ -9,6 +9,7 @@ from messenger.session.policy import (
     LOSSLESS_PEER,
 )
 from messenger.session.session import Session, SessionState
+from messenger.v1.wire import Connect
 from messenger.v2.wire import (
     Ack,
     ClientIdent,
@@ -19,8 +20,9 @@ from messenger.v2.wire import (
     SessionRetryGlobal,
     Wait,
 )
-from tests.support.node import Node, new_node
-from tests.support.raw_peer import RawPeer, meet
+from tests.support.node import B_ADDR, Node, new_node
+from tests.support.raw_peer import RawMessage, RawPeer, meet
+from tests.support.raw_v1 import RawV1Peer
 
 
 def reconnecting(*queued: int) -> tuple[Node, RawPeer, Session]:
@@ -100,10 +102,49 @@ def test_a_partial_reset_keeps_the_queue_and_is_silent() -> None:
     assert ident.client_cookie == cookie
     assert (session.server_cookie, session.connect_seq, session.in_seq) == (0, 0, 0)
     peer.send(peer.server_ident(server_cookie=99))
-    assert [frame.tid for frame in peer.rest()] == [104, 105]  # type: ignore[union-attr]
+    assert [(frame.seq, frame.tid) for frame in peer.rest()] == [(1, 104), (2, 105)]  # type: ignore[union-attr]
     assert node.kinds == [EventKind.CONNECT, EventKind.CONNECT]
     peer.send_messages(1)
     assert len(node.delivered) == 3
+
+
+@pytest.mark.parametrize("has", [0, 1, 2])
+def test_what_is_sent_again_after_a_partial_reset_counts_from_1(has: int) -> None:
+    node = new_node(policy=LOSSLESS_CLIENT)
+    first = meet("connector", node).handshake()
+    (session,) = node.endpoint.sessions
+    node.send(session, 101, 102, 103)
+    first.pump()
+    first.send(Ack(1))
+    first.hang_up()
+    peer = RawPeer(node).accept()
+    peer.handshake(until=peer.ident)
+    peer.expect(SessionReconnect)
+    peer.send(SessionReset(full=False))
+    peer.expect(ClientIdent)
+    peer.send(peer.server_ident(server_cookie=99))
+    assert [(frame.seq, frame.tid) for frame in peer.rest()] == [(1, 102), (2, 103)]  # type: ignore[union-attr]
+    peer.hang_up()
+    peer = RawPeer(node).accept()
+    peer.handshake(until=peer.ident)
+    peer.expect(SessionReconnect)
+    peer.send(SessionReconnectOk(has))
+    assert peer.expect_seqs() == [1, 2][has:]
+
+
+def test_a_server_that_grants_no_server_cookie_begins_a_session_with_each_link() -> None:
+    node = new_node(policy=LOSSLESS_CLIENT)
+    session = node.connect(B_ADDR)
+    for link in (1, 2):
+        peer = RawPeer(node).accept()
+        peer.handshake(until=peer.ident)
+        peer.expect(ClientIdent)
+        peer.send(peer.server_ident(server_cookie=0))
+        peer.send_messages(1)
+        assert (len(node.delivered), session.in_seq, session.old_messages) == (link, 1, 0)
+        node.send(session, 100 + link)
+        assert [frame.seq for frame in peer.rest() if isinstance(frame, RawMessage)] == list(range(1, link + 1))
+        peer.hang_up()
 
 
 def test_acks_of_a_fresh_session_start_anew() -> None:
@@ -142,7 +183,28 @@ def test_a_retry_behind_the_own_connect_seq_is_a_fault() -> None:
     assert session.connect_seq == 2
 
 
-@pytest.mark.parametrize("told", [1, 7, 2**32])
+@pytest.mark.parametrize("told", [2**63 + 1, 2**64 - 1])
+def test_a_retry_that_leaves_no_room_above_it_is_a_fault(told: int) -> None:
+    node, peer, session = reconnecting()
+    expect_reconnect(peer, session, connect_seq=1)
+    peer.send(SessionRetry(told))
+    assert node.faults[-1] is FaultReason.MALFORMED
+    assert session.connect_seq == 2
+
+
+def test_a_reconnect_whose_connect_seq_leaves_no_room_above_it_is_a_fault() -> None:
+    node = new_node(policy=LOSSLESS_PEER)
+    first = meet("acceptor", node).handshake()
+    (session,) = node.endpoint.sessions
+    peer = RawPeer(node).dial()
+    peer.server_cookie = first.server_cookie
+    peer.handshake(until=peer.ident)
+    peer.send(peer.session_reconnect(connect_seq=2**64 - 1))
+    assert node.faults == [FaultReason.MALFORMED]
+    assert (session.state, session.connect_seq) == (SessionState.READY, 0)
+
+
+@pytest.mark.parametrize("told", [1, 7, 2**31, 2**32 - 2])
 def test_a_global_retry_raises_global_seq_above_what_was_told(told: int) -> None:
     node, peer, session = reconnecting()
     first = expect_reconnect(peer, session, connect_seq=1)
@@ -151,14 +213,32 @@ def test_a_global_retry_raises_global_seq_above_what_was_told(told: int) -> None
     assert again.global_seq > max(told, first.global_seq)
     peer.send(SessionReconnectOk(3))
     assert session.state is SessionState.READY
-    assert node.endpoint.next_global_seq() > again.global_seq
+    node.send(session, 104)
+    peer.hang_up()
+    last, peer = again.global_seq, RawPeer(node).accept()
+    peer.handshake(until=peer.ident)
+    assert peer.expect(SessionReconnect).global_seq > last
 
 
-def test_a_global_retry_that_would_exhaust_the_counter_is_a_fault() -> None:
-    """All sessions share the counter; one peer must not spoil it for the others."""
+@pytest.mark.parametrize("told", [2**31, 2**32 - 2])
+def test_a_global_retry_beyond_what_a_process_dials_counts_for_its_session_alone(told: int) -> None:
+    """All sessions share the counter, and v1 carries 32 bits of it: one peer must not use it up for the others."""
     node, peer, session = reconnecting()
     expect_reconnect(peer, session, connect_seq=1)
-    peer.send(SessionRetryGlobal(2**64 - 1))
+    peer.send(SessionRetryGlobal(told))
+    expect_reconnect(peer, session, connect_seq=1)
+    node.connect("v1:10.0.0.5:6805/5")
+    other = RawV1Peer(node, addr="v1:10.0.0.5:6805/5").accept()
+    other.banner()
+    other.identify()
+    assert other.expect(Connect).global_seq < 100
+
+
+@pytest.mark.parametrize("told", [2**32 - 1, 2**64 - 1])
+def test_a_global_retry_that_no_process_can_have_said_is_a_fault(told: int) -> None:
+    node, peer, session = reconnecting()
+    expect_reconnect(peer, session, connect_seq=1)
+    peer.send(SessionRetryGlobal(told))
     assert node.faults[-1] is FaultReason.MALFORMED
     assert node.endpoint.next_global_seq() < 100
 

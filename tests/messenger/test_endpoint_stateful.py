@@ -90,7 +90,7 @@ class LosslessSession(RuleBasedStateMachine):
     def release(self, who: int) -> None:
         node = self.pair.nodes[who]
         node.pump()
-        node.endpoint.release(node.endpoint.dispatch_throttle.value, self.pair.clock.now)
+        node.release()
 
     # ---- what the network does
 

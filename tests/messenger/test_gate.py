@@ -47,7 +47,7 @@ class Hoarder:
         node = self.pair.b
         for _ in range(count):
             session, message = self.held.pop(0)
-            node.endpoint.release(message.size_bytes, node.now, session)
+            node.endpoint.release(message.held_bytes, node.now, session)
         self.pair.drive()
 
     @property
@@ -95,8 +95,6 @@ def test_what_a_throttle_of_ten_admits(held: int, amount: int, *, admitted: bool
     throttle = Throttle(10)
     throttle.take(held)
     assert throttle.admits(amount) is admitted
-    assert throttle.try_take(amount) is admitted
-    assert throttle.value == held + amount * admitted
 
 
 # ---- counting messages and bytes
@@ -235,7 +233,7 @@ def test_ending_a_session_that_waits(end: str) -> None:
         hoard.pair.b.endpoint.shutdown(hoard.pair.clock.now)
     hoard.pair.drive()
     assert hoard.theirs.state is SessionState.CLOSED
-    assert hoard.pair.b.endpoint.waiting == {}
+    assert hoard.pair.b.endpoint.waiting == 0
     hoard.release(1)
     assert hoard.values == {"messages": 0, "bytes": 0}
 
@@ -290,7 +288,7 @@ def test_many_links_that_wait_are_woken_without_going_deep() -> None:
         node.endpoint.release(0, node.now, session)
         node.pump()
     assert len(node.delivered) == 300
-    assert node.endpoint.waiting == {}
+    assert node.endpoint.waiting == 0
 
 
 STEPS = st.lists(
@@ -339,5 +337,5 @@ def test_whatever_happens_everything_comes_once_and_is_given_back(
             assert not throttle.limit or throttle.value <= throttle.limit + 300
     assert seen == list(range(1, sent + 1))
     assert set(hoard.values.values()) == {0}
-    assert hoard.pair.b.endpoint.waiting == {}
+    assert hoard.pair.b.endpoint.waiting == 0
     assert hoard.pair.a.endpoint.snapshot()["sent"] == 0

@@ -1,5 +1,7 @@
 """Faults a messenger does to itself (protocol.md §7.2; families TH, ST; TM27 to TM31, QA19)."""
 
+from itertools import accumulate
+
 import pytest
 
 from messenger.denc.entity import EntityName, EntityType
@@ -18,8 +20,10 @@ from messenger.session.policy import (
 )
 from messenger.session.session import SessionState
 from tests.support.network import Pair
-from tests.support.node import Node, new_node
+from tests.support.node import A_ADDR, Node, new_node
 from tests.support.raw_peer import RawPeer, meet
+from tests.support.raw_v1 import A_V1_ADDR
+from tests.support.raw_v1 import meet as meet_v1
 
 PAIRS = [
     (LOSSLESS_CLIENT, STATEFUL_SERVER),
@@ -83,6 +87,22 @@ def test_lossy_sessions_are_reset() -> None:
         pair.a.mark_down(session)
         pair.drive()
     assert resets > 3
+
+
+@pytest.mark.parametrize("role", ["connector", "acceptor"])
+@pytest.mark.parametrize("protocol", Protocol)
+def test_each_piece_of_a_message_may_find_the_socket_shut_down(protocol: Protocol, role: str) -> None:
+    """As in Ceph, however many messages one read brings: here 60 with header, data and what surrounds them."""
+    found = 0
+    for seed in range(20):
+        addr = A_V1_ADDR if protocol is Protocol.V1 else A_ADDR
+        node = new_node(addr, policy=LOSSLESS_PEER, seed=seed)
+        peer = (meet_v1 if protocol is Protocol.V1 else meet)(role, node).handshake()
+        node.endpoint.configure(ms_inject_socket_failures=100)
+        peer.write(b"".join(peer.message(seq, data=b"x") for seq in range(1, 61)))
+        assert node.tids == list(range(1, 61))
+        found += "read" in injections(node, "ms_inject_socket_failures")
+    assert 14 <= found <= 20  # 0.99 ** 240 is 0.09
 
 
 def test_one_in_one_fails_always() -> None:
@@ -168,15 +188,33 @@ def test_they_are_acknowledged_at_once() -> None:
     assert [type(frame).__name__ for frame in peer.rest()] == ["Ack"]
 
 
-def test_a_message_without_delay_pushes_the_oldest_out() -> None:
-    """As in Ceph: every message has its moment, and at each moment the first in the queue leaves."""
+def test_a_message_without_delay_waits_behind_a_delayed_one() -> None:
     node, peer = delaying()
-    peer.send_messages(1, 2)
+    peer.send_messages(1)
     node.endpoint.configure(ms_inject_delay_probability=0.0)
-    peer.send_messages(3)
-    assert node.tids == [1]
-    node.run(5.0)
+    peer.send_messages(2, 3)
+    (drawn,) = injections(node, "ms_inject_delay_probability")
+    delay_s = float(drawn.removeprefix("seq 1 for ").removesuffix(" s"))
+    node.run(delay_s - 0.001)
+    assert node.tids == []
+    node.run(0.002)
     assert node.tids == [1, 2, 3]
+    peer.send_messages(4)
+    assert node.tids == [1, 2, 3, 4]
+
+
+def test_a_short_delay_waits_for_a_longer_one_before_it() -> None:
+    node, peer = delaying()
+    start_s = node.now
+    peer.send_messages(*range(1, 21))
+    drawn = [float(text.split()[-2]) for text in injections(node, "ms_inject_delay_probability")]
+    left_s: dict[int, float] = {}
+    while len(left_s) < 20:
+        due_s = node.endpoint.next_deadline()
+        assert due_s is not None
+        node.run(due_s - node.now)
+        left_s |= {tid: node.now - start_s for tid in node.tids if tid not in left_s}
+    assert list(left_s.values()) == pytest.approx(list(accumulate(drawn, max)), abs=1e-5)
 
 
 def test_other_types_of_peers_are_not_delayed() -> None:

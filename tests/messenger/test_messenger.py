@@ -163,16 +163,26 @@ async def impostor(greeting: bytes) -> AsyncIterator[str]:
         yield f"v2:127.0.0.1:{server.sockets[0].getsockname()[1]}/0"
 
 
-@pytest.mark.parametrize("greeting", [b"HTTP/1.1 400 Bad Request\r\n\r\n", b"ceph v027" + bytes(272), b""])
+@pytest.mark.parametrize(
+    ("greeting", "fault"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "does not speak the Ceph messenger protocol"),
+        (b"ceph v027" + bytes(272), "peer speaks msgr v1"),
+        (b"", None),
+    ],
+    ids=["http", "v1", "silent"],
+)
 @on_loop
-async def test_a_peer_of_another_protocol_is_tried_again_but_not_for_ever(greeting: bytes) -> None:
+async def test_a_peer_of_another_protocol_is_tried_again_but_not_for_ever(
+    greeting: bytes, fault: str | None
+) -> None:
     recorder = Recorder()
     async with impostor(greeting) as address, messenger(1, recorder, policy=LOSSLESS_CLIENT) as client:
         connection = client.connect(address, EntityType.OSD)
-        with pytest.raises(TimeoutError):
-            await connection.ready(0.05)
+        with pytest.raises(TimeoutError if fault is None else FaultError, match=fault):
+            await connection.ready(0.05 if fault is None else 5.0)
         assert connection.state is SessionState.CONNECTING
-        assert recorder.events == []
+        assert recorder.events == ["refused"] * (fault is not None)
         connection.mark_down()
         with pytest.raises(FaultError, match="marked down"):
             await connection.ready(1.0)

@@ -145,9 +145,8 @@ class Reader:
         return self.node.endpoint.dispatch_throttle.value
 
     def release_one(self) -> None:
-        _, message = self.node.delivered[self.released]
         self.released += 1
-        self.node.endpoint.release(message.size_bytes, self.node.now)
+        self.node.release(1)
         self.peer.pump()
 
     def read(self, raw: bytes, piece_bytes: int) -> None:
@@ -185,33 +184,35 @@ def test_large_messages_after_a_pause(sizes: list[int], piece_bytes: int) -> Non
 
 
 @pytest.mark.parametrize("limit_bytes", [2001, 2500, 3000])
-def test_no_more_than_one_message_is_taken_beyond_the_limit(limit_bytes: int) -> None:
+def test_a_message_waits_for_the_bytes_that_it_declares(limit_bytes: int) -> None:
     node, peer = ready("none", ConMode.CRC, ms_dispatch_throttle_bytes=limit_bytes)
     reader = Reader(node, peer)
     peer.write(stream(peer, [1000] * 10))
-    assert len(node.delivered) == 3
-    assert reader.held_bytes == 3000
+    fits = limit_bytes // 1000
+    assert len(node.delivered) == fits
+    assert reader.held_bytes == 1000 * fits
     assert peer.paused
     reader.release_one()
-    assert len(node.delivered) == 4
+    assert len(node.delivered) == fits + 1
     for _ in range(9):
         reader.release_one()
     assert len(node.delivered) == 10
     assert not peer.paused
 
 
-def test_one_sessions_full_throttle_pauses_another_only_when_it_has_data() -> None:
+def test_one_sessions_full_throttle_pauses_another_only_when_a_message_of_it_needs_bytes() -> None:
     node = new_node(ms_dispatch_throttle_bytes=100)
     first = meet("acceptor", node).handshake()
     node.hoarding = True
     first.write(first.message(1, data=bytes(200)))
     second = RawPeer(node, addr="v2:10.0.0.3:6803/3").dial().handshake()
     assert len(node.endpoint.sessions) == 2
-    second.write(second.message(1))
-    assert len(node.delivered) == 1
-    node.endpoint.release(200, node.now)
-    node.pump()
+    second.write(second.message(1) + second.message(2, data=b"data"))
     assert len(node.delivered) == 2
+    assert second.paused
+    node.release(1)
+    node.pump()
+    assert len(node.delivered) == 3
 
 
 def test_a_paused_link_that_breaks_goes_on_where_it_stopped() -> None:
@@ -220,11 +221,11 @@ def test_a_paused_link_that_breaks_goes_on_where_it_stopped() -> None:
     pair.b.hoarding = True
     pair.a.send(mine, *range(1, 11), size_bytes=4000)
     pair.drive()
-    assert len(pair.b.delivered) == 3
+    assert len(pair.b.delivered) == 2
     pair.wire.cut()
     pair.drive()
     pair.b.hoarding = False
-    pair.b.endpoint.release(12_000, pair.clock.now)
+    pair.b.release()
     pair.pass_time(30.0)
     assert pair.b.tids == list(range(1, 11))
     assert pair.b.endpoint.snapshot()["dispatch_bytes"] == 0

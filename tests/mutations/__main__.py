@@ -1,8 +1,8 @@
 """``make mutants``, or ``python -m tests.mutations``: which suite notices which mutant.
 
-Every mutant listed is run against every suite by itself: unit tests, catalogue, simulator, exploration. Verdicts are
-kept in results.json, and only what may have changed is run again: mutants whose function changed, and of a suite the
-parts that changed. What is interrupted goes on where it was.
+Every mutant listed is run against every suite by itself: unit tests, catalogue, simulator, exploration. Verdicts
+are kept in results.json, and only what may have changed is run again: mutants whose function changed, and
+the parts of a suite that changed. A run that was interrupted goes on where it stopped.
 """
 
 import argparse
@@ -46,7 +46,11 @@ def main() -> int:
 
 
 def _chosen(words: list[str]) -> list[Mutant]:
-    return [mutant for mutant in listed() if not words or any(w in {mutant.area} or w in mutant.id for w in words)]
+    return [
+        mutant
+        for mutant in listed()
+        if not words or any(word == mutant.area or word in mutant.id for word in words)
+    ]
 
 
 def _draw(areas: list[str], count: int) -> int:

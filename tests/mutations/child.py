@@ -1,7 +1,7 @@
 """One process with one mutant, or with none: ``python -m tests.mutations.child``.
 
-Reads a job as JSON: the mutant, the suite, and its parts. Writes a line of JSON for each part that it begins and for
-each that notices the mutant. Without parts it surveys the suite: what there is, and which lines it runs.
+Reads a job as JSON: the mutant, the suite, and its parts. Writes a line of JSON for each part that it begins and
+for each that notices the mutant. Without parts it surveys the suite: what there is, and which lines it runs.
 """
 
 import json
@@ -41,7 +41,7 @@ def _play(suite: Any, job: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _survey(suite: Any) -> Iterator[dict[str, Any]]:
-    """Every part with its digest, how long it takes, what it notices without a mutant, and the lines that it runs."""
+    """Every part with its digest, its time, what it notices without a mutant, and the lines that it runs."""
     measured = Coverage(data_file=None, source=[_MESSENGER], config_file=False)
     measured.start()
     rows = []

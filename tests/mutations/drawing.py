@@ -1,7 +1,7 @@
 """Candidates for mutants, by rule: what one small slip could make of each line of a module.
 
-A rule takes a node of the syntax tree and yields what may stand in its place. Only code on one line is touched; what
-prints, describes and types is left out, since nobody relies on it.
+A rule takes a node of the syntax tree and yields what may stand in its place. Only code on one line is touched;
+code that only prints or describes is left out, and so are types.
 """
 
 import ast
@@ -189,7 +189,7 @@ def _changed(rule: Rule, node: ast.AST, text: Text) -> ast.AST:
 
 
 def _unique(node: ast.AST, after: str, inside: str, text: Text) -> tuple[str, str] | None:
-    """Before and after: the node's code, or its line where that is needed to tell it from others; None if neither."""
+    """Before and after: the node's code, or its line if the code is not unique; None if neither is."""
     before = text.of(node)
     if not before or "\n" in before:
         return None
@@ -207,7 +207,7 @@ def _unique(node: ast.AST, after: str, inside: str, text: Text) -> tuple[str, st
 
 
 def _scopes(tree: ast.Module) -> Iterator[tuple[str, ast.Module | Definition]]:
-    """Every function and method by its name, and what stands outside: the module's own code, and that of classes."""
+    """Every function and method by its name, and the code outside: that of the module and of classes."""
     yield "", tree
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -9,8 +9,6 @@ from tests.mutations.results import Results
 from tests.mutations.survey import Part, survey
 
 SUITES = ("units", "catalogue", "simulator", "exploration")
-_USUAL_WAYS = 2
-"""A scenario is run in the first of the catalogue's ways of each protocol that reach a mutant; then in all others."""
 
 Task = tuple[Mutant, str, tuple[str, ...], tuple[str, ...]]
 """A mutant, a suite, its parts to run at first, and those to run if the first ones notice nothing."""

@@ -16,7 +16,7 @@ from messenger.v2.framing import (
     SecureWriter,
 )
 from messenger.v2.onwire import Rev0Cipher, StreamCipher, rev0_ciphers, stream_ciphers
-from messenger.v2.preamble import MESSAGE_TAG
+from messenger.v2.preamble import MESSAGE_TAG, PreambleLimits
 from messenger.v2.rev0 import Rev0CrcReader, Rev0CrcWriter, Rev0SecureReader, Rev0SecureWriter
 from messenger.v2.revision import crc_frames, secure_frames
 
@@ -59,7 +59,7 @@ def reader(mode: str, limit_bytes: int = LIMIT_BYTES) -> FrameReader:
 def checking_reader(mode: str) -> FrameReader:
     """A reader that looks at alignments."""
     msgr2_features = 1 if mode in MODES else 0
-    caches = FrameCaches(check_alignment=True)
+    caches = FrameCaches(PreambleLimits(check_alignment=True))
     if mode.endswith("crc"):
         return crc_frames(msgr2_features, LIMIT_BYTES, caches)[0]
     return secure_frames(msgr2_features, LIMIT_BYTES, CONNECTION_SECRET, caches, connector=True)[0]

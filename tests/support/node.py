@@ -22,6 +22,7 @@ from messenger.messages.types import MessageType
 from messenger.outputs import (
     CloseLink,
     Deliver,
+    Escaped,
     EventKind,
     OpenLink,
     PauseLink,
@@ -123,10 +124,14 @@ class Node:
         self.log: list[EventKind | int] = []
         """Events, and deliveries by their tid, in the order the application sees them."""
         self.trace: list[TraceRecord] = []
+        self.escaped: list[str] = []
+        """Exceptions of code around the core."""
         self.outbox: deque[LinkOutput] = deque()
         """What a transport has to do."""
         self.hoarding = False
         """Keep delivered messages against the throttle instead of releasing them at once."""
+        self.held: deque[tuple[Session, Message]] = deque()
+        """Those that are kept."""
 
     def __repr__(self) -> str:
         return f"<Node {self.endpoint.name}>"
@@ -145,13 +150,17 @@ class Node:
                 if isinstance(output, Deliver):
                     self.delivered += [(output.session, message) for message in output.messages]
                     self.log += [message.tid for message in output.messages]
-                    if not self.hoarding:
+                    if self.hoarding:
+                        self.held += [(output.session, message) for message in output.messages]
+                    else:
                         self.endpoint.release(output.size_bytes, self.now, output.session, len(output.messages))
                 elif isinstance(output, SessionEvent):
                     self.events.append(output)
                     self.log.append(output.kind)
                 elif isinstance(output, TraceRecord):
                     self.trace.append(output)
+                elif isinstance(output, Escaped):
+                    self.escaped.append(str(output.error))
                 else:
                     self.outbox.append(output)
         raise AssertionError(f"{self} does not come to rest")
@@ -174,6 +183,13 @@ class Node:
     def send(self, session: Session, *numbers: int, size_bytes: int = 8) -> None:
         for number in numbers:
             assert self.endpoint.send(session, numbered(number, size_bytes), self.now)
+
+    def release(self, count: int = 1 << 30) -> None:
+        """Release so many of the kept messages, the oldest first."""
+        for _ in range(min(count, len(self.held))):
+            session, message = self.held.popleft()
+            assert message.held_bytes is not None
+            self.endpoint.release(message.held_bytes, self.now, session)
 
     def mark_down(self, session: Session) -> None:
         self.endpoint.mark_down(session, self.now)

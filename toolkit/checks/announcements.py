@@ -18,8 +18,8 @@ _TOLD = frozenset({"state", "event", "deliver"})
 def one_event_per_link(index: Index, findings: Findings) -> None:
     """one_event_per_link: each link that opens a session is followed by one READY and one connect or accept event.
 
-    The event comes directly behind READY; an acceptor of v2 raises it before it writes the answer, whether or not
-    the answer gets out. A session that is READY has got there by a frame that opens it.
+    A connector raises the event directly behind READY, an acceptor before it writes the answer, whether or not the
+    answer gets out. A session that is READY has got there by a frame that opens it.
     """
     if not index.by_kind.get("state"):
         return  # as in captures, where nobody tells of sessions
@@ -73,11 +73,11 @@ class _Session:
             self._add(opening.at, f"{tag} on {link.key.link} is not followed by READY")
 
     def _judge_behind(self) -> None:
-        """Connectors, and acceptors of v1, tell the application directly behind READY."""
+        """Connectors tell the application directly behind READY."""
         readies = {
             opening.ready[0]: opening
             for opening in self.openings
-            if opening.ready is not None and (opening.link.dialled or opening.is_v1)
+            if opening.ready is not None and opening.link.dialled
         }
         due: Opening | None = None
         for position, record in self.log.entries:
@@ -97,10 +97,10 @@ class _Session:
         self._add(position, f"READY on {opening.link.key.link} is not followed by its {opening.kind} event")
 
     def _judge_granted(self, link: LinkLog) -> None:
-        """Between its decision and its answer an acceptor of v2 tells the application once."""
+        """Between its decision and its answer an acceptor tells the application once."""
         granted = max((at for at, record in link.decisions if record.fields["verdict"] in GRANTS), default=None)
         opening = next((one for one in self.openings if one.link is link), None)
-        if granted is None or (opening is not None and opening.is_v1):
+        if granted is None:
             return
         until = opening.at if opening is not None else inf if link.closed is None else link.closed
         told = [

@@ -21,8 +21,17 @@ _RETRIED = {
     "CONNECT_REPLY": "CONNECT",
 }
 """Answers that ask for another try, and the frame that is tried again."""
-_GRANTS = frozenset({Verdict.OPEN.name, Verdict.STOP_EXISTING.name})
-"""Decisions of v1 by which an incoming link opens the session."""
+_COUNTED = frozenset(
+    verdict.name
+    for verdict in (
+        Verdict.OPEN,
+        Verdict.STOP_EXISTING,
+        Verdict.REPLACE,
+        Verdict.REPLACE_FRESH,
+        Verdict.REPLACE_RESET,
+    )
+)
+"""Decisions of v1 after which connect_seq may grow: a link opens the session, or begins a takeover that breaks."""
 _NUMBERS = {
     "SESSION_RETRY": "connect_seq",
     "SESSION_RETRY_GLOBAL": "global_seq",
@@ -108,7 +117,7 @@ def _judge_connect_seq(index: Index, findings: Findings, log: SessionLog) -> Non
             and not any(at < position for at in accepts)
             and not _may_count(record)
             and not any(last_at < at < position for at in raises)
-            and not _v1_granted(index, log, range(last_at + 1, position))
+            and not _v1_counted(index, log, range(last_at + 1, position))
         ):
             text = f"connect_seq grows from {last} to {value}, but the session has never been READY"
             findings.add(position, f"{index.name(log)}: {text}")
@@ -127,11 +136,11 @@ def _may_count(record: Record) -> bool:
     return not record["server_cookie"] and record["state"] in {SessionState.READY, SessionState.CLOSED}
 
 
-def _v1_granted(index: Index, log: SessionLog, places: range) -> bool:
-    """Whether a v1 acceptor has granted the session there: that counts, though the answer may never get out."""
+def _v1_counted(index: Index, log: SessionLog, places: range) -> bool:
+    """True if a v1 acceptor opened the session there, or a link began a takeover; either may break at once."""
     links = {(link.key.node, link.key.link) for link in log.links if not link.dialled}
     return any(
-        position in places and record["verdict"] in _GRANTS and (record.node, record["link"]) in links
+        position in places and record["verdict"] in _COUNTED and (record.node, record["link"]) in links
         for position, record in index.by_kind.get("decision", ())
     )
 

@@ -135,6 +135,8 @@ _WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "unhandled": lambda f: (
         f"session {f['session']} from {f['peer']}: nobody wants type {f['type']}, seq {f['seq']}"
     ),
+    "exhausted": lambda f: _with(f"{f['what']} failed", f["detail"]),
+    "unsent": lambda f: _with(f"session {f['session']} to {f['peer']}: tid {f['tid']} is dropped", f["detail"]),
     "inject": lambda f: _with(
         f"{f['option']} at {f.get('link') or 'session ' + str(f.get('session'))}", f["detail"]
     ),

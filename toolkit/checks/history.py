@@ -31,6 +31,8 @@ The kinds and their fields in order (``?``: may be null, ``*``: may be missing):
 * ``mark_down``: the application ended a session; the call has returned. session, peer.
 * ``io``: the io half of a session changed its state. session, link, shard (0 is the home shard), state.
 * ``unhandled``: no dispatcher took a message. session, peer, seq, type.
+* ``unsent``: a message cannot be put on the wire and is dropped. session, peer, tid, detail.
+* ``exhausted``: the machine has no more of something, descriptors for example. what (accept), detail.
 * ``inject``: the messenger did a fault to itself. option (of Ceph's), link*, session?*, detail.
 * ``intercept``: an interceptor did not let a frame pass as it came. link, point, action.
 * ``throttle``: a throttle moved. name, value, limit (0: none). Bytes if the name says so, else messages.

@@ -114,6 +114,8 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
         "state": _one_of(IoState),
     },
     "unhandled": {**_WHO, "seq": _COUNT, "type": _COUNT},
+    "exhausted": {"what": _TEXT, "detail": _TEXT},
+    "unsent": {**_WHO, "tid": _COUNT, "detail": _TEXT},
     "inject": {
         "link": Field((str,), optional=True),
         "session": Field((int, NoneType), optional=True),

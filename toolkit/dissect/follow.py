@@ -12,9 +12,9 @@ from operator import and_
 
 from messenger.cephx.exchange import ConMode
 from messenger.denc.codec import Buffer
-from messenger.denc.features import ALL_FEATURES, Feature, has_feature
+from messenger.denc.features import ALL_FEATURES
 from messenger.errors import FaultReason, PeerError
-from messenger.v1.framing import MessageWriter
+from messenger.v1.framing import MessageWriter, stream_form
 from messenger.v2.compression import DecompressingReader
 from messenger.v2.compressor import Algorithm, new_compressor
 from messenger.v2.framing import ABORTED, CrcReader, FrameReader, RawReader, RawWriter, SecureReader, SecureWriter
@@ -253,9 +253,11 @@ class LinkFollower:
         return self._v1 is not None
 
     def v1_writer(self) -> MessageWriter:
-        """What writes messages of v1 as the sender does, signatures included where their key is known (§3.7)."""
-        msg_auth = has_feature(self.features, Feature.MSG_AUTH)
-        return MessageWriter(self.keys.signer, msg_auth=msg_auth)
+        """A writer of v1 messages in the sender's layout; it signs them where the key is known (§3.7).
+
+        The address in an old header is blank: receivers skip it.
+        """
+        return MessageWriter(self.keys.signer, **stream_form(self.features))
 
     def writer(self, frame: SeenFrame) -> tuple[RawWriter, StreamCipher | None]:
         """What writes a frame of v2 in the place of one, and the cipher that it seals with, if it does."""

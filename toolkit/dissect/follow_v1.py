@@ -4,8 +4,8 @@ Nothing is checked on the way, neither checksums nor signatures: that is the rec
 """
 
 from messenger.denc.codec import Buffer
-from messenger.denc.features import ALL_FEATURES, Feature, has_feature
-from messenger.v1.framing import StreamReader, printable_message
+from messenger.denc.features import ALL_FEATURES
+from messenger.v1.framing import StreamReader, printable_message, stream_form
 from messenger.v1.wire import (
     Banner,
     ClientIdentify,
@@ -70,14 +70,8 @@ class V1Opening:
 
     def stream_reader(self) -> StreamReader:
         """A reader of what follows the opening; it checks nothing."""
-        features = self.features or 0
-        return StreamReader(
-            self._max_bytes,
-            msg_auth=has_feature(features, Feature.MSG_AUTH),
-            check_header=False,
-            check_data=False,
-            old_header=not has_feature(features, Feature.NOSRCADDR),
-        )
+        form = stream_form(self.features or 0)
+        return StreamReader(self._max_bytes, check_header=False, check_data=False, **form)
 
     def _cut(self, view: memoryview, side: "_Side", direction: Direction) -> tuple[int, Frame] | None:
         to_server = direction is Direction.TO_SERVER

@@ -8,7 +8,7 @@ from itertools import chain
 
 from messenger.crc import crc32c
 from messenger.errors import LocalError
-from messenger.v1.framing import HEADER
+from messenger.v1.framing import HEADER, OLD_HEADER_SIZE, Header, decode_old_header
 from messenger.v1.wire import Piece
 from messenger.v2.framing import INLINE_SIZE
 from messenger.v2.onwire import GCM_TAG_SIZE
@@ -74,7 +74,7 @@ def _lay_plain(ruler: _Ruler, frame: SeenFrame) -> None:
         ruler.lay("features", len(frame.raw) - BANNER_HEAD_SIZE)
     elif frame.tag == Piece.MSG:
         ruler.lay("tag", 1)
-        ruler.lay("header", HEADER.size)
+        ruler.lay("header", _v1_header_size(frame.raw))
         for part, size_bytes in zip(("front", "middle", "data"), _v1_lengths(frame.raw), strict=True):
             ruler.lay(part, size_bytes)
         ruler.lay("footer", len(frame.raw) - ruler.at)
@@ -85,6 +85,21 @@ def _lay_plain(ruler: _Ruler, frame: SeenFrame) -> None:
 def _v1_lengths(raw: bytes) -> tuple[int, int, int]:
     front, middle, data = HEADER.unpack_from(raw, 1)[5:8]
     return front, middle, data
+
+
+def _v1_header_size(raw: bytes) -> int:
+    """The header is the old one if there is room for it beside the parts; a footer has 21 bytes at most."""
+    return OLD_HEADER_SIZE if len(raw) - sum(_v1_lengths(raw)) > OLD_HEADER_SIZE else HEADER.size
+
+
+def v1_header(raw: bytes) -> Header:
+    """The header of a v1 message that begins with its tag."""
+    size = _v1_header_size(raw)
+    return (
+        decode_old_header(raw[1 : 1 + size])
+        if size == OLD_HEADER_SIZE
+        else Header._make(HEADER.unpack_from(raw, 1))
+    )
 
 
 def crc_lengths(raw: bytes) -> tuple[int, ...]:

@@ -4,7 +4,7 @@
 links and sessions. Here a closure is copied with what it holds.
 """
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable
 from enum import Enum
 from functools import partial
@@ -99,6 +99,8 @@ def _is_private(name: str) -> bool:
 
 def _copy_dict(thing: dict[Any, Any], memo: Memo) -> dict[Any, Any]:
     made = memo[id(thing)] = type(thing)()
+    if isinstance(made, defaultdict):
+        made.default_factory = thing.default_factory  # type: ignore[attr-defined]
     for key, value in thing.items():
         if type(key) not in _CONSTANTS:
             key = _copy(key, memo)  # noqa: PLW2901

@@ -34,10 +34,12 @@ _MEANINGLESS = frozenset(
         # For the history, perf counters and limits that no scope comes near.
         *("rx_offset", "tx_offset", "rx_frames", "tx_frames", "opened_at", "rx_transcript", "tx_transcript"),
         # How often a link was told to try again: limited, and what is explored may go round without limit.
-        *("rounds", "retries", "short_links", "opened_s"),
+        *("rounds", "retries", "short_links"),
+        # For the application, and deadlines of frames: here they come whole.
+        *("last_fault", "deadline", "unchecked_bytes"),
         *("queued_s", "old_messages", "skipped_messages", "unwritten_bytes", "expected_signature", "peaks"),
         # Times: wall time stands still, and idle links are given up only where nothing else is left to happen.
-        *("last_activity_s", "keepalive_acked_s", "keepalive_seen_s", "keepalive_heard_s"),
+        *("last_activity_s", "read_since_s", "keepalive_acked_s", "keepalive_seen_s", "keepalive_heard_s"),
         # Caches.
         *("_layouts", "_preambles", "_frame_bytes", "needed"),
     }
@@ -103,7 +105,7 @@ class _Walk:
         for addrs, session in core["_registry"].items():
             add(addrs)
             self.value(session)
-        for name in ("_unflushed", "_outputs", "closing", "keepalives", "waiting"):
+        for name in ("_unflushed", "_outputs", "closing", "keepalives", "_after_events"):
             add((name, len(core[name])))
         for session in self._sessions.values():
             self.attributes(session)

@@ -13,7 +13,17 @@ from messenger.endpoint import Endpoint
 from messenger.errors import Fault, FaultReason
 from messenger.messages.message import Message
 from messenger.messages.types import MessageType
-from messenger.outputs import CloseLink, Deliver, EventKind, OpenLink, Output, SessionEvent, TraceRecord, WriteLink
+from messenger.outputs import (
+    CloseLink,
+    Deliver,
+    EventKind,
+    OpenLink,
+    Output,
+    PauseLink,
+    SessionEvent,
+    TraceRecord,
+    WriteLink,
+)
 from messenger.session.policy import PolicySet
 from messenger.session.session import Session, SessionState
 from toolkit.exploration.digest import Digest, digest
@@ -245,11 +255,14 @@ class Node:
     def _pump(self, effects: list[Effect]) -> None:
         frames: dict[int, list[dict[str, Any]]] = {}
         gone: list[int] = []
+        paused: set[int] = set()
         for _ in range(_MAX_DRAINS):
             outputs = self.endpoint.drain(self.now)
             if not outputs:
                 for link_id in gone:
                     del self._names[link_id]
+                if paused.difference(gone):
+                    effects.append(Wrong("a link stays paused, for which there is no reason here"))
                 return
             for output in outputs:
                 if isinstance(output, TraceRecord):
@@ -263,6 +276,8 @@ class Node:
                 elif isinstance(output, CloseLink):
                     gone.append(output.link_id)
                     effects.append(Closed(self._names[output.link_id]))
+                elif isinstance(output, PauseLink):  # until the application has handled an event
+                    (paused.add if output.paused else paused.discard)(output.link_id)
                 else:
                     self._carry_out(output, effects)
         effects.append(Wrong("the endpoint does not come to rest"))

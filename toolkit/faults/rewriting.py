@@ -32,7 +32,7 @@ from messenger.v2.wire import (
 )
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.follow import Form, SeenFrame
-from toolkit.dissect.regions import regions_of
+from toolkit.dissect.regions import regions_of, v1_header
 from toolkit.faults.values import parse_value
 
 _MAX_BYTES = 1 << 30
@@ -282,7 +282,7 @@ def _number(name: str, text: str, old: int) -> int:
 
 def _v1_message(frame: SeenFrame, values: Mapping[str, str], parts: tuple[Buffer, Buffer, Buffer]) -> Rebuilt:
     assert frame.source is not None
-    old = V1Header._make(V1_HEADER.unpack_from(frame.raw, 1))
+    old = v1_header(frame.raw)
     new = {name: _number(name, text, getattr(old, name)) for name, text in values.items()}
     header = old._replace(**new)
     return v1_message(frame, header, parts)
@@ -365,4 +365,4 @@ def signed(frame: SeenFrame, raw: bytes) -> bytes:
         return raw
     regions = regions_of(frame)
     parts = tuple(b"".join(raw[one.start : one.stop] for one in regions.get(name, ())) for name in _PARTS)
-    return v1_message(frame, V1Header._make(V1_HEADER.unpack_from(raw, 1)), parts).raw  # type: ignore[arg-type]
+    return v1_message(frame, v1_header(raw), parts).raw  # type: ignore[arg-type]

@@ -216,7 +216,7 @@ class SimNode(Driver):
         if isinstance(output, CallHome):
             self.clock.after(self.hop_s(), partial(self.called_home, output.call))
         else:
-            self._carry_out(output, self.now())
+            self._carry_out(output)
 
     # ---- the Driver's transport
 

@@ -6,15 +6,13 @@ checked.
 """
 
 from collections.abc import Iterator
-from struct import Struct
 
 from messenger.cephx.exchange import ConMode
 from messenger.cephx.signature import aes_signer
-from messenger.crc import crc32c
 from messenger.denc.codec import Buffer
 from messenger.link import Protocol
 from messenger.receive import SCRATCH_BYTES
-from messenger.v1.framing import OLD_HEADER_SIZE, MessageWriter, StreamReader, printable_message
+from messenger.v1.framing import MessageWriter, StreamReader, printable_message
 from messenger.v1.wire import Tag
 from tests.fuzz.receiving import read
 from tests.fuzz.seeds import conversation, one_way
@@ -24,11 +22,10 @@ from toolkit.dissect.direction import Direction
 _LIMIT_BYTES = 160 * KIB
 _MOST_STEPS = 12
 _SECRET = bytes(range(16))
-_OLD_HEAD = Struct("<QQHHHIIIH")
 _RAW, _MESSAGE, _SPOILT = range(3)
 
 
-def stream(cursor: Cursor, writer: MessageWriter, *, old_header: bool) -> bytes:
+def stream(cursor: Cursor, writer: MessageWriter) -> bytes:
     """The bytes that a script stands for."""
     out = bytearray()
     for _ in range(_MOST_STEPS):
@@ -38,23 +35,19 @@ def stream(cursor: Cursor, writer: MessageWriter, *, old_header: bool) -> bytes:
         if kind == _RAW:
             out += cursor.counted(2)
             continue
-        message = bytearray(_message(cursor, writer, old_header=old_header))
+        message = bytearray(_message(cursor, writer))
         if kind == _SPOILT:
             message[cursor.number(2) % len(message)] ^= cursor.number()
         out += message
     return bytes(out)
 
 
-def _message(cursor: Cursor, writer: MessageWriter, *, old_header: bool) -> bytes:
+def _message(cursor: Cursor, writer: MessageWriter) -> bytes:
     seq, kind, version = cursor.number(), cursor.number(2), cursor.number()
     front, middle, data = cursor.counted(), cursor.counted(), cursor.counted()
     data *= 2 * cursor.number() + 1
     pieces: list[Buffer] = []
     writer.message(pieces, (seq, seq, kind, 127, version), (front, middle, data), 0, (4, 2), 1)
-    if old_header:
-        head = _OLD_HEAD.pack(seq, seq, kind, 127, version, len(front), len(middle), len(data), 0)
-        summed = head.ljust(OLD_HEADER_SIZE - 4, b"\4")
-        pieces[0] = bytes([Tag.MSG]) + summed + crc32c(summed, 0).to_bytes(4, "little")
     return b"".join(pieces)
 
 
@@ -71,13 +64,14 @@ def run(data: bytes) -> int:
     options = cursor.number()
     msg_auth, old_header = bool(options & 1), bool(options & 2)
     signed = msg_auth and options & 4
-    writer = MessageWriter(aes_signer(_SECRET) if signed else None, msg_auth=msg_auth, sum_data=not options & 8)
-    raw = stream(cursor, writer, old_header=old_header)
+    signer = aes_signer(_SECRET) if signed else None
+    writer = MessageWriter(signer, msg_auth=msg_auth, old_header=old_header, sum_data=not options & 8)
+    raw = stream(cursor, writer)
 
     def play(cut: Cut) -> list[object]:
         reader = StreamReader(
             _LIMIT_BYTES,
-            aes_signer(_SECRET) if signed and not old_header else None,
+            signer,
             msg_auth=msg_auth,
             old_header=old_header,
             check_header=not options & 16,

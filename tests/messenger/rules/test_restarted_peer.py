@@ -74,6 +74,24 @@ def test_a_proven_restart_is_accepted_at_the_first_dial(policy: Policy, *, notic
     assert pair.a.kinds == [*losses, EventKind.ACCEPT]
 
 
+@pytest.mark.parametrize("protocol", Protocol)
+def test_what_a_restarted_peer_is_sent_again_counts_from_1(protocol: Protocol) -> None:
+    """Otherwise a peer that faults at a gap would break each link at its first message."""
+    pair = Restart(LOSSLESS_PEER, protocol=protocol, skipped_seq="fault")
+    pair.a.send(pair.mine, 1, 2, 3)
+    pair.drive()
+    pair.wire.hold()
+    pair.a.send(pair.mine, 4, 5)
+    pair.drive()
+    pair.answer = lambda node, _addr: Dial.ACCEPTED if node is pair.b else Dial.REFUSED
+    session = pair.come_back()
+    pair.a.send(pair.mine, 6)
+    assert pair.dials_until_open(1.0) == 1
+    assert [(message.tid, message.seq) for _, message in pair.b.delivered] == [(4, 1), (5, 2), (6, 3)]
+    assert (session.skipped_messages, pair.b.faults) == (0, [])
+    assert not pair.mine.queue.sent
+
+
 @by_policy
 @pytest.mark.parametrize("notices", [True, False], ids=["stream broken", "stream open"])
 def test_a_restart_taken_for_stale_needs_as_many_dials_as_its_past_life(policy: Policy, *, notices: bool) -> None:

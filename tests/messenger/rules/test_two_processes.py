@@ -6,12 +6,14 @@ from messenger.denc.entity import EntityName, EntityType
 from messenger.errors import FaultReason
 from messenger.link import Protocol
 from messenger.messages.message import Message
+from messenger.outputs import EventKind
 from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSLESS_PEER_REUSE, STATEFUL_SERVER, Policy
 from tests.support.network import Pair
 from tests.support.node import Node, new_endpoint
 
 WATCHED_S = 10.0
 MOST_DIALS_PER_S = 25
+LONGEST_PAUSE_S = 16.0
 
 
 @pytest.mark.parametrize("protocol", Protocol)
@@ -38,11 +40,11 @@ def test_they_take_turns_at_a_bounded_rate(policy: Policy, peer_policy: Policy, 
     assert len(pair.wires) < MOST_DIALS_PER_S * WATCHED_S
     assert len(pair.a.endpoint.sessions) == 1
     pair.nodes.remove(double)
-    pair.pass_time(1.0)
+    pair.pass_time(LONGEST_PAUSE_S)
     (session,) = pair.b.endpoint.sessions
     for number in (3, 4):  # with the first one it may find out that its session is gone
         pair.b.send(session, number)
-        pair.pass_time(1.0)
+        pair.pass_time(LONGEST_PAUSE_S)
     assert pair.a.tids[-1] == 4
 
 
@@ -54,10 +56,15 @@ def test_a_message_that_breaks_every_link_is_replayed_at_a_bounded_rate(protocol
     pair.pass_time(WATCHED_S)
     assert len(pair.wires) < MOST_DIALS_PER_S * WATCHED_S
     assert set(pair.a.faults) == {FaultReason.UNKNOWN_MESSAGE}
+    assert set(pair.b.kinds) == {EventKind.CONNECT, EventKind.REFUSED}
+    assert session.last_fault is not None
+    assert session.last_fault.reason is FaultReason.SHORT_LIVED
+    assert "<Message unknown(32513) v1 seq 0 tid 0 0+0+17 bytes>" in str(session.last_fault)
     pair.a.endpoint.configure(unknown_message="drop")
     pair.b.send(session, 1)
-    pair.pass_time(1.0)
+    pair.pass_time(LONGEST_PAUSE_S)
     assert pair.a.tids == [1]
+    assert session.last_fault is None
 
 
 def test_some_links_that_break_at_once_are_dialled_again_at_once() -> None:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import EntityType
+from messenger.link import Protocol
 from messenger.rules import RuleOptions
 from messenger.session.existing import Decision, Verdict, judge_client_ident, judge_reconnect
 from messenger.session.policy import (
@@ -18,6 +19,7 @@ from messenger.session.policy import (
 )
 from messenger.session.session import Session, SessionState
 from messenger.v2.wire import ClientIdent, SessionReconnect
+from tests.support.node import new_node
 
 LOW = AddrVec.parse("v2:10.0.0.1:6801/1")
 HIGH = AddrVec.parse("v2:10.0.0.2:6802/2")
@@ -180,6 +182,27 @@ def test_the_servers_cookie_in_the_frame_counts_unless_a_rule_says_otherwise() -
     assert (decision.verdict, decision.full) == (Verdict.RESET, False)
     rules = RuleOptions(reconnect_cookies="client")
     assert judge_reconnect(existing, frame, LOW.front, rules, resetcheck=True).verdict is Verdict.REUSE
+
+
+@pytest.mark.parametrize("let_down", [False, True])
+def test_of_two_dials_under_different_server_cookies_the_one_from_the_lower_address_begins_anew(
+    *, let_down: bool
+) -> None:
+    """If each side told the other to begin anew, both would take each other over again."""
+    frame = reconnect()
+    frame.server_cookie = 12345
+    for existing, me in (
+        (session(SessionState.CONNECTING, peer=HIGH), LOW),
+        (
+            session(SessionState.CONNECTING, peer=LOW),
+            HIGH,
+        ),
+    ):
+        assert on_reconnect(existing, frame, me).verdict is Verdict.RESET  # between two dials
+        existing.link = new_node().endpoint.new_link(Protocol.V2, connector=True)
+        existing.peer_let_down = let_down
+        wins = me is LOW and not let_down
+        assert on_reconnect(existing, frame, me).verdict is (Verdict.WAIT if wins else Verdict.RESET)
 
 
 def test_outdated_attempts_are_told_how_to_catch_up() -> None:

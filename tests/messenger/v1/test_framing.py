@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 
 from messenger.cephx.signature import aes256k_signer, aes_signer, legacy_signer
 from messenger.crc import crc32c
+from messenger.denc.address import EntityAddr
 from messenger.denc.codec import Buffer
+from messenger.denc.features import ALL_FEATURES, Feature
 from messenger.errors import DecodeError, FaultReason, PeerError
 from messenger.v1.framing import (
     COMPLETE,
@@ -23,6 +25,7 @@ from messenger.v1.framing import (
     StreamReader,
     decode_old_header,
     printable_message,
+    stream_form,
 )
 from messenger.v1.wire import Ack
 
@@ -129,6 +132,28 @@ def test_the_header_of_old_senders_is_decoded() -> None:
     assert fault(reader(old_header=True), message[:100] + b"\xff" + message[101:]) is FaultReason.HEADER_CRC
     with pytest.raises(DecodeError, match="334 are needed"):
         decode_old_header(raw[:-1])
+
+
+def test_the_header_for_old_receivers_names_the_sender_and_its_address_twice() -> None:
+    addr = EntityAddr.parse("v1:10.0.0.1:6801/7")
+    raw = build(MessageWriter(old_header=True, addr=addr), (b"fron", b"middl", b"data!!"), seq=3, tid=9, type_=15)
+    inst = Struct("<Bq").pack(8, -1) + addr.legacy_image()
+    head = Struct("<QQHHHIIIH").pack(3, 9, 15, 127, 1, 4, 5, 6, 0) + inst + inst + bytes(4)
+    assert raw[1 : 1 + OLD_HEADER_SIZE] == head + crc32c(head, 0).to_bytes(4, "little")
+    header, parts, _ = read(reader(old_header=True), raw)
+    assert (header.src_type, header.src_num, parts) == (8, -1, (b"fron", b"middl", b"data!!"))
+    without_crc = build(MessageWriter(old_header=True, sum_header=False))
+    assert without_crc[OLD_HEADER_SIZE - 3 : OLD_HEADER_SIZE + 1] == bytes(4)
+
+
+@pytest.mark.parametrize("features", [ALL_FEATURES, 0, Feature.NOSRCADDR, Feature.MSG_AUTH])
+def test_reader_and_writer_agree_by_the_negotiated_features(features: int) -> None:
+    form = stream_form(features)
+    raw = build(MessageWriter(**form), (b"front", b"mid", b"data"))
+    assert len(raw) - 12 == 1 + (53 if features & Feature.NOSRCADDR else 334) + (
+        21 if features & Feature.MSG_AUTH else 13
+    )
+    assert read(StreamReader(LIMIT, **form), raw)[1] == (b"front", b"mid", b"data")
 
 
 def test_printed_headers() -> None:
@@ -277,18 +302,20 @@ PART = st.binary(max_size=50)
     parts=st.tuples(PART, PART, PART),
     seq=st.integers(0, 2**64 - 1),
     msg_auth=st.booleans(),
+    old_header=st.booleans(),
     signed=st.booleans(),
     sum_data=st.booleans(),
     owned=st.booleans(),
 )
 def test_messages_survive_the_wire(
-    parts: Parts, seq: int, *, msg_auth: bool, signed: bool, sum_data: bool, owned: bool
+    parts: Parts, seq: int, *, msg_auth: bool, old_header: bool, signed: bool, sum_data: bool, owned: bool
 ) -> None:
     signer = aes_signer(KEY) if signed and msg_auth else None
-    raw = build(MessageWriter(signer, msg_auth=msg_auth, sum_data=sum_data), parts, seq)
-    header, received, _ = read(reader(signer, msg_auth=msg_auth), raw, owned=owned)
+    writer = MessageWriter(signer, msg_auth=msg_auth, old_header=old_header, sum_data=sum_data)
+    raw = build(writer, parts, seq)
+    header, received, _ = read(reader(signer, msg_auth=msg_auth, old_header=old_header), raw, owned=owned)
     assert (header.seq, received) == (seq, parts)
-    cut = reader(signer, msg_auth=msg_auth)
+    cut = reader(signer, msg_auth=msg_auth, old_header=old_header)
     assert all(cut.next_frame(memoryview(raw), 0, size, owned=False) is None for size in range(1, len(raw)))
 
 

@@ -135,6 +135,9 @@ def test_a_client_learns_its_ip_from_the_acceptor_or_the_socket(*, learn: bool) 
     peer.send(ServerIdentify(peer.addr, EntityAddr.parse("v1:192.0.2.7:5555/9")))
     expected = "10.0.0.77" if not learn else "192.0.2.7"
     assert peer.expect(ClientIdentify).client_addr == EntityAddr.parse(f"v1:{expected}:0/77")
+    if learn:  # for good only from an acceptor that has authenticated
+        assert str(node.endpoint.addrs) == CLIENT_ADDR.removeprefix("any:")
+        peer.answer()
     assert str(node.endpoint.addrs) == f"{expected}:0/77"
 
 

@@ -2,10 +2,12 @@
 
 import pytest
 
+from messenger.denc.features import CLIENT_FEATURES, Feature
 from messenger.link import Protocol
 from messenger.outputs import EventKind
 from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSLESS_PEER_REUSE, STATEFUL_SERVER, Policy
 from messenger.session.session import SessionState
+from messenger.v1.wire import Ack, Tag
 from tests.messenger.test_endpoint_replay import (
     HEAL_WITHIN_S,
     POLICY_PAIRS,
@@ -16,8 +18,10 @@ from tests.messenger.test_endpoint_replay import (
     clean_lengths,
     cut_first_wire,
 )
+from tests.messenger.v1.test_sessions import dial, replaced
 from tests.support.network import Pair, Wire
 from tests.support.node import numbered
+from tests.support.raw_v1 import new_v1_node
 
 V1 = {"protocol": Protocol.V1}
 CEPHX = {"protocol": Protocol.V1, "auth": "cephx"}
@@ -154,3 +158,41 @@ def test_a_restarted_peer_that_dials_first(policy: Policy) -> None:
     pair.a.send(mine, 4)
     pair.drive()
     assert born.tids == [4]
+
+
+# ---- without RECONNECT_SEQ
+
+
+def test_without_reconnect_seq_both_sides_go_on_counting_and_drop_what_comes_again() -> None:
+    node = new_v1_node(ms_die_on_old_message=True)
+    features = CLIENT_FEATURES & ~Feature.RECONNECT_SEQ
+    peer = dial(node, features=features)
+    peer.connect()
+    peer.send_messages(1, 2, 3)
+    (session,) = node.endpoint.sessions
+    node.send(session, 11, 12)
+    assert [message.tid for message in peer.messages()] == [11, 12]
+    peer.send(Ack(1))
+    peer.hang_up()
+    again = dial(node, features=features)
+    assert replaced(again, 3).tag is Tag.READY
+    assert [(message.seq, message.tid) for message in again.messages()] == [(2, 12)]
+    again.send_messages(3, 4)
+    assert (node.tids, session.old_messages) == ([1, 2, 3, 4], 1)
+    node.send(session, 13)
+    assert [(message.seq, message.tid) for message in again.messages()] == [(3, 13)]
+
+
+def test_messengers_without_reconnect_seq_lose_nothing_and_deliver_nothing_twice() -> None:
+    pair = Pair(protocol=Protocol.V1, features_supported=CLIENT_FEATURES & ~Feature.RECONNECT_SEQ)
+    mine, theirs = pair.established()
+    for turn in range(3):
+        pair.wire.hold()
+        pair.a.send(mine, 10 * turn + 1, 10 * turn + 2)
+        pair.b.send(theirs, 10 * turn + 3)
+        pair.wire.to_acceptor.held = False
+        pair.drive()
+        pair.wire.cut()
+        pair.pass_time(1.0)
+    assert pair.b.tids == [1, 2, 11, 12, 21, 22]
+    assert pair.a.tids == [3, 13, 23]

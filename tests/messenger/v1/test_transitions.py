@@ -11,6 +11,7 @@ from messenger.v1.states import LinkState
 from messenger.v1.wire import Banner, ConnectReply, Frame, Piece, Tag
 from tests.support.network import Pair
 from tests.support.node import prefer_cephx
+from tests.support.transitions import step_noter
 
 Step = tuple[LinkState, Piece | Tag, LinkState]
 
@@ -33,9 +34,10 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> set[Step]:
         if size and not self.closed and not isinstance(pieces[0], Banner):
             piece = pieces[0]
             key = piece.tag if isinstance(piece, ConnectReply) else piece.PIECE
-            steps.add((before, key, LinkState(self.state)))
+            note(self, before, key)
         return size
 
+    note = step_noter(steps, monkeypatch)
     monkeypatch.setattr(V1Link, "_cut", noted)
     monkeypatch.setattr(V1Link, "handshake_step", watched)
     return steps

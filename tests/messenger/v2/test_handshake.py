@@ -6,6 +6,7 @@ import pytest
 
 from messenger.cephx.exchange import ConMode
 from messenger.denc.address import AddrVec, EntityAddr
+from messenger.denc.entity import EntityType
 from messenger.denc.features import CLIENT_FEATURES
 from messenger.errors import FaultReason
 from messenger.outputs import EventKind
@@ -126,6 +127,15 @@ def test_a_client_without_an_address_learns_it() -> None:
     assert mine.state is SessionState.READY
     assert str(pair.a.endpoint.addrs) == f"{SEEN_HOST}:0/77"
     assert theirs.peer_addrs == pair.a.endpoint.addrs
+
+
+def test_a_hello_alone_teaches_no_address() -> None:
+    node = new_node("any:0.0.0.0:0/77", policy=LOSSLESS_CLIENT)
+    node.connect(B_ADDR, EntityType.OSD)
+    peer = RawPeer(node).accept()
+    peer.banner()
+    peer.hello(peer_addr=EntityAddr.parse("v2:10.6.6.6:1/0"))
+    assert node.endpoint.addrs.front.host == "0.0.0.0"
 
 
 # ---- peers that stop

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from messenger.cephx.exchange import AuthMethod, AuthOpening, AuthResult, ConMode
+from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.denc.entity import EntityName, EntityType
 from messenger.endpoint import Endpoint
 from messenger.errors import FaultReason
@@ -68,6 +69,35 @@ def test_the_largest_banner_is_within_the_limit(role: str) -> None:
         peer.write(raw[start : min(start + 5000, len(raw) - 1)])
         assert held_bytes(node) < LIMIT_BYTES
     assert node.faults == []
+
+
+@pytest.mark.parametrize("count", [64, 65, 31_000])
+def test_long_lists_of_choices_are_a_fault_at_once(count: int) -> None:
+    node = new_node()
+    peer = meet("acceptor", node)
+    peer.banner()
+    peer.hello()
+    peer.send(AuthRequest(AuthMethod.NONE, [99] * count, b""))
+    assert node.faults == [FaultReason.MALFORMED if count > 64 else FaultReason.AUTH_METHOD]
+    assert peer.closed is (count > 64)
+    for methods, modes in ([1] * count, [1]), ([1], [1] * count):
+        node = new_node()
+        peer = meet("connector", node)
+        peer.banner()
+        peer.hello()
+        peer.expect(AuthRequest)
+        peer.send(AuthBadMethod(AuthMethod.NONE, -95, methods, modes))
+        assert (FaultReason.MALFORMED in node.faults) is (count > 64)
+
+
+@pytest.mark.parametrize("count", [64, 65, 3000])
+def test_long_lists_of_addresses_are_a_fault(count: int) -> None:
+    node = new_node()
+    peer = meet("acceptor", node)
+    peer.handshake(until=peer.ident)
+    others = (EntityAddr.from_host("10.9.0.1", 1 + number % 60_000, AddressType.MSGR2) for number in range(count))
+    peer.send(peer.client_ident(addrs=AddrVec(tuple(others))))
+    assert node.faults == [FaultReason.MALFORMED] * (count > 64)
 
 
 @pytest.mark.parametrize("auth", ["none", "cephx"])

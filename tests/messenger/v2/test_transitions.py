@@ -17,6 +17,7 @@ from messenger.v2.wire import AuthRequest, AuthRequestMore, Tag
 from tests.support.network import Pair
 from tests.support.node import new_node
 from tests.support.raw_peer import meet
+from tests.support.transitions import step_noter
 
 DOCS = Path(__file__).parents[3] / "docs"
 Step = tuple[LinkState, Tag, LinkState]
@@ -32,9 +33,10 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> set[Step]:
         before, frames = LinkState(self.state), len(tags)
         size = original(self, view, start, end, owned=owned, now=now)
         if len(tags) > frames and not self.closed:
-            steps.add((before, tags[-1], LinkState(self.state)))
+            note(self, before, tags[-1])
         return size
 
+    note = step_noter(steps, monkeypatch)
     tags: list[Tag] = []
 
     def noted(tag: int, segments: tuple[Buffer, ...], *, last: bool) -> object:

@@ -67,6 +67,17 @@ def test_v1_counts_the_first_open(story):
     assert story.judge("INV-7").ok
 
 
+@pytest.mark.parametrize(("verdict", "right"), [("REPLACE", True), ("RETRY_SESSION", False)])
+def test_v1_counts_a_takeover_that_broke(story, verdict, right):
+    story.policies["a", 1] = "lossless_peer"
+    story.cookies["a", 1] = {"client_cookie": 0, "server_cookie": 0}
+    story.state("a", state="CONNECTING")
+    story.link("a", "a/2", "accept", "b")
+    story.tell("a", "decision", link="a/2", session=1, verdict=verdict, why="connect_seq 2 is ahead of 0")
+    story.state("a", state="CONNECTING", connect_seq=1)
+    assert story.judge("INV-7").ok is right
+
+
 def test_a_v1_peer_begins_again_before_anything_was_exchanged(story):
     """It never saw the last reply; nobody is told, since nothing was lost (protocol.md §3.4)."""
     story.policies["a", 1] = "lossless_peer_reuse"

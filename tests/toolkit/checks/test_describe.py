@@ -37,6 +37,11 @@ LINES = {
     ),
     "fault": ({"link": "a/1", "reason": "EOF", "detail": "gone"}, "a/1: EOF: gone"),
     "mark_down": ({"session": 1, "peer": "b"}, "session 1 with b marked down"),
+    "unsent": (
+        {"session": 3, "peer": "b", "tid": 7, "detail": "not for b"},
+        "session 3 to b: tid 7 is dropped: not for b",
+    ),
+    "exhausted": ({"what": "accept", "detail": "Too many open files"}, "accept failed: Too many open files"),
     "unhandled": (
         {"session": 3, "peer": "b", "seq": 7, "type": 42},
         "session 3 from b: nobody wants type 42, seq 7",

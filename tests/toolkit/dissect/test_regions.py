@@ -4,13 +4,16 @@ from itertools import chain
 
 import pytest
 
+from messenger.denc.features import CLIENT_FEATURES, Feature
 from messenger.errors import LocalError
 from toolkit.dissect.follow import Form, SeenFrame
-from toolkit.dissect.regions import position, regions_of, with_crcs
+from toolkit.dissect.regions import position, regions_of, v1_header, with_crcs
 from toolkit.faults.mangle import Mangle, Replace
+from toolkit.faults.rewriting import with_fields
 from toolkit.simulation.lab import SimLab
 
 OLD = {"msgr2_features": 0}
+NO_NOSRCADDR = {"features_supported": CLIENT_FEATURES & ~Feature.NOSRCADDR}
 FORMS = [("v2-crc", {}, Form.CRC), ("v2-secure", {}, Form.SECURE)]
 FORMS += [("v2-crc", OLD, Form.REV0_CRC), ("v2-secure", OLD, Form.REV0_SECURE)]
 
@@ -67,14 +70,21 @@ def test_a_message_of_v1() -> None:
     assert sizes(frame) == {"tag": 1, "header": 53, "front": 30, "middle": 5, "data": 70, "footer": 21}
 
 
+def test_a_message_of_v1_with_the_old_header() -> None:
+    frame = seen("v1", "MSG", **NO_NOSRCADDR)
+    assert sizes(frame) == {"tag": 1, "header": 334, "front": 30, "middle": 5, "data": 70, "footer": 21}
+    changed = with_fields(frame, {"tid": "77", "data": "00"}).raw
+    assert (v1_header(changed).tid, v1_header(changed).data_len, len(changed)) == (77, 1, len(frame.raw) - 69)
+
+
 def test_the_banner() -> None:
     assert sizes(seen("v2-crc", "BANNER")) == {"prefix": 8, "length": 2, "features": 16}
     assert sizes(seen("v1", "BANNER")) == {"body": 9}
 
 
-@pytest.mark.parametrize("way", ["v2-crc", "v1"])
-def test_crcs_of_an_unchanged_frame_are_what_they_were(way: str) -> None:
-    frame = seen(way, "MSG" if way == "v1" else "MESSAGE")
+@pytest.mark.parametrize(("way", "options"), [("v2-crc", {}), ("v1", {}), ("v1", NO_NOSRCADDR)])
+def test_crcs_of_an_unchanged_frame_are_what_they_were(way: str, options: dict[str, object]) -> None:
+    frame = seen(way, "MSG" if way == "v1" else "MESSAGE", **options)
     raw = bytearray(frame.raw)
     for region in ("footer", "epilogue", "crc 0"):
         for part in regions_of(frame).get(region, ()):

@@ -32,10 +32,7 @@ def replay_bound(patch: pytest.MonkeyPatch) -> None:
     """Of what was to be sent again, one message more than the peer has is dropped."""
     right = OutQueue.discard_requeued_up_to
 
-    def discard(self: OutQueue, out_seq: int, seq: int) -> int:
-        return right(self, out_seq, seq + bool(self.requeued))
-
-    patch.setattr(OutQueue, "discard_requeued_up_to", discard)
+    patch.setattr(OutQueue, "discard_requeued_up_to", lambda self, seq: right(self, seq + bool(self.requeued)))
 
 
 def early_ack(patch: pytest.MonkeyPatch) -> None:
@@ -115,7 +112,7 @@ def stuck_replacing(patch: pytest.MonkeyPatch) -> None:
 
 def stale_in_seq(patch: pytest.MonkeyPatch) -> None:
     """A new session counts the peer's messages from where the old one was (B15)."""
-    patch.setattr(Session, "forget_peer_state", lambda _self: None)
+    patch.setattr(Session, "forget_peer_state", lambda self: self.discard_requeued_up_to(0))
 
 
 def counts_while_connecting(patch: pytest.MonkeyPatch) -> None:

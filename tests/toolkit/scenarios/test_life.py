@@ -80,7 +80,7 @@ def test_throttles_of_a_policy_are_part_of_the_spec() -> None:
     lab = SimLab("v2-crc", 1)
     lab.node("a", "osd.1", "lossless_peer", throttle={"messages": 3, "size_bytes": 4000})
     lab.start()
-    assert lab.holdings("a")["throttled"] == {"dispatch_bytes": 0}
+    assert lab.holdings("a")["throttled"] == {"dispatch_bytes": 0, "dispatch_messages": 0}
     lab.node("b", "osd.2", "lossless_peer", throttle={"cows": 3})
     with pytest.raises(LocalError, match="throttles"):
         lab.start("b")

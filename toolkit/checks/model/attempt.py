@@ -45,6 +45,8 @@ class Attempt:
         """An incoming link that takes the session over."""
         self._taken_over = False
         """That has happened since the last state."""
+        self._anew = False
+        """v1: the peer that takes the session over has lost it, so it counts from 1 again."""
         self.is_certain = True
         """Whether the numbers were known all the time."""
         self._uncertain = False
@@ -107,6 +109,7 @@ class Attempt:
             self._counts.reset()
         else:
             self._counts.forget_received()
+            self._counts.forget_sent()
 
     def _retry(self, _position: int, fields: dict[str, Any], _link: LinkLog) -> None:
         self._known["connect_seq"] = fields["connect_seq"] + 1
@@ -160,7 +163,8 @@ class Attempt:
         self._known["global_seq"] = fields["global_seq"]
         self._known["peer_global_seq"] = None if request is None else request.get("global_seq")
         self._counts.requeue()
-        if fields["tag"] == "READY":
+        if self._anew:
+            self._anew = False
             self._counts.forget_received()
             self._counts.forget_sent()
 
@@ -169,6 +173,8 @@ class Attempt:
         verdict = record.fields["verdict"]
         if verdict in GRANTS or verdict.startswith("REPLACE"):
             self._granting, self._taken_over = link, True
+        if verdict.startswith("REPLACE"):
+            self._anew = verdict in _ANEW
 
     def _accepted(self, position: int) -> None:
         """v2: the application was told; the answer is on its way."""

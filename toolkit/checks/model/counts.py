@@ -117,28 +117,25 @@ class Counts:
             self.out_seq = self.acked_seq
 
     def discard_up_to(self, seq: int) -> None:
-        """A handshake told what the peer has: counting goes on behind it, or behind what is left of the replay."""
+        """A handshake tells what the peer has: counting goes on behind it."""
         self.requeue()
         if self.out_seq is None or self._top_seq is None:
             self.out_seq = self.acked_seq = self._top_seq = None
             self._forget_held()
             return
-        seq = min(seq, _SEQ_LIMIT)
-        if not self._lossy and seq > self.out_seq:
-            self._drop(min(seq, self._top_seq) - self.out_seq)
-        if self.out_seq < self._top_seq and seq < self._top_seq:
-            self.out_seq = self.acked_seq = max(seq, self.out_seq)
-        else:
-            self.out_seq = self.acked_seq = self._top_seq = seq
+        kept = 0 if self._lossy else self._top_seq - self.out_seq
+        dropped = max(0, min(seq - self.out_seq, kept))
+        self._drop(dropped)
+        self.out_seq = self.acked_seq = min(seq, _SEQ_LIMIT)
+        self._top_seq = self.out_seq + kept - dropped
 
     def forget_received(self) -> None:
         """The peer counts from 1 again."""
         self.in_seq, self._or_in_seq = 0, None
 
     def forget_sent(self) -> None:
-        """How this side goes on counting is told by the next state."""
-        if self._top_seq != 0:
-            self.out_seq = self.acked_seq = self._top_seq = None
+        """This side counts from 1 again; what is to be sent again is numbered anew."""
+        self.discard_up_to(0)
 
     def reset(self) -> None:
         """Both sides begin anew; v1 counts on from anywhere."""

@@ -5,7 +5,7 @@ from struct import Struct
 
 from messenger.crc import crc32c
 from messenger.denc.codec import Buffer
-from messenger.denc.features import ALL_FEATURES, Feature, has_feature
+from messenger.denc.features import ALL_FEATURES, Feature
 from messenger.errors import FaultReason, PeerError
 from messenger.messages.message import Message
 from messenger.messages.types import message_name
@@ -23,6 +23,7 @@ from messenger.v1.framing import (
     StreamFrame,
     StreamReader,
     decode_old_header,
+    stream_form,
 )
 from messenger.v1.wire import Connect, Frame, Piece, Tag, cut_small
 from toolkit.dissect.fields import message_fields
@@ -53,8 +54,8 @@ class V1Lane(Lane):
     """
 
     def __init__(self, link: Link, flow: Flow, phase: OpenPhase, features: int, signer: Signer | None) -> None:
-        self._msg_auth = has_feature(features, Feature.MSG_AUTH)
-        self._old_header = not has_feature(features, Feature.NOSRCADDR)
+        form = stream_form(features)
+        self._msg_auth, self._old_header = form["msg_auth"], form["old_header"]
         self._signer = signer
         self._summed = True  # the sender computes the crcs of headers
         super().__init__(link, flow, "v1", "crc", self._new_reader(), phase)

@@ -115,6 +115,8 @@ class SubRun:
     arrives: tuple[int | None, int | None] | None = None
     """Messages that reach the tested side and its peer, None where a lossy session may have ended before or after;
     all that were sent, unless given."""
+    order: Order | None = None
+    """Which of the two addresses must be the lower one; None: as the function says."""
 
     @property
     def label(self) -> str:
@@ -140,11 +142,11 @@ class Function:
     note: str = ""
     """What is different here from crimson, and why."""
 
-    @property
-    def orders(self) -> tuple[Order, ...]:
-        """The orders of addresses to run it in: both, where both sides dial and nothing is said."""
-        if self.order is not Order.ANY:
-            return (self.order,)
+    def orders(self, run: SubRun) -> tuple[Order, ...]:
+        """The orders of addresses to run a sub-run in: both, where both sides dial and no order is required."""
+        order = run.order or self.order
+        if order is not Order.ANY:
+            return (order,)
         return (Order.LOWER, Order.HIGHER) if "peer" in self.policy else (Order.LOWER,)
 
 

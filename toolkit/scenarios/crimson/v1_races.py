@@ -1,6 +1,8 @@
 """CF21 to CF32 on msgr v1; see v1.py."""
 
-from toolkit.scenarios.crimson.model import Counts, Expected, Function
+from dataclasses import replace
+
+from toolkit.scenarios.crimson.model import Counts, Expected, Function, Order
 from toolkit.scenarios.crimson.races import RACES
 from toolkit.scenarios.crimson.v1 import Row, function_rows, second
 
@@ -86,6 +88,16 @@ def _connect_win() -> list[Row]:
     ]
 
 
+def _in_order(order: Order, run_id: str, function: Function) -> Function:
+    """The function with one sub-run that is true only for this order of addresses.
+
+    CF29-1: the takeover that breaks at the peer has counted its connect_seq up to that of the stalled dial (§3.9),
+    and the lower address wins the race.
+    """
+    runs = (replace(run, order=order) if run.id == run_id else run for run in function.runs)
+    return replace(function, runs=tuple(runs))
+
+
 _TAKEN_BACK = (
     (_established((1, 1, 0, 0), (0, 0, 0, 1)), _REPLACED_RETURNED),
     (_established((1, 0, 1, 1), (1, 1, 0, 1)),),
@@ -121,15 +133,19 @@ V1_RACES = (
     function_rows(
         "CF28", *((f"STALL {point}", *_TAKEN_BACK) for point in ("CONNECT_REPLY READ #2", "SEQ READ", "SEQ WRITE"))
     ),
-    function_rows(
-        "CF29",
-        *(
-            (
-                f"FAULT MSG WRITE, STALL {point}",
-                (_established((2, 1, 1, 1), (0, 0, 0, 1)), _REPLACED_RETURNED),
-                (_established((1, 0, 1, 1), (1, 1, 0, events)), _REPLACED_RETURNED),
-            )
-            for point, events in (("CONNECT_REPLY READ #4", 1), ("SEQ READ #2", 2))
+    _in_order(
+        Order.HIGHER,
+        "CF29-1",
+        function_rows(
+            "CF29",
+            *(
+                (
+                    f"FAULT MSG WRITE, STALL {point}",
+                    (_established((2, 1, 1, 1), (0, 0, 0, 1)), _REPLACED_RETURNED),
+                    (_established((1, 0, 1, 1), (1, 1, 0, events)), _REPLACED_RETURNED),
+                )
+                for point, events in (("CONNECT_REPLY READ #4", 1), ("SEQ READ #2", 2))
+            ),
         ),
     ),
     function_rows(
@@ -144,7 +160,7 @@ V1_RACES = (
         "CF31",
         (
             "STALL CONNECT_REPLY WRITE #2",
-            (_established(accept=(1, 1, 0, 1)), _REPLACED_NEW),
+            (_established(accept=(1, 1, 0, 2)), _REPLACED_NEW),
             (_established((2, 2, 0, 1)),),
         ),
         ("STALL SEQ WRITE", _TWICE, (_established((2, 1, 1, 2)),)),

@@ -22,6 +22,9 @@ _SHOWN: Mapping[str, Callable[..., None]] = {
     "peer_identity": disputed.peer_identity,
     "peer_addresses": disputed.peer_addresses,
     "server_addresses": disputed.server_addresses,
+    "server_number": disputed.server_number,
+    "hello_addr": disputed.hello_addr,
+    "portless_peer": disputed.portless_peer,
     "server_keepalive": disputed.server_keepalive,
     "partial_reset": disputed.partial_reset,
     "reconnect_cookies": disputed.reconnect_cookies,
@@ -34,7 +37,7 @@ _SHOWN: Mapping[str, Callable[..., None]] = {
 
 _V2_ONLY = {
     *("restarted_peer", "server_addresses", "partial_reset", "reconnect_cookies"),
-    *("aborted_message", "control_segments", "segment_alignment"),
+    *("aborted_message", "control_segments", "segment_alignment", "server_number", "hello_addr"),
 }
 
 _CASES = {

@@ -10,8 +10,10 @@ from messenger.v2.wire import ClientIdent, Hello, KeepAlive2, KeepAlive2Ack, Ses
 from toolkit.scenarios.families.by_hand.common import asked, hang_up, messages, opened, resume
 from toolkit.scenarios.families.hs import HS
 from toolkit.scenarios.families.ka import KA
+from toolkit.scenarios.families.lc import LC
 from toolkit.scenarios.families.mf.family import FEW_V2_WAYS, FEW_WAYS, MF, early_and_late
 from toolkit.scenarios.families.mf.preambles import goes_on, proper
+from toolkit.scenarios.families.nf import NF
 from toolkit.scenarios.families.rs import RS
 from toolkit.scenarios.families.settings import settings
 from toolkit.scenarios.lab import Lab
@@ -19,6 +21,9 @@ from toolkit.scenarios.raw.frames import RawFrame
 from toolkit.scenarios.raw.link import RawLink
 from toolkit.scenarios.raw.places import ACCEPTOR, CONNECTOR, SOON, Place, arrive, breaks, stage
 from toolkit.scenarios.raw.v2 import RawV2Link
+
+_FOREIGN = EntityAddr.from_host("192.0.2.9", 0)
+"""On no host of a lab."""
 
 
 @HS.scenario(
@@ -51,6 +56,89 @@ def server_addresses(lab: Lab, rule: str) -> None:
         link.send(ident)
         lab.expect_state("a", "b", "READY")
         return
+
+
+@HS.scenario("HS-14-rule", "hello_addr", rules=("hello_addr",), ways=FEW_V2_WAYS, cases=settings("hello_addr"))
+def hello_addr(lab: Lab, rule: str) -> None:
+    """A connector that has dialled a foreign port or nonce, as HELLO tells, is refused or not by a rule.
+
+    The peer's HELLO has the node's address with another nonce. By ``hello_addr`` any is accepted, since addresses
+    may be translated on the way, or, as crimson does, the link breaks. The node's own port and nonce on another IP
+    are accepted by both.
+    """
+    peer = stage(lab, ACCEPTOR, hello_addr=rule)
+    for change in ("nonce", "ip"):
+        link = peer.dial("a")
+        link.handshake(until=link.hello)
+        own = link.other.addr
+        seen = own.with_nonce(own.nonce ^ 1) if change == "nonce" else own.with_ip_of(_FOREIGN)
+        if change == "nonce" and rule == "own":
+            breaks(lab, link, lambda: link.hello(peer_addr=seen), "WRONG_TARGET")  # noqa: B023 - called at once
+            continue
+        link.hello(peer_addr=seen)
+        for step in link.steps[link.steps.index(link.hello) + 1 :]:
+            step()
+        lab.expect_state("a", "b", "READY")
+        return
+
+
+@NF.scenario(
+    "NF-08-rule",
+    "portless_peer",
+    priority=2,
+    rules=("portless_peer",),
+    ways=FEW_WAYS,
+    cases=settings("portless_peer"),
+)
+def portless_peer(lab: Lab, rule: str) -> None:
+    """A connector without a port is refused or not by a rule if the policy makes the acceptor dial it again.
+
+    A peer whose address has port 0 dials a lossless peer. By ``portless_peer`` it gets its session, or, as by
+    crimson, the link breaks, since the session could not be dialled again.
+    """
+    peer = stage(lab, ACCEPTOR, policy="lossless_peer", portless_peer=rule)
+    own = peer.spec.addrs.front
+    link = _pretend(peer.dial("a"), replace(own, port=0))
+    if rule == "accept":
+        link.handshake()
+        lab.expect_state("a", "b", "READY")
+        return
+    breaks(lab, link, link.handshake, "MALFORMED")
+    lab.expect("a", "registry", 0)
+    peer.dial("a").handshake()
+    lab.expect_state("a", "b", "READY")
+
+
+@LC.scenario(
+    "LC-08-rule",
+    "server_number",
+    priority=2,
+    rules=("server_number",),
+    ways=FEW_V2_WAYS,
+    cases=settings("server_number"),
+)
+def server_number(lab: Lab, rule: str) -> None:
+    """A server that comes back with another number keeps the session or not by a rule.
+
+    A client resumes its session, is told by a reset that is not full to begin a new one, and gets SERVER_IDENT
+    with another gid. By ``server_number`` the peer has that number from now on, or, as by crimson, the session
+    ends by a reset event.
+    """
+    peer, link = opened(lab, CONNECTOR, server_number=rule)
+    hang_up(lab, link)
+    link = peer.accept("a")
+    asked(lab, link)
+    link.send(SessionReset(full=False))
+    link.expect(ClientIdent)
+    ident = link.server_ident(gid=link.name.num + 1)
+    if rule == "close":
+        breaks(lab, link, lambda: link.send(ident), "PEER_NUMBER")
+        lab.expect_event("a", "b", "reset")
+        lab.expect("a", "registry", 0)
+        return
+    link.send(ident)
+    lab.expect_state("a", "b", "READY")
+    lab.expect_no_event("a", "b", "reset")
 
 
 @KA.scenario("KA-01-rule", "server_keepalive", rules=("server_keepalive",), cases=settings("server_keepalive"))

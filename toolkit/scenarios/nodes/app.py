@@ -291,7 +291,7 @@ class NodeApp(Inside, Dispatcher):
 
     def configure(self, options: dict[str, Any]) -> None:
         """Change options."""
-        self.driver.endpoint.configure(**options)
+        self.driver.configure(**options)
 
     def jump_clock(self, seconds: float) -> None:
         """The host's wall clock is set that much forward or back."""

@@ -84,7 +84,7 @@ class Inside:
         endpoint = self.driver.endpoint
         hosts = [endpoint, *endpoint.shards.hosts]
         links = [link for host in hosts for link in host.links]
-        throttles = [throttle for host in hosts for throttle in (host.dispatch_throttle, *host.throttles)]
+        throttles = [throttle for host in hosts for throttle in host.all_throttles]
         return {
             "links": len(links),
             "held_bytes": sum(link.held_bytes for link in links),

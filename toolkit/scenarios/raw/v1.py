@@ -19,10 +19,10 @@ from messenger.cephx.signature import message_signer
 from messenger.cephx.v1 import connect_exchange, judge_connect
 from messenger.denc.address import AddressType, EntityAddr
 from messenger.denc.codec import Buffer
-from messenger.denc.features import CLIENT_FEATURES, Feature, has_feature
+from messenger.denc.features import CLIENT_FEATURES
 from messenger.link import Protocol
 from messenger.v1.existing import protocol_version
-from messenger.v1.framing import Header, MessageWriter, StreamReader
+from messenger.v1.framing import Header, MessageWriter, StreamReader, stream_form
 from messenger.v1.wire import (
     FLAG_LOSSY,
     Banner,
@@ -319,10 +319,10 @@ class RawV1Link(RawLink):
 
     def agree(self, features: int) -> None:
         """Use the terms of the stream from here on."""
-        msg_auth = has_feature(features, Feature.MSG_AUTH)
-        signer = message_signer(self.result, features) if msg_auth else None
-        self.reader = StreamReader(MAX_FRAME_BYTES, signer, msg_auth=msg_auth)
-        self.writer = MessageWriter(signer, msg_auth=msg_auth)
+        form = stream_form(features)
+        signer = message_signer(self.result, features) if form["msg_auth"] else None
+        self.reader = StreamReader(MAX_FRAME_BYTES, signer, **form)
+        self.writer = MessageWriter(signer, addr=self.addr, **form)
 
     @property
     def lossy(self) -> bool:

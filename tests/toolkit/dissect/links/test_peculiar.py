@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from messenger.denc.codec import Buffer
+from messenger.denc.features import CLIENT_FEATURES, Feature
 from messenger.link import Protocol
 from messenger.messages.types import MessageType
 from messenger.v1.framing import MessageWriter
@@ -63,6 +64,18 @@ def test_crcs_that_a_v1_sender_leaves_out_are_not_missed(options: dict[str, obje
         messages = [frame for frame in decode(script, rng=rng) if frame.message]
         assert len(messages) == 2
         assert {(frame.crc, frame.error) for frame in messages} == {(verdict, None)}
+
+
+@pytest.mark.parametrize("missing", [Feature.NOSRCADDR, Feature.NOSRCADDR | Feature.MSG_AUTH])
+def test_messages_with_the_old_header_are_decoded(missing: int) -> None:
+    script = _recorded(features_supported=CLIENT_FEATURES & ~missing)
+    for rng in (None, Random(1)):
+        messages = [frame for frame in decode(script, rng=rng) if frame.message]
+        assert [(frame.message.seq, frame.message.data) for frame in messages if frame.message] == [
+            (1, 500),
+            (2, 500),
+        ]
+        assert {(frame.crc, frame.error) for frame in messages} == {(Verdict.OK, None)}
 
 
 @pytest.mark.parametrize("name", ["v2.1 crc", "v2.0 crc"])

@@ -131,4 +131,4 @@ def test_the_table_finds_a_tie_break_reversed_on_v1(function: str, monkeypatch: 
 
 
 def _play_last(function: Function, way: str = "v2-crc") -> None:
-    Play.of(SimLab(way, 1), function, function.runs[-1], function.orders[0]).play()
+    Play.of(SimLab(way, 1), function, function.runs[-1], function.orders(function.runs[-1])[0]).play()

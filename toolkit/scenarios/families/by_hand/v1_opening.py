@@ -9,7 +9,7 @@ from messenger.cephx.structures import TicketBlob
 from messenger.denc.codec import Decoder
 from messenger.denc.features import CLIENT_FEATURES, Feature
 from messenger.v1.wire import ClientIdentify, Connect, ConnectReply, Seq, ServerIdentify, Tag
-from toolkit.scenarios.families.by_hand.common import asked, hang_up, messages, opened, resume
+from toolkit.scenarios.families.by_hand.common import acknowledge, asked, hang_up, messages, opened, resume
 from toolkit.scenarios.families.v1 import V1
 from toolkit.scenarios.lab import Lab
 from toolkit.scenarios.raw.places import ACCEPTOR, CONNECTOR, breaks, stage
@@ -279,45 +279,69 @@ def retry_session(lab: Lab, value: int) -> None:
     lab.require(again.connect_seq == 9, f"{again} came")
 
 
-@V1.scenario(
-    "V1-08",
-    "resetsession",
-    ways=V1_WAYS,
-    cases={"told": {"opened_before": True}, "asking": {"opened_before": False}},
-)
-def resetsession(lab: Lab, opened_before: bool) -> None:  # noqa: FBT001 - a case
-    """Who asks for a session that is not there is told to begin anew, and counts from somewhere else.
+_NO_MSG_AUTH = CLIENT_FEATURES & ~int(Feature.MSG_AUTH)
+_RESETS = {
+    "told, then SEQ": {"tag": Tag.SEQ.name, "features": CLIENT_FEATURES},
+    "told, then READY": {"tag": Tag.READY.name, "features": CLIENT_FEATURES},
+    "told, then READY without MSG_AUTH": {"tag": Tag.READY.name, "features": _NO_MSG_AUTH},
+    "asking": {"tag": "", "features": CLIENT_FEATURES},
+}
 
-    A peer asks with connect_seq 3 for a session that the node never had, or whose connect_seq a reset has cleared:
-    RESETSESSION. A node that is told so drops what was for the session, tells its application by one remote_reset,
-    asks again with connect_seq 0, and numbers its messages from a random number of 31 bits.
+
+@V1.scenario("V1-08", "resetsession", ways=V1_WAYS, cases=_RESETS)
+def resetsession(lab: Lab, tag: str, features: int) -> None:
+    """RESETSESSION answers a CONNECT of a session that is not there, and the connector begins a new one.
+
+    A peer asks with connect_seq 3 for a session that the node never had: RESETSESSION. A node that gets this
+    reply drops its queue, raises one remote_reset and asks again with connect_seq 0. If the last reply is SEQ, its
+    number counts: the first message has seq 1. After READY it has a random seq of 31 bits if MSG_AUTH was
+    negotiated, another one after each reset; without MSG_AUTH it has seq 1.
     """
-    if opened_before:
-        peer, link = opened(lab, CONNECTOR)
+    if not tag:
+        peer = stage(lab, ACCEPTOR)
+        link = peer.dial("a")
+        link.handshake(until=link.connect)
+        reply = link.converse(connect_seq=3)
+        lab.require(reply.tag is Tag.RESETSESSION, f"{reply} came")
+        lab.require(link.converse(connect_seq=0).tag is Tag.SEQ, "nor is it let in with 0")
+        link.seq()
+        return
+    peer = stage(lab, CONNECTOR)
+    link = peer.accept("a")
+    link.features = features
+    link.handshake()
+    firsts = []
+    for reset in (1, 2):
         lab.send("a", "b", 3)
         messages(link)
         hang_up(lab, link)
         link = peer.accept("a")
-        wish = asked(lab, link)
-        link.send(link.reply_to(wish, Tag.RESETSESSION))
-        again = link.expect(Connect)
-        lab.require(again.connect_seq == 0, f"{again} came")
-        lab.expect_event("a", "b", "remote_reset")
-        resume(lab, link, again, 0)
+        link.features = features
+        _begin_anew(lab, link, Tag[tag])
         lab.send("a", "b", 2)
-        seqs = [(message.seq, message.tid) for message in messages(link)]
-        lab.require([tid for _, tid in seqs] == [4, 5], f"{seqs} came")
-        lab.require(1 <= seqs[0][0] <= 1 << 31 and seqs[1][0] == seqs[0][0] + 1, f"{seqs} came")
-        lab.expect_events("a", "b", connect=2, remote_reset=1)
+        came = messages(link)
+        lab.require([message.tid for message in came] == [5 * reset - 1, 5 * reset], f"{came} came")
+        lab.require(came[1].seq == came[0].seq + 1, f"{came} came")
+        firsts.append(came[0].seq)
+        lab.expect_events("a", "b", connect=1 + reset, remote_reset=reset)
+    if tag == Tag.SEQ.name or features == _NO_MSG_AUTH:
+        lab.require(firsts == [1, 1], f"the first messages have the seqs {firsts}")
+    else:
+        lab.require(all(1 < first <= 1 << 31 for first in firsts), f"the first messages have the seqs {firsts}")
+        lab.require(firsts[0] != firsts[1], f"both begin with seq {firsts[0]}")
+
+
+def _begin_anew(lab: Lab, link: Any, tag: Tag) -> None:  # noqa: ANN401 - a RawV1Link
+    """Answer a node that wants to resume its session by RESETSESSION, and its next CONNECT by ``tag``."""
+    link.send(link.reply_to(asked(lab, link), Tag.RESETSESSION))
+    again = link.expect(Connect)
+    lab.require(again.connect_seq == 0, f"{again} came")
+    if tag is Tag.SEQ:
+        resume(lab, link, again, 0)
         return
-    peer = stage(lab, ACCEPTOR)
-    link = peer.dial("a")
-    link.handshake(until=link.connect)
-    reply = link.converse(connect_seq=3)
-    lab.require(reply.tag is Tag.RESETSESSION, f"{reply} came")
-    lab.require(link.converse(connect_seq=0).tag is Tag.SEQ, "nor is it let in with 0")
-    link.seq()
-    lab.expect_state("a", "b", "READY")
+    link.reply = link.reply_to(again, tag, authorizer=link.proof)
+    link.agree(link.reply.features & again.features)
+    link.send(link.reply)
 
 
 HARD = {"resetcheck": {"policy": "lossless_peer_reuse"}, "none": {"policy": "lossless_peer"}}
@@ -325,17 +349,18 @@ HARD = {"resetcheck": {"policy": "lossless_peer_reuse"}, "none": {"policy": "los
 
 @V1.scenario("V1-09", "hard_reset_replace", ways=V1_WAYS, cases=HARD)
 def hard_reset_replace(lab: Lab, policy: str) -> None:
-    """A peer that begins from 0 has restarted: its link takes the session, whose numbers begin again.
+    """CONNECT with connect_seq 0 for a session that is open takes it over, and both directions count from 1 again.
 
-    A session is open, and messages of both sides are on their way, when the peer comes with connect_seq 0. Its
-    link takes over the session. With resetcheck the application is told by remote_reset, what was for the old
-    session is dropped, and the peer's next message is number 1; without, nobody is told, and what the peer had
-    not acknowledged is sent to it.
+    A session is open, and messages of both sides are on their way, when the peer dials with connect_seq 0: it has
+    restarted. With resetcheck the application gets remote_reset, and the queue of the old session is dropped;
+    without, no event is raised, and what the peer had not acknowledged is sent to it, numbered from 1 on.
     """
     peer, link = opened(lab, ACCEPTOR, policy=policy)
     link.send_messages(1, 2)
-    lab.send("a", "b", 2)
-    lab.require(len(messages(link)) == 2, "two messages did not come")
+    lab.send("a", "b", 3)
+    lab.require(len(messages(link)) == 3, "three messages did not come")
+    acknowledge(lab, link, 1)
+    lab.expect("a", "sent", 2)
     again = peer.dial("a")
     again.handshake()
     lab.require(again.reply is not None and again.reply.tag is Tag.READY, f"{again.reply} came")
@@ -344,9 +369,9 @@ def hard_reset_replace(lab: Lab, policy: str) -> None:
     lab.expect_delivered("a", "b", 3)
     lab.require(lab.tids("a") == [1, 2, 1], f"delivered were {lab.tids('a')}")
     lab.send("a", "b")
-    tids = [message.tid for message in messages(again)]
+    came = [(message.seq, message.tid) for message in messages(again)]
     checked = policy == "lossless_peer_reuse"
-    lab.require(tids == ([3] if checked else [1, 2, 3]), f"{tids} came")
+    lab.require(came == ([(1, 4)] if checked else [(1, 2), (2, 3), (3, 4)]), f"{came} came")
     lab.expect_events("a", "b", accept=2, **({"remote_reset": 1} if checked else {}))
     lab.require(link.closed, "the old link is open")
 
@@ -359,11 +384,12 @@ TERMS = {
 
 @V1.scenario("V1-12", "tag_seq_exchange", ways=V1_WAYS, cases=TERMS)
 def tag_seq_exchange(lab: Lab, features: int) -> None:
-    """Whether or not the sides tell each other what has come, nothing is lost and nothing comes twice.
+    """With RECONNECT_SEQ or without, a session that is resumed loses no message and delivers none twice.
 
     Both have messages out that are not acknowledged when the link breaks. With RECONNECT_SEQ on both sides each
     tells its in_seq, and only the rest is sent again; a link that breaks between the two numbers changes nothing.
-    Where the peer lacks it the reply is READY, everything is sent again from the beginning, and numbered anew.
+    Where the peer lacks it the reply is READY: each side sends again, with its old number, what was not
+    acknowledged, and drops by its number what it has already.
     """
     peer, link = opened(lab, ACCEPTOR)
     link.send_messages(1, 2)
@@ -391,8 +417,12 @@ def tag_seq_exchange(lab: Lab, features: int) -> None:
     link.seq(2)
     came = [(message.seq, message.tid) for message in messages(link)]
     lab.require(came == ([(3, 3)] if reply.tag is Tag.SEQ else [(1, 1), (2, 2), (3, 3)]), f"{came} came again")
-    link.send_messages(3) if reply.tag is Tag.SEQ else link.send_messages(1)
+    link.send_messages(*((3,) if reply.tag is Tag.SEQ else (2, 3)))
     lab.expect_delivered("a", "b", 3)
+    lab.require(lab.tids("a") == [1, 2, 3], f"delivered were {lab.tids('a')}")
+    lab.send("a", "b")
+    came = [(message.seq, message.tid) for message in messages(link)]
+    lab.require(came == [(4, 4)], f"{came} came behind that")
 
 
 @V1.scenario(

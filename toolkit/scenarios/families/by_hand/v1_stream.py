@@ -225,7 +225,7 @@ def throttle_states(lab: Lab, part: float) -> None:
     its header, in it, in its parts, in its footer. When the application is done with what it kept, and the link is
     gone, nothing is taken any more, and the next link's messages pass.
     """
-    peer, link = opened(lab, ACCEPTOR, ms_dispatch_throttle_bytes=4000)
+    peer, link = opened(lab, ACCEPTOR, ms_dispatch_throttle_bytes=4000 * max(lab.way.workers, 1))
     lab.hold("a")
     link.write(link.message(1, data=bytes(1500)) + link.message(2, data=bytes(1500)))
     lab.expect_delivered("a", "b", 2)

@@ -29,10 +29,13 @@ def v1_rows(*functions: str, only: Chosen = lambda _run: True) -> Cases:
 
 def _cases(table: Table, functions: tuple[str, ...], only: Chosen) -> Cases:
     return {
-        f"{run.label} {order}" if len(function.orders) > 1 else run.label: {"row": run.id, "order": order.value}
+        f"{run.label} {order}" if len(function.orders(run)) > 1 else run.label: {
+            "row": run.id,
+            "order": order.value,
+        }
         for function in map(table.functions.__getitem__, functions)
         for run in filter(only, function.runs)
-        for order in function.orders
+        for order in function.orders(run)
     }
 
 

@@ -93,7 +93,8 @@ def wrong_banner(lab: Lab, said: str, *, dialled: bool) -> None:
     """Who does not say a banner of this protocol is left at once, or when the time is over.
 
     A peer says the other protocol's banner, something else or nothing. A connector breaks the link, pauses and
-    tries again, and reaches whoever answers properly then; an acceptor closes the link and keeps nothing of it.
+    tries again, and reaches a peer that answers properly then; its application learns of a wrong banner by a
+    refused event. An acceptor closes the link and keeps nothing of it.
     """
     raw, on_v2, on_v1 = _SAID[said]
     reason = on_v1 if lab.is_v1 else on_v2
@@ -115,7 +116,7 @@ def wrong_banner(lab: Lab, said: str, *, dialled: bool) -> None:
     link.write(raw)
     link.expect_closed()
     lab.expect_faults("a", reason)
-    lab.expect_events("a", "b")
+    lab.expect_events("a", "b", refused=int(reason != "READY_TIMEOUT"))
     proper = b.accept("a").handshake()
     lab.expect_event("a", "b", "connect")
     pause_s = lab.dial_pauses_s("a")[0] - (1.5 if reason == "READY_TIMEOUT" else 0)
@@ -227,8 +228,9 @@ def target_address_mismatch(lab: Lab, *, ours: bool) -> None:
     """Two who are not whom they look for do not get a session.
 
     A port may have passed from one daemon to another. An acceptor whose address is not the one that CLIENT_IDENT
-    looks for breaks the link; a connector does so when its peer's addresses do not hold the one it dialled. A
-    proper peer at the same place gets the session. On v1 only the connector can know.
+    looks for breaks the link; a connector does so when its peer's addresses do not hold the one it dialled, and
+    its application learns of it by a refused event. A proper peer at the same place gets the session. On v1 only
+    the connector can know.
     """
     b = lab.raw("b", listens=ours or lab.is_v1)
     lab.node("a", "osd.1", "lossless_peer")
@@ -256,7 +258,7 @@ def target_address_mismatch(lab: Lab, *, ours: bool) -> None:
         link.send(link.server_ident(addrs=AddrVec((other,))))
     link.expect_closed()
     lab.expect_faults("a", "WRONG_TARGET")
-    lab.expect_events("a", "b")
+    lab.expect_events("a", "b", refused=1)
     proper = b.accept("a").handshake()
     lab.expect_event("a", "b", "connect")
     proper.hang_up()

@@ -5,7 +5,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from messenger.denc.address import AddrVec, EntityAddr
+from messenger.denc.address import MOST_ADDRS, AddrVec, EntityAddr
 from messenger.denc.codec import Encoder
 from messenger.v2.framing import FrameWriter
 from messenger.v2.wire import (
@@ -266,11 +266,11 @@ _BAD_ADDRESSES = {
 
 @MF.scenario("MF-17", "addresses_malformed", priority=2, cases=ROLES, ways=FEW_V2_WAYS)
 def addresses_malformed(lab: Lab, role: str) -> None:
-    """An address that is none breaks the link; a peer has at least one, and not a thousand for nothing.
+    """A malformed address breaks the link, and so does an ident with no address or with more than 64.
 
     HELLO and idents carry addresses of an unknown family, socket addresses without a whole family or that announce
-    more than there is, and unknown markers: malformed, each. An ident without any address, or with a blank one, is
-    no ident. One with a thousand addresses is held to the size of a frame, and is as good as its first.
+    more than there is, and unknown markers: malformed, each. So is an ident without any address, with a blank one,
+    or with 65; one with 64 opens the session.
     """
     peer = stage(lab, role)
     hello = next(place for place in early_and_late(role) if place.before)
@@ -286,10 +286,15 @@ def addresses_malformed(lab: Lab, role: str) -> None:
         link = arrive(peer, ident)
         frame = link.server_ident(addrs=addrs) if role == CONNECTOR else link.client_ident(addrs=addrs)
         breaks(lab, link, partial(link.send, frame), "MALFORMED", "WRONG_TARGET", state=ident.state)
-    link = arrive(peer, ident)
-    own = link.me.addrs.front
-    many = AddrVec((own, *(own.with_nonce(number) for number in range(999))))
-    frame = link.server_ident(addrs=many) if role == CONNECTOR else link.client_ident(addrs=many)
-    link.send(frame)
-    link.rest(0.05)
-    lab.require(not link.closed, f"a thousand addresses break the link: {lab.last_fault('a')}")
+    for count in (MOST_ADDRS + 1, MOST_ADDRS):
+        link = arrive(peer, ident)
+        own = link.me.addrs.front
+        many = AddrVec((own, *(own.with_nonce(number) for number in range(count - 1))))
+        frame = link.server_ident(addrs=many) if role == CONNECTOR else link.client_ident(addrs=many)
+        if count > MOST_ADDRS:
+            breaks(lab, link, partial(link.send, frame), "MALFORMED", state=ident.state)
+        else:
+            link.send(frame)
+            link.rest(0.05)
+            lab.require(not link.closed, f"{count} addresses break the link: {lab.last_fault('a')}")
+            lab.expect("a", "registry", 1)

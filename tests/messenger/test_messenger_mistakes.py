@@ -1,0 +1,130 @@
+"""The asyncio messenger in careless hands, and on a machine whose clock is set."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from messenger.denc.address import EntityAddr
+from messenger.denc.entity import EntityName, EntityType
+from messenger.errors import FaultError, FaultReason, LocalError
+from messenger.messenger import Messenger
+from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, STATELESS_SERVER, PolicySet
+from messenger.session.session import SessionState
+from tests.support import aio
+from tests.support.aio import connected, messenger, on_loop, until
+from tests.support.node import auth_pair
+
+
+@pytest.fixture(params=[0, 1], ids=["one loop", "workers"], autouse=True)
+def loops(request: pytest.FixtureRequest) -> Iterator[None]:
+    token = aio.workers.set(request.param)
+    yield
+    aio.workers.reset(token)
+
+
+@on_loop
+async def test_to_listen_takes_policies_for_the_peers() -> None:
+    name = EntityName(EntityType.OSD, 1)
+    _, server = auth_pair("none", name)
+    async with Messenger(name, auth_server=server) as without:
+        with pytest.raises(LocalError, match="has no policies for its peers; give policies=PolicySet"):
+            await without.bind()
+        with pytest.raises(LocalError, match="has no policies for its peers"):
+            await without.bind_all("v2:127.0.0.1:0")
+    async with Messenger(name, auth_server=server, policies=PolicySet(STATELESS_SERVER)) as chosen:
+        await chosen.bind()
+
+
+@on_loop
+async def test_a_messenger_that_was_shut_down_does_nothing_more() -> None:
+    async with messenger(1) as client, messenger(2) as server:
+        connection = await connected(client, server)
+        await asyncio.gather(client.shutdown(), client.shutdown())
+        await client.shutdown()
+        for call in (client.bind, client.bind_all):
+            with pytest.raises(LocalError, match="this messenger has been shut down"):
+                await call()  # type: ignore[operator]
+        with pytest.raises(LocalError, match="this messenger has been shut down"):
+            client.connect("v2:127.0.0.1:1/1", EntityType.OSD)
+        connection.keepalive()
+        connection.wake()
+        connection.mark_down()
+        connection.begin_shutdown()
+        await connection.shutdown()
+        with pytest.raises(FaultError, match="messenger shut down"):
+            await connection.ready(1.0)
+
+
+@on_loop
+async def test_who_waits_for_a_session_in_standby_wakes_it() -> None:
+    async with messenger(1, policy=LOSSLESS_PEER) as client, messenger(2, policy=LOSSLESS_PEER) as server:
+        connection = await connected(client, server)
+        server.mark_down_all()
+        await until(lambda: connection.state is SessionState.STANDBY)
+        await connection.ready(10.0)
+        assert connection.state is SessionState.READY
+
+
+@on_loop
+async def test_waiting_in_vain_leaves_nothing_behind() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        async with messenger(1) as client:
+            connection = client.connect(f"v2:127.0.0.1:{silent.getsockname()[1]}/1", EntityType.OSD)
+            for _ in range(3):
+                with pytest.raises(TimeoutError):
+                    await connection.ready(0.01)
+            assert connection._waiters == []
+
+
+@on_loop
+async def test_a_route_that_raises_is_a_dial_that_fails() -> None:
+    reported: list[object] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _loop, context: reported.append(context["exception"]))
+    broken = [True]
+
+    def route(addr: EntityAddr) -> tuple[str, int]:
+        if broken[0]:
+            raise KeyError("no route")
+        return addr.host, addr.port
+
+    async with (
+        messenger(1, route=route, policy=LOSSLESS_CLIENT, ms_initial_backoff=0.01) as client,
+        messenger(2, policy=STATELESS_SERVER) as server,
+    ):
+        connection = client.connect(await server.bind(), EntityType.OSD)
+        await until(lambda: reported)
+        assert connection.last_fault is not None
+        assert connection.last_fault.reason is FaultReason.LOCAL
+        broken[0] = False
+        await connection.ready(10.0)
+    assert {str(error) for error in reported} == {"'no route'"}
+
+
+@on_loop
+async def test_a_listener_on_every_ip_is_who_was_dialled_on_each() -> None:
+    async with messenger(2, policy=STATELESS_SERVER) as server:
+        address = await server.bind("0.0.0.0")
+        for host in ("127.0.0.1", "127.0.0.2"):
+            async with messenger(1, policy=LOSSLESS_CLIENT) as client:
+                target = address.with_ip_of(EntityAddr.from_host(host, 1))
+                connection = await client.connect(target, EntityType.OSD).ready(10.0)
+                assert str(connection.peer_addrs) == str(target)
+
+
+@on_loop
+async def test_tickets_are_judged_by_what_the_wall_clock_says_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was two days ahead when the server started, and has been set right since."""
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 2 * 86400)
+    async with messenger(2, policy=STATELESS_SERVER) as server:
+        address = await server.bind()
+        monkeypatch.setattr(time, "time", real)
+        monkeypatch.setattr("messenger.messenger._CLOCK_LOOK_S", 0.0)
+        server._clock_due_s = 0.0
+        async with messenger(1, policy=LOSSLESS_CLIENT) as client:
+            await client.connect(address, EntityType.OSD).ready(10.0)
+        assert abs(server.endpoint.wall_time_s(time.monotonic()) - real()) < 60

@@ -1,0 +1,321 @@
+"""What a peer can cost that has proven nothing, or that has left."""
+
+import pytest
+
+from messenger.denc.address import AddrVec, EntityAddr
+from messenger.denc.entity import EntityName, EntityType
+from messenger.errors import FaultReason
+from messenger.messages.message import Message
+from messenger.outputs import EventKind
+from messenger.perf import prometheus
+from messenger.session.policy import (
+    LOSSLESS_PEER,
+    STATEFUL_SERVER,
+    STATELESS_SERVER,
+    PolicySet,
+)
+from messenger.session.session import SessionState
+from messenger.v1.existing import protocol_version
+from messenger.v2.wire import ServerIdent, SessionReset
+from tests.support.both import V1, V2, Side, on_both
+from tests.support.network import Pair
+from tests.support.node import B_ADDR, Node, new_node, numbered
+from tests.support.raw_peer import RawPeer, meet
+from toolkit.scenarios.lab_core import ScenarioFailed
+
+OSD3 = EntityName(EntityType.OSD, 3)
+WILDCARD = "v2:0.0.0.0:6801/1"
+
+
+def osd3(side: Side, node: Node) -> object:
+    """osd.3 at its own address."""
+    return side.another(node, 3, name=OSD3, auth="cephx")
+
+
+# ---- half-open links
+
+
+def halves(node: Node, count: int, host: str = "10.0.7.7") -> list[int]:
+    return [
+        node.endpoint.link_accepted(EntityAddr.parse(f"v2:{host}:{40000 + number}/0"), node.now)
+        for number in range(count)
+    ]
+
+
+@on_both
+def test_the_oldest_half_open_link_makes_room_for_a_new_one(side: Side) -> None:
+    node = side.new_node(max_half_open_links=3)
+    ready = side.meet("acceptor", node).handshake()
+    first, *others = halves(node, 4)
+    node.pump()
+    assert node.faults == [FaultReason.CROWDED_OUT]
+    assert sorted(node.endpoint.link_ids) == sorted([ready.link, *others])
+    assert first not in node.endpoint.link_ids
+    assert node.endpoint.perf_dump()["msgr-now"]["half_open_links"] == 3
+    node.run(11.0)  # none of them says anything
+    assert node.endpoint.link_ids == [ready.link]
+    assert node.endpoint.perf_dump()["msgr-now"]["half_open_links"] == 0
+
+
+def test_hosts_have_a_limit_each() -> None:
+    node = new_node(max_half_open_links_per_host=2)
+    one, two = halves(node, 2, "10.0.7.7"), halves(node, 2, "10.0.7.8")
+    (new,) = halves(node, 1, "10.0.7.7")
+    assert node.endpoint.link_ids == [one[1], *two, new]
+
+
+def test_limits_of_zero_are_none() -> None:
+    node = new_node(max_half_open_links=0, max_half_open_links_per_host=0)
+    assert len(halves(node, 3000)) == len(node.endpoint.link_ids)
+
+
+@on_both
+def test_an_honest_peer_gets_in_between_many_that_say_nothing(side: Side) -> None:
+    node = side.new_node(max_half_open_links=50, max_half_open_links_per_host=20)
+    halves(node, 25)
+    peer = side.meet("acceptor", node)
+    halves(node, 45, "10.0.7.9")
+    peer.handshake()
+    assert len(node.endpoint.sessions) == 1
+
+
+def test_what_cannot_be_accepted_is_counted_and_recorded_and_makes_room() -> None:
+    node = new_node()
+    first, *others = halves(node, 3)
+    node.endpoint.accept_failed("Too many open files", node.now)
+    node.pump()
+    assert node.endpoint.link_ids == others
+    assert node.endpoint.perf_dump()["msgr"]["accept_failures"] == 1
+    (record,) = [record.fields for record in node.trace if record.kind == "exhausted"]
+    assert record == {"what": "accept", "detail": "Too many open files"}
+    assert first not in others
+
+
+# ---- own addresses
+
+
+def test_hello_alone_says_nothing_of_the_own_address() -> None:
+    node = new_node(WILDCARD, auth="cephx")
+    liar = RawPeer(node, auth="cephx").dial()
+    liar.banner()
+    liar.hello(peer_addr=EntityAddr.parse("v2:6.6.6.6:6801/0"))
+    assert str(node.endpoint.addrs) == WILDCARD
+    honest = RawPeer(node, auth="cephx", addr="v2:10.0.0.3:6803/3")
+    assert str(ident_at(honest, "v2:10.0.0.1:6801/1").addrs) == "v2:10.0.0.1:6801/1"
+    assert str(node.endpoint.addrs) == "v2:10.0.0.1:6801/1"
+
+
+def ident_at(peer: RawPeer, target: str) -> ServerIdent:
+    """What the node answers to a peer that has dialled it at ``target``."""
+    addr = EntityAddr.parse(target)
+    peer.dial().banner()
+    peer.hello(peer_addr=addr.with_nonce(0))
+    for step in peer.steps[2 : peer.steps.index(peer.ident)]:
+        step()
+    peer.send(peer.client_ident(target_addr=addr))
+    return peer.expect(ServerIdent)
+
+
+def test_a_connector_learns_nothing_from_a_peer_that_it_refuses() -> None:
+    node = new_node("any:0.0.0.0:0/77")
+    peer = meet("connector", node)
+    peer.banner()
+    peer.hello(entity_type=EntityType.MON, peer_addr=EntityAddr.parse("any:6.6.6.6:0/0"))
+    assert node.faults == [FaultReason.PEER_TYPE]
+    assert str(node.endpoint.addrs) == "0.0.0.0:0/77"
+
+
+def test_a_host_with_two_networks_is_who_was_dialled_on_both() -> None:
+    node = new_node(WILDCARD)
+    for number, own in ((3, "v2:10.0.0.1:6801/1"), (4, "v2:192.168.7.1:6801/1")):
+        peer = RawPeer(node, addr=f"v2:10.0.0.{number}:680{number}/{number}")
+        assert str(ident_at(peer, own).addrs) == own
+    assert len(node.endpoint.sessions) == 2
+    wrong = RawPeer(node, addr="v2:10.0.0.5:6805/5").dial()
+    wrong.handshake(until=wrong.ident)
+    wrong.send(wrong.client_ident(target_addr=EntityAddr.parse("v2:10.0.0.1:6801/2")))
+    assert node.faults[-1] is FaultReason.WRONG_TARGET
+
+
+# ---- names and addresses
+
+
+@pytest.mark.parametrize("squatter", [V1, V2], ids=lambda side: side.name)
+@pytest.mark.parametrize("owner", [V1, V2], ids=lambda side: side.name)
+def test_who_took_an_address_before_keeps_it_only_while_connected(squatter: Side, owner: Side) -> None:
+    node = new_node("[v2:10.0.0.1:6801/1,v1:10.0.0.1:6803/1]", auth="cephx", policy=LOSSLESS_PEER)
+    first = squatter.another(node, 3, auth="cephx")  # osd.2 at the address of osd.3
+    first.handshake()
+    refused = owner.another(node, 3, name=OSD3, auth="cephx")
+    with pytest.raises(ScenarioFailed):
+        refused.handshake()
+    assert node.faults[-1] is FaultReason.PEER_IDENTITY
+    first.hang_up()
+    node.pump()
+    osd3(owner, node).handshake()  # type: ignore[attr-defined]
+    session = node.endpoint.sessions[-1]
+    assert str(session.peer_auth_name) == "osd.3"
+    assert len(node.endpoint.sessions) == 1
+    assert node.kinds == [EventKind.ACCEPT, EventKind.RESET, EventKind.ACCEPT]
+
+
+def test_a_second_address_of_another_peer_is_its_own_as_well() -> None:
+    node = new_node(auth="cephx")
+    osd3(V2, node).handshake()  # type: ignore[attr-defined]
+    liar = RawPeer(node, auth="cephx").dial()
+    liar.handshake(until=liar.ident)
+    liar.send(liar.client_ident(addrs=AddrVec.parse(f"{B_ADDR},v2:10.0.0.3:6803/3")))
+    assert node.faults == [FaultReason.PEER_IDENTITY]
+    assert len(node.endpoint.sessions) == 1
+
+
+@pytest.mark.parametrize(
+    ("proven", "said", "accepted"),
+    [
+        (EntityType.CLIENT, EntityType.CLIENT, True),
+        (EntityType.CLIENT, EntityType.OSD, False),
+        (EntityType.OSD, EntityType.OSD, True),
+        (EntityType.OSD, EntityType.MON, False),
+        (EntityType.MGR, EntityType.CLIENT, True),  # a module of a manager
+    ],
+)
+@on_both
+def test_a_ticket_proves_a_type_too(side: Side, proven: EntityType, said: EntityType, *, accepted: bool) -> None:
+    """The type decides the policy."""
+    node = side.new_node(auth="cephx")
+    node.endpoint.policies = PolicySet(STATELESS_SERVER, {EntityType.OSD: LOSSLESS_PEER})
+    peer = side.another(node, 9, name=EntityName(proven, 4), auth="cephx")
+    if side is V2:
+        peer.banner()
+        peer.hello(entity_type=said)
+        peer.auth_request()
+        if accepted:
+            peer.auth_more()
+            peer.signature()
+            peer.ident()
+        else:
+            with pytest.raises(ScenarioFailed, match="AuthBadMethod"):
+                peer.auth_more()
+    else:
+        peer.banner()
+        peer.identify()
+        version = protocol_version(node.endpoint.name.type, said, connecting=False)
+        reply = peer.converse(host_type=said, protocol_version=version)
+        assert (reply.tag.name == "BADAUTHORIZER") is not accepted
+        if accepted:
+            peer.stream.read()
+    assert len(node.endpoint.sessions) == accepted
+    assert (FaultReason.AUTH_DENIED in node.faults) is not accepted
+
+
+def test_a_proven_name_is_forgotten_with_the_session_that_it_proved() -> None:
+    node = new_node(auth="cephx", policy=LOSSLESS_PEER)
+    first = meet("acceptor", node, auth="cephx").handshake()
+    (session,) = node.endpoint.sessions
+    assert str(session.peer_auth_name) == "osd.2"
+    first.hang_up()
+    node.send(session, 1)
+    other = RawPeer(node, auth="cephx", name=OSD3).accept()  # now osd.3 lives there
+    other.handshake(until=other.ident)
+    other.next()
+    other.send(SessionReset(full=True))
+    other.client_cookie = other.next().client_cookie
+    other.send(other.server_ident())
+    assert (str(session.peer_name), session.peer_auth_name) == ("osd.3", None)
+    other.hang_up()
+    node.pump()
+    RawPeer(node, auth="cephx", name=OSD3).dial().handshake()
+    assert session.state is SessionState.READY
+
+
+# ---- sessions that nobody comes back to
+
+
+@on_both
+def test_a_session_in_standby_ends_after_its_timeout(side: Side) -> None:
+    node, peer = side.ready(policy=STATEFUL_SERVER, standby_timeout=600.0)
+    (session,) = node.endpoint.sessions
+    node.send(session, 1)
+    peer.hang_up()
+    node.run(599.0)
+    assert session.state is SessionState.STANDBY
+    node.run(2.0)
+    assert (session.state, node.kinds[-1]) == (SessionState.CLOSED, EventKind.RESET)
+    fault = node.events[-1].fault
+    assert fault is not None
+    assert fault.reason is FaultReason.STANDBY_TIMEOUT
+    assert node.endpoint.snapshot()["queued"] == 0
+
+
+def test_a_session_that_comes_back_in_time_stays() -> None:
+    pair = Pair(LOSSLESS_PEER, standby_timeout=10.0)
+    mine, theirs = pair.established()
+    pair.wire.cut()
+    pair.pass_time(9.0)
+    pair.a.send(mine, 1)
+    pair.pass_time(100.0)
+    assert (mine.state, theirs.state, pair.b.tids) == (SessionState.READY, SessionState.READY, [1])
+
+
+def test_without_the_option_a_session_stays_for_ever() -> None:
+    pair = Pair(LOSSLESS_PEER)
+    mine, theirs = pair.established()
+    pair.wire.cut()
+    pair.pass_time(1e6)
+    assert (mine.state, theirs.state) == (SessionState.STANDBY, SessionState.STANDBY)
+
+
+@pytest.mark.parametrize("connected", [True, False], ids=["unacknowledged", "waiting"])
+def test_a_session_with_too_much_queued_ends(*, connected: bool) -> None:
+    limit_bytes, size_bytes = 100_000, 1000
+    pair = Pair(LOSSLESS_PEER, max_queued_bytes=limit_bytes)
+    mine, _ = pair.established()
+    if connected:
+        pair.wire.hold()
+    else:
+        pair.answer = lambda _node, _addr: pytest.fail("nobody dials at once")  # type: ignore[assignment,return-value]
+        pair.wire.cut()
+        pair.a.pump()
+    sent = 0
+    while pair.a.endpoint.send(mine, numbered(sent, size_bytes), pair.clock.now):
+        sent += 1
+        pair.a.pump()
+        assert sent < 1000
+    assert limit_bytes <= sent * size_bytes <= limit_bytes * 17 / 16 + size_bytes
+    pair.a.pump()
+    fault = pair.a.events[-1].fault
+    assert pair.a.kinds[-1] is EventKind.RESET
+    assert fault is not None
+    assert fault.reason is FaultReason.QUEUE_LIMIT
+    assert pair.a.endpoint.sessions == []
+
+
+def test_what_is_acknowledged_does_not_count() -> None:
+    pair = Pair(LOSSLESS_PEER, max_queued_bytes=10_000)
+    mine, _ = pair.established()
+    for number in range(200):
+        pair.a.send(mine, number, size_bytes=1000)
+        pair.drive()
+    assert pair.b.tids == list(range(200))
+
+
+def test_gauges_say_what_sessions_hold() -> None:
+    pair = Pair(LOSSLESS_PEER)
+    mine, _ = pair.established()
+    pair.wire.hold()
+    pair.a.send(mine, 1, size_bytes=100)
+    pair.drive()
+    pair.a.endpoint.send(mine, Message(2, data=bytes(10)), 0.0)
+    assert pair.a.endpoint.perf_dump()["msgr-now"] == {
+        "sessions_ready": 1,
+        "half_open_links": 0,
+        "queued_bytes": 10,
+        "unwritten_bytes": 100 + 32 + 41 + 4 + 13,
+        "unacknowledged_bytes": 100,
+    }
+    assert 'ceph_msgr_now_sessions_ready{ceph_daemon="osd.1"} 1' in prometheus_of(pair.a)
+    assert "# TYPE ceph_msgr_now_queued_bytes gauge" in prometheus_of(pair.a)
+
+
+def prometheus_of(node: Node) -> str:
+    return prometheus(node.endpoint.perf_dump(), str(node.endpoint.name))
