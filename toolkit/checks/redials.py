@@ -3,6 +3,7 @@
 from messenger.config import Config
 from messenger.session.session import SessionState
 from toolkit.checks.index import Index
+from toolkit.checks.openings import GRANTS
 from toolkit.checks.records import Record
 from toolkit.checks.result import Findings
 from toolkit.checks.sessions import SessionLog
@@ -22,8 +23,9 @@ def redial_pause(index: Index, findings: Findings) -> None:
     """redial_pause: a session dials once for each reason, and pauses between dials that fail.
 
     At once: when the application connects, when a session in STANDBY has something to send, and when an open link
-    breaks, unless eight in a row broke within ms_initial_backoff. Otherwise after a pause of ms_initial_backoff
-    that doubles up to ms_max_backoff, and after WAIT for ms_max_backoff. Pauses are no longer than that, either.
+    breaks. Otherwise after a pause of ms_initial_backoff that doubles up to ms_max_backoff, and after WAIT for
+    ms_max_backoff. Behind eight links in a row that broke within ms_initial_backoff it pauses, too. Pauses are no
+    longer than that, either.
     """
     for log in index.sessions.values():
         if log.dialled and log.last_state is not None:
@@ -44,6 +46,8 @@ class _Session:
         self.pause_s = 0.0
         """The last pause; 0 after a link that opened."""
         self.short_links = 0
+        self.short_pause_s = 0.0
+        """The pause after the last of them; 0 while they are few."""
         self.taken_over = False
         """An incoming link has taken the place of the session's own since the last state."""
         self.due_s: float | None = None
@@ -59,7 +63,8 @@ class _Session:
             if record.kind == "state":
                 self._on_state(position, record)
             elif record.kind == "decision":
-                self.taken_over = True
+                verdict = record.fields["verdict"]
+                self.taken_over |= verdict in GRANTS or verdict.startswith("REPLACE")
             else:
                 self._on_dial(position, record)
         if self.index.is_open(self.log):
@@ -92,7 +97,11 @@ class _Session:
             return 0.0
         if before == SessionState.READY and not self.taken_over:
             self.short_links = self.short_links + 1 if now_s - self.opened_s < initial_s else 0
-            return initial_s if self.short_links > _MOST_SHORT_LINKS else 0.0
+            if self.short_links <= _MOST_SHORT_LINKS:
+                self.short_pause_s = 0.0
+            else:
+                self.short_pause_s = min(self.short_pause_s * 2 or initial_s, most_s)
+            return self.short_pause_s
         self.pause_s = min(self.pause_s * 2, most_s) if self.pause_s else initial_s
         return self.pause_s * _LEAST_OF_A_PAUSE if self.taken_over else self.pause_s
 

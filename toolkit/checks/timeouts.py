@@ -47,7 +47,8 @@ def _judge_traffic(index: Index, findings: Findings, link: LinkLog, opened: int)
     end = _end(index, link)
     if records[end].time_s - records[opened].time_s <= allowed_s:
         return
-    frames = sorted(entry for frames in (link.tx, link.rx) for entry in frames if entry[0] > opened)
+    arrived = [] if link.far is None else link.far.rx  # while frames arrive there, their bytes leave here
+    frames = sorted(entry for frames in (link.tx, link.rx, arrived) for entry in frames if entry[0] > opened)
     last = opened
     for position, record in [*frames, (end, records[end])]:
         if record.time_s - records[last].time_s > allowed_s:
@@ -64,7 +65,7 @@ def _began(link: LinkLog, position: int, record: Record) -> int:
     sent = link.far.tx if link.far is not None else []
     if record.kind != "frame":
         return min(position, sent[len(link.rx)][0]) if len(sent) > len(link.rx) else position
-    if record.fields["direction"] == "tx":
+    if record.fields["direction"] == "tx" or record.fields["link"] != link.key.link:
         return position
     return next((at for at, frame in sent if frame.fields["index"] == record.fields["index"]), 0)
 

@@ -37,8 +37,8 @@ class Held:
         self._least, self._most = 0, self._take(position, time_s)
 
     def forget(self) -> None:
-        """How many are left is not known."""
-        self._least = 0
+        """How many are left is not known: at worst none, whatever is not counted yet."""
+        self._least = -len(self._sends)
 
     def compare(self, position: int, fields: dict[str, Any], time_s: float) -> tuple[int, int] | None:
         """A state record: between what it should be, if it holds another number of messages."""

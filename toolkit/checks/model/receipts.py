@@ -26,7 +26,7 @@ class Receipts:
     def __init__(self, problems: Problems, sends: list[Entry], *, prompt: bool) -> None:
         self._problems = problems
         self.prompt = prompt
-        self._handed_over = {entry[1].fields["tid"]: entry for entry in sends}
+        self._handed_over = {entry[1].fields["tid"]: entry for entry in reversed(sends)}
         self._waiting: dict[int, tuple[Entry, bool]] = {}
         """The frames of messages that are not delivered yet, by seq, and whether they need not be."""
         self._closed = False

@@ -330,7 +330,7 @@ def server_cookie_zero(lab: Lab) -> None:
     them. After a fault the node asks by CLIENT_IDENT with the same client_cookie, and sends the three again with
     their seqs. Dials that fail, and leaving STANDBY, do not raise connect_seq before there is a server_cookie:
     once a link has brought one, the next begins with SESSION_RECONNECT, whose connect_seq counts the two open
-    links that broke.
+    links that broke. Of the second dial that the peer hangs up on the application is told by a refused event.
     """
     peer = stage(lab, CONNECTOR, policy="lossless_peer")
     hang_up(lab, peer.accept("a"))
@@ -352,7 +352,7 @@ def server_cookie_zero(lab: Lab) -> None:
     lab.require(len(set(cookies)) == 1 and cookies[0], f"the client_cookies were {cookies}")
     wish = asked(lab, peer.accept("a"))
     lab.require((wish.server_cookie, wish.connect_seq) == (SERVER_COOKIE, 2), f"{wish} came")
-    lab.expect_events("a", "b", connect=2)
+    lab.expect_events("a", "b", connect=2, refused=1)
 
 
 UNEXPECTED = (

@@ -24,20 +24,21 @@ def _dial_after_fault_s(lab: Lab, peer: RawPeer, within_s: float) -> tuple[Any, 
 
 @LC.scenario("LC-11", "short_links_brake")
 def short_links_brake(lab: Lab) -> None:
-    """After eight links in a row that broke just after they opened, the next dial waits for ms_initial_backoff.
+    """After eight links in a row that broke just after they opened, the next dial pauses, each time twice as long.
 
     A peer opens the session and hangs up at once, again and again, as where two processes share an address or a
     message breaks each link that it is replayed on. Eight times the node dials again at once, from the ninth time
-    on it pauses. A link that stays open for longer than the pause ends that: the dial after it comes at once.
+    on it pauses for ms_initial_backoff, then for twice that, and so on. A link that stays open for longer than
+    ms_initial_backoff ends that: the dial after it comes at once.
     """
     pause_s = 1.0 if lab.real_time else 0.3
     at_once_s = 0.5 * pause_s
     peer, link = opened(lab, CONNECTOR, ms_initial_backoff=pause_s, ms_max_backoff=15.0)
     for broken in range(1, _SHORT_LINKS + 3):
         hang_up(lab, link)
-        link, after_s = _dial_after_fault_s(lab, peer, 2 * pause_s + 5.0)
-        braked = broken > _SHORT_LINKS
-        on_time = pause_s - 0.001 <= after_s < 1.5 * pause_s if braked else after_s < at_once_s
+        link, after_s = _dial_after_fault_s(lab, peer, 4 * pause_s + 5.0)
+        due_s = pause_s * 2 ** (broken - _SHORT_LINKS - 1)
+        on_time = due_s - 0.001 <= after_s < 1.5 * due_s if broken > _SHORT_LINKS else after_s < at_once_s
         lab.require(on_time, f"behind {broken} short links the dial came after {after_s} s")
         link.handshake()
         lab.expect_state("a", "b", "READY")
