@@ -42,7 +42,7 @@ def _read(area: str) -> Iterator[Mutant]:
 
 def write(area: str, mutants: Iterable[Mutant]) -> None:
     """List these mutants for an area."""
-    rows = [f"# Drawn by `python -m tests.mutations draw {area}`, and reviewed.\n"]
+    rows = [f"# Drawn by `python -m tests.mutations {area} --draw COUNT`.\n"]
     for mutant in mutants:
         named = {field.name: getattr(mutant, field.name) for field in fields(mutant) if field.name != "area"}
         words = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in named.items() if value]

@@ -11,7 +11,7 @@ from toolkit.simulation.swarm import live
 
 SEEDS = range(1, 401)
 _AT_A_TIME = 100
-_LIFE_LIMIT_S = 60.0
+_LIFE_LIMIT_S = 15.0
 
 
 def parts() -> dict[str, str]:
