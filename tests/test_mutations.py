@@ -1,7 +1,11 @@
 """The mutants that are listed, and what is kept of the runs on them."""
 
+from itertools import islice
 from pathlib import Path
 
+import pytest
+
+from tests.mutations.jobs import Job, lines_of
 from tests.mutations.listing import AREAS, applies, listed
 from tests.mutations.mutant import Mutant
 from tests.mutations.page import few_killers, killed, page, summary
@@ -18,19 +22,41 @@ def test_there_are_enough_and_each_has_a_name_of_its_own() -> None:
     assert {mutant.area for mutant in mutants} == set(AREAS)
 
 
-def test_they_apply_to_the_source() -> None:
-    gone = [reason for mutant in listed() if (reason := applies(mutant)) is not None]
+def test_they_apply_to_the_source_and_compile() -> None:
+    gone = []
+    for mutant in listed():
+        reason = applies(mutant)
+        if reason is None:
+            compile(mutant.mutated(), str(mutant.path), "exec")
+        else:
+            gone.append(reason)
     assert len(gone) <= MOST_GONE, "draw new ones: python -m tests.mutations AREA --draw COUNT"
 
 
-def test_each_changes_what_compiles() -> None:
-    for mutant in listed():
-        if applies(mutant) is None:
-            compile(mutant.mutated(), str(mutant.path), "exec")
+FORGETS = Mutant(
+    "session", "session.queue:OutQueue.requeue_sent", "self.requeued.extendleft(reversed(self.sent))", "pass"
+)
+"""What was not acknowledged is not sent again."""
+PARTS = {
+    "units": "tests/messenger/session/test_queue.py",
+    "catalogue": "LC-01 v2-crc",
+    "simulator": "seeds 201 to 210",
+    "exploration": "v2 lossless_client 1+1 messages, 1 faults (break+refuse), by frame",
+}
+
+
+def noticed(mutant: Mutant | None, suite: str) -> list[str]:
+    return [line["what"] for line in lines_of(Job(mutant, suite, (PARTS[suite],))) if line["what"]]
+
+
+@pytest.mark.parametrize("suite", PARTS)
+def test_each_suite_notices_a_mistake_and_nothing_else(suite: str) -> None:
+    assert noticed(FORGETS, suite)
+    assert noticed(None, suite) == []
 
 
 def some(count: int) -> list[Mutant]:
-    return [mutant for mutant in listed() if applies(mutant) is None][:count]
+    return list(islice((mutant for mutant in listed() if applies(mutant) is None), count))
 
 
 def test_the_table_counts_verdicts(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from threading import Timer
 from typing import Any
 
 from tests.mutations.mutant import ROOT, Mutant
@@ -33,29 +34,35 @@ def lines_of(job: Job) -> Iterator[dict[str, Any]]:
     """
     mutant = None if job.mutant is None else asdict(job.mutant)
     request = json.dumps({"mutant": mutant, "suite": job.suite, "parts": job.parts, "deep": job.deep})
-    with tempfile.TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere:  # noqa: PTH123 - a device
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.mutations.child"],
-            cwd=ROOT,
-            env=os.environ
-            | {"MSGRLAB_STRICT": "1", "HYPOTHESIS_STORAGE_DIRECTORY": folder, "PYTHONHASHSEED": "0"},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=nowhere,
-            text=True,
-        )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        process.stdin.write(request)
-        process.stdin.close()
-        begun = job.parts[0] if job.parts else ""
-        done = False
-        for text in process.stdout:
-            line = json.loads(text)
-            done |= "done" in line
-            if not done:
-                begun = line["part"]
-                yield line
-        code = process.wait(_LIMIT_S)
+    done, begun = False, job.parts[0] if job.parts else ""
+    with tempfile.TemporaryDirectory() as folder, _child(folder) as process:
+        limit = Timer(_LIMIT_S, process.kill)
+        limit.start()
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            with process.stdin as stdin:
+                stdin.write(request)
+            for text in process.stdout:
+                line = json.loads(text)
+                done |= "done" in line
+                if not done:
+                    begun = line["part"]
+                    yield line
+        finally:
+            limit.cancel()
     if not done:
-        yield {"part": begun, "what": f"the process ended with {code}"}
+        yield {"part": begun, "what": f"the process ended with {process.returncode}"}
+
+
+def _child(folder: str) -> "subprocess.Popen[str]":
+    """A process that waits for its job; what hypothesis finds goes to the folder."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.mutations.child"],
+        cwd=ROOT,
+        env=os.environ | {"MSGRLAB_STRICT": "1", "HYPOTHESIS_STORAGE_DIRECTORY": folder, "PYTHONHASHSEED": "0"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
