@@ -84,8 +84,3 @@ def test_only_what_changed_is_run_again() -> None:
     assert results.changed(verdict, {"first": "1", "second": "2", "third": "1"}) == {"second", "third"}
     verdict.code = "another"
     assert results.of(one, "units") is None
-
-
-def test_the_page_is_up_to_date() -> None:
-    path = Path(__file__).parent.parent / "docs" / "mutants.md"
-    assert path.read_text(encoding="utf-8") == page(listed(), Results.load()), "run python docs/mutants.py"
