@@ -1,13 +1,16 @@
-# Everything happens in .venv, which is made when first needed. PYTHON is the interpreter that makes it.
+# Everything happens in .venv, which is made when first needed. PYTHON is the interpreter that makes it. With LOCKED=1
+# it gets the versions of requirements/ci.txt, checked by their hashes, as in CI (docs/supply-chain.md).
 PYTHON ?= python3
 VENV ?= .venv
+LOCKED ?=
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+SUPPLY := $(VENV)/supply
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench fuzz mutants lab setup clean
+.PHONY: help demo test lint bench fuzz mutants lab setup lock audit sbom clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,16 +44,36 @@ lab: $(INSTALLED)  ## JupyterLab on the notebooks
 setup: $(INSTALLED)  ## make .venv, with everything installed in it
 	@:
 
+lock: $(SUPPLY)/.installed  ## renew requirements/: versions and hashes of all that CI and images install
+	@UV=$(SUPPLY)/bin/uv .ci/lock
+
+audit: $(SUPPLY)/.installed  ## look for known flaws in what is locked; takes a vulnerability database on the network
+	@$(SUPPLY)/bin/python .ci/audit
+
+sbom: $(SUPPLY)/.installed  ## build the wheel, and say what it runs with: a CycloneDX file in dist
+	@$(SUPPLY)/bin/python .ci/sbom
+
 clean:  ## remove .venv and every cache; results in msgrlab-out stay
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(INSTALLED): pyproject.toml
+$(INSTALLED): pyproject.toml requirements/flaws.txt $(if $(LOCKED),requirements/build.txt requirements/ci.txt)
 	@command -v $(PYTHON) >/dev/null || { echo "msgrlab needs Python, and there is no $(PYTHON) here: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "msgrlab needs Python 3.11 or newer, $(PYTHON) is `$(PYTHON) --version 2>&1`: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments (on Debian: apt-get install python3-venv)" >&2; exit 1; }
 	@echo "Setting up $(VENV), once; this takes a minute."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install -qq --upgrade 'pip>=25.1'  # the first that knows --group
-	@$(BIN)/python -m pip install -qq --editable . --group dev
+ifdef LOCKED
+	@$(BIN)/python -m pip install -qq --require-hashes --requirement requirements/build.txt
+	@$(BIN)/python -m pip install -qq --require-hashes --no-deps --no-build-isolation --requirement requirements/ci.txt
+	@$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable .
+else
+	@$(BIN)/python -m pip install -qq --upgrade 'pip>=26'
+	@$(BIN)/python -m pip install -qq --constraint requirements/flaws.txt --editable . --group dev
+endif
+	@touch $@
+
+$(SUPPLY)/.installed: requirements/supply.txt
+	@$(PYTHON) -m venv $(SUPPLY)
+	@$(SUPPLY)/bin/python -m pip install -qq --require-hashes --requirement requirements/supply.txt
 	@touch $@

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from toolkit.interpreters import PYTHON, environment
+
 PROGRAMS = (
     *("ceph-mon", "monmaptool", "ceph-osd", "ceph-mgr", "ceph-mds"),
     *("ceph-authtool", "ceph", "rados", "python3"),
@@ -26,7 +28,8 @@ _UNSHARE = ("unshare", "--net", "--mount", "--fork", "--kill-child")
 
 def enter(module: str, *arguments: str) -> int:
     """Run a module of ours in a new chamber; returns its exit code."""
-    return subprocess.run([*_UNSHARE, sys.executable, "-m", module, *arguments], check=False).returncode
+    command = [*_UNSHARE, *PYTHON, "-m", module, *arguments]
+    return subprocess.run(command, env=environment(), check=False).returncode
 
 
 def furnish(image: Path, scripts: Path) -> None:

@@ -12,7 +12,7 @@ from messenger.closing import HomeClosing
 from messenger.config import Config
 from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.denc.codec import Buffer
-from messenger.denc.entity import AuthName, EntityName, EntityType
+from messenger.denc.entity import NEW_ENTITY_NUM, AuthName, EntityName, EntityType
 from messenger.errors import AuthError, Fault, FaultReason, PeerError
 from messenger.half_open import HalfOpenLinks
 from messenger.host import LinkHost
@@ -324,6 +324,20 @@ class Core(LinkHost):
             fault = check_identity(session, peer, auth_name, self.config)
             if fault is not None:
                 self.stop_session(session, fault, now)
+
+    def end_doubles(self, session: Session, addrs: AddrVec, num: int, now: float) -> None:
+        """The peer of ``session`` has said all its addresses: sessions that were opened by others of them end.
+
+        Only those of the same type and number, as far as that is known: a peer may say what it likes.
+        """
+        if session.anonymous:
+            return
+        doubles = {double.id: double for addr in addrs if (double := self.lookup_place(addr)) is not None}
+        doubles.pop(session.id, None)
+        for double in doubles.values():
+            if double.peer_type is session.peer_type and double.peer_name.num in {num, NEW_ENTITY_NUM}:
+                fault = Fault(FaultReason.REPLACED, f"session {session.id} has the same peer, which is at {addrs}")
+                self.stop_session(double, fault, now)
 
     def register(self, session: Session) -> None:
         """Make a session findable by its peer's addresses."""

@@ -29,6 +29,8 @@ from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityType
 from messenger.errors import LocalError
 
+MOST_KEY_LOG_BYTES = 1 << 26
+"""Of a file: the keys of some 270,000 links."""
 _LINK_DIGITS = 32
 _NOTHING = "-"
 _U64_LIMIT = 1 << 64

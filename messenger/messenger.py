@@ -27,7 +27,7 @@ from messenger.interception import Interceptor
 from messenger.keylog import LinkSecrets
 from messenger.link import Protocol
 from messenger.messages.message import Message
-from messenger.outputs import TraceRecord
+from messenger.outputs import CallHome, TraceRecord
 from messenger.randomness import RandomSource
 from messenger.session.policy import Policy, PolicySet
 from messenger.session.session import Session, SessionState
@@ -170,7 +170,12 @@ class Messenger(Driver):
         self._pump_scheduled = False
         self._clock_due_s = 0.0
         self._workers = [
-            Worker(self.endpoint.shards.new_shard(index), self._loop.call_soon_threadsafe, self._from_worker)
+            Worker(
+                self.endpoint.shards.new_shard(index),
+                self._loop.call_soon_threadsafe,
+                self._from_worker,
+                self._loop.call_exception_handler,
+            )
             for index in range(1, workers + 1)
         ]
         self._for_workers: dict[int, tuple[list[Stream], list[ToShard]]] = {}
@@ -320,10 +325,10 @@ class Messenger(Driver):
 
     def _from_worker(self, outputs: ToHomeLoop) -> None:
         for output in outputs:
-            if isinstance(output, TraceRecord):
-                self.record(output)
-            else:
+            if isinstance(output, CallHome):
                 self.endpoint.shard_call(output.call, self.now())
+            else:
+                self._carry_out(output)
         self.pump()
 
     # ---- the Driver's transport
@@ -452,8 +457,8 @@ class Messenger(Driver):
             self._loop.call_exception_handler({"message": "the key log cannot be written", "exception": error})
 
     def failed(self, error: BaseException) -> None:
-        """Report a dispatcher's exception the way asyncio reports those of callbacks."""
-        message = "exception in a messenger dispatcher"
+        """Report an exception of the application the way asyncio reports those of callbacks."""
+        message = "exception in the application of a messenger"
         self._loop.call_exception_handler({"message": message, "exception": error})
 
 

@@ -14,9 +14,14 @@ from messenger.cephx.ciphers import KeyType
 from messenger.cephx.keys import CryptoKey
 from messenger.denc.entity import AuthName
 from messenger.errors import LocalError
+from messenger.files import read_text
 
+_MOST_BYTES = 1 << 20
+"""A keyring of some five thousand entities."""
+_MOST_NAMED = 20
+"""Entities that an error lists."""
 _SECTION = re.compile(r"\[(?P<name>[^\]]*)\]\s*(?:[#;].*)?")
-_OPTION = re.compile(r"(?P<name>[^=#;\[]+?)\s*=\s*(?P<value>.*)")
+_OPTION = re.compile(r"(?P<name>[^=#;\[]+)=\s*(?P<value>.*)")
 _QUOTED = re.compile(r"""(?P<quote>["'])(?P<text>(?:\\.|(?!(?P=quote))[^\\])*)(?P=quote)\s*(?:[#;].*)?""")
 _BARE = re.compile(r"(?P<text>(?:\\.|[^#;\\])*)(?:[#;].*)?")
 _ESCAPE = re.compile(r"\\(.)")
@@ -61,8 +66,7 @@ class Keyring:
             return self.keyfile_key
         entry = self.entries.get(name)
         if entry is None:
-            known = ", ".join(map(str, sorted(self.entries))) or "nobody"
-            raise LocalError(f"{self.source}: no entity {name}; it has {known}")
+            raise LocalError(f"{self.source}: no entity {name}; it has {self._named()}")
         if entry.key.type == KeyType.NONE:
             raise LocalError(f"{self.source}: {name} has no key")
         return entry.key
@@ -72,6 +76,11 @@ class Keyring:
         entry = self.entries.get(name)
         return self.keyfile_key is not None or (entry is not None and entry.key.type != KeyType.NONE)
 
+    def _named(self) -> str:
+        names = [str(name) for name in sorted(self.entries)]
+        more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+        return f"{', '.join(names[:_MOST_NAMED])}{more}" if names else "none"
+
     def format(self) -> str:
         """The text of the file, entities in Ceph's order."""
         if self.keyfile_key is not None:
@@ -80,18 +89,12 @@ class Keyring:
 
     @classmethod
     def load(cls, path: Path | str) -> Self:
-        """The keyring in a file.
+        """The keyring in a file of up to 1 MiB.
 
         Raises:
-            LocalError: cannot be read, or is no keyring; names file and line.
+            LocalError: it cannot be read, is longer, or is not a keyring; names file and line.
         """
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except OSError as error:
-            raise LocalError(f"{path}: {error.strerror}") from None
-        except UnicodeDecodeError:
-            raise LocalError(f"{path}: not a keyring: not text") from None
-        return cls.parse(text, source=str(path))
+        return cls.parse(read_text(path, _MOST_BYTES, "keyring"), source=str(path))
 
     @classmethod
     def parse(cls, text: str, source: str = "keyring") -> Self:

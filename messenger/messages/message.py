@@ -68,7 +68,7 @@ class Message:
     """The payload as it was last encoded, in one value: connections on several threads may send one message."""
 
     def __repr__(self) -> str:
-        sizes = f"{len(self.front)}+{len(self.middle)}+{len(self.data)}"
+        sizes = "+".join(str(_length(part)) for part in (self.front, self.middle, self.data))
         return f"<Message {message_name(self.type)} v{self.version} seq {self.seq} tid {self.tid} {sizes} bytes>"
 
     @classmethod
@@ -86,8 +86,11 @@ class Message:
 
     @property
     def size_bytes(self) -> int:
-        """Length of the three parts together."""
-        return len(self.front) + len(self.middle) + len(self.data)
+        """Length of the three parts together; what was released since counts nothing."""
+        try:
+            return len(self.front) + len(self.middle) + len(self.data)
+        except ValueError:
+            return sum(map(_length, (self.front, self.middle, self.data)))
 
     def encode_front(self, features: int) -> None:
         """Renew ``front`` and ``version`` from the payload, if there is one, for a peer with these features."""
@@ -134,6 +137,13 @@ class Message:
 
 _NUMBERS = {"tid": 64, "type": 16, "priority": 16, "version": 16, "compat_version": 16, "data_off": 16}
 """Numbers of the message's header, in bits."""
+
+
+def _length(part: Buffer) -> int:
+    try:
+        return len(part)
+    except ValueError:  # a memoryview that was released while the message was on its way
+        return 0
 
 
 def _check_part(name: str, part: object) -> None:

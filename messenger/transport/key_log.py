@@ -5,23 +5,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 from messenger.errors import LocalError
-
-_FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
-_MODE = 0o600
+from messenger.files import append_private
 
 
 def key_log_writer(path: Path | str) -> Callable[[str], None]:
-    """What appends lines to a file, which only its owner may read.
+    """A function that appends a line to a file that only its owner can read.
 
-    The file is made at once. Each line is one write to a file that was opened for it, so writers do not get into
-    each other's lines, and the file may be moved away.
+    The file is created at once. Each line is one write to a file that was opened for it, so that several writers
+    do not mix their lines, and the file may be moved away. Each time the file must be this user's own and closed
+    to others; the function raises OSError if it is not, or cannot be written.
 
     Raises:
-        LocalError: it cannot be written.
+        LocalError: it cannot be written; or it is a symbolic link, not a file, another user's, or open to others.
     """
 
     def append(line: str) -> None:
-        log = os.open(path, _FLAGS, _MODE)
+        log = append_private(path)
         try:
             os.write(log, line.encode("ascii"))
         finally:

@@ -9,16 +9,17 @@ import socket
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 from messenger.denc.codec import Buffer
-from messenger.outputs import CallHome, CloseLink, Output, PauseLink, ShutLink, TraceRecord, WriteLink
+from messenger.outputs import CallHome, CloseLink, Escaped, Output, PauseLink, ShutLink, TraceRecord, WriteLink
 from messenger.shards.calls import ToShard
 from messenger.shards.io_shard import IoShard
 from messenger.transport.tcp import TcpLink
 
 Stream = tuple[int, socket.socket, deque[Buffer]]
 """Link id, socket, and what is not written to it yet."""
-ToHomeLoop = list[CallHome | TraceRecord]
+ToHomeLoop = list[CallHome | TraceRecord | Escaped]
 
 
 class Worker:
@@ -28,6 +29,7 @@ class Worker:
         shard: the core of it.
         home: calls a function on the home loop, from any thread.
         deliver: to be called there with what the shard has for home.
+        report: to be called there with the context of an exception that left a callback in the thread.
     """
 
     def __init__(
@@ -35,11 +37,13 @@ class Worker:
         shard: IoShard,
         home: Callable[[Callable[[], None]], object],
         deliver: Callable[[ToHomeLoop], None],
+        report: Callable[[dict[str, Any]], None],
     ) -> None:
         self._shard = shard
         self._home = home
         self._deliver = deliver
         self._loop = asyncio.new_event_loop()
+        self._loop.set_exception_handler(lambda _loop, context: home(lambda: report(context)))
         self._links: dict[int, TcpLink] = {}
         self._for_home: ToHomeLoop = []
         self._timer: asyncio.TimerHandle | None = None
@@ -87,7 +91,7 @@ class Worker:
         self._set_timer(self._shard.next_deadline())
 
     def _carry_out(self, output: Output) -> None:
-        if isinstance(output, CallHome | TraceRecord):
+        if isinstance(output, CallHome | TraceRecord | Escaped):
             self._for_home.append(output)
         elif isinstance(output, WriteLink):
             if (link := self._links.get(output.link_id)) is not None:

@@ -25,8 +25,8 @@ from messenger.v1.handshake import my_legacy_addr, session_reset, signer_for
 from messenger.v1.link import Table, V1Link
 from messenger.v1.states import LinkState
 from messenger.v1.wire import (
+    CONNECT_SEQ_LIMIT,
     FLAG_LOSSY,
-    U32_MAX,
     ClientIdentify,
     Connect,
     ConnectReply,
@@ -53,7 +53,7 @@ def _on_identify(link: V1Link, frame: Frame, _now: float) -> None:
 
 def _on_connect(link: V1Link, frame: Frame, now: float) -> None:
     assert isinstance(frame, Connect)
-    if frame.connect_seq >= U32_MAX:
+    if frame.connect_seq > CONNECT_SEQ_LIMIT:
         raise PeerError(FaultReason.MALFORMED, f"connect_seq {frame.connect_seq} leaves no room above it")
     endpoint = link.endpoint
     link.peer_type = frame.host_type

@@ -13,6 +13,7 @@ from messenger.v1.handshake import my_legacy_addr, session_reset, signer_for
 from messenger.v1.link import Handler, Table, V1Link
 from messenger.v1.states import LinkState
 from messenger.v1.wire import (
+    CONNECT_SEQ_LIMIT,
     FLAG_LOSSY,
     U32_MAX,
     ClientIdentify,
@@ -158,7 +159,7 @@ def _on_retry_global(link: V1Link, frame: Frame, now: float) -> None:
 def _on_retry_session(link: V1Link, frame: Frame, now: float) -> None:
     assert isinstance(frame, ConnectReply)
     session = _session(link)
-    if not session.connect_seq < frame.connect_seq < U32_MAX:
+    if not session.connect_seq < frame.connect_seq <= CONNECT_SEQ_LIMIT:
         raise PeerError(
             FaultReason.UNEXPECTED_FRAME, f"RETRY_SESSION {frame.connect_seq} against {session.connect_seq}"
         )

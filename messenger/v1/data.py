@@ -193,7 +193,7 @@ def _write_messages(link: "V1Link", session: "Session", pieces: list[Buffer], no
         parts = front, message.middle, message.data
         try:
             length = build(pieces, fields, parts, message.data_off, src, message.compat_version)
-        except Exception as error:  # its parts were changed after it was sent
+        except Exception as error:  # it was changed after it was sent
             session.out_seq = out_seq - 1
             link.host.unsendable(session, message, error, now)
             raise

@@ -52,6 +52,7 @@ def session_reset(endpoint: "Core", session: "Session", why: str, now: float) ->
         endpoint.reset_session(session, why, now)
     else:
         session.connect_seq = 0
+        session.peer_auth_name = None
         session.forget_peer_state()
     session.peer_global_seq = peer_global_seq
     if has_feature(session.features, Feature.MSG_AUTH):

@@ -26,7 +26,9 @@ _SEQ = Struct("<Q")
 _TAGGED_SEQ = Struct("<BQ")
 _TAGGED_TIME = Struct("<BII")
 U32_MAX = (1 << 32) - 1
-"""The largest global_seq and connect_seq: a peer that gives it leaves no room for the next one."""
+"""The largest global_seq: a peer that gives it leaves no room for the next one."""
+CONNECT_SEQ_LIMIT = 1 << 31
+"""The largest connect_seq that a peer may give: each fault of the session counts one further, in 32 bits."""
 
 
 class Tag(IntEnum):

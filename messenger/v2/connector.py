@@ -176,6 +176,7 @@ def _on_server_ident(link: V2Link, frame: ControlFrame, now: float) -> None:
     if missing:
         raise PeerError(FaultReason.MISSING_FEATURES, f"the peer lacks 0x{missing:x}")
     check_number(session, frame.gid, endpoint.config)
+    endpoint.end_doubles(session, frame.addrs, frame.gid, now)
     endpoint.rename_peer(session, frame.addrs, frame.gid)
     session.peer_auth_name = None  # what a peer proved that had another session here
     session.server_cookie = frame.server_cookie

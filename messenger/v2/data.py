@@ -193,26 +193,26 @@ def _write_messages(link: "V2Link", session: "Session", pieces: list[Buffer], no
                 link.host.unsendable(session, message, error, now)
                 continue
         out_seq += 1
-        header = pack(
-            out_seq,
-            message.tid,
-            message.type,
-            message.priority,
-            version,
-            0,
-            message.data_off,
-            in_seq,
-            FLAGS,
-            message.compat_version,
-            0,
-        )
         try:
+            header = pack(
+                out_seq,
+                message.tid,
+                message.type,
+                message.priority,
+                version,
+                0,
+                message.data_off,
+                in_seq,
+                FLAGS,
+                message.compat_version,
+                0,
+            )
             length = build(pieces, header, front, message.middle, message.data)
         except PeerError:  # out of nonces: the message stays first in line for the next link
             queue.requeued.appendleft((out_seq, message))
             session.out_seq = out_seq - 1
             raise
-        except Exception as error:  # its parts were changed after it was sent; the writer may have lost its place
+        except Exception as error:  # it was changed after it was sent; the writer may have lost its place
             session.out_seq = out_seq - 1
             link.host.unsendable(session, message, error, now)
             raise

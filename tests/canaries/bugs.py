@@ -94,9 +94,9 @@ CANARIES = (
     ),
     Canary(
         "the tie-break of reconnection races is reversed",
-        "messenger.session.existing:judge_reconnect",
-        "peer_addr.sort_key() <= my_addr.sort_key()",
-        "peer_addr.sort_key() >= my_addr.sort_key()",
+        "messenger.session.existing:_peer_is_lower",
+        "existing.peer_addrs.msgr2_addr().sort_key() <= my_addr.sort_key()",
+        "existing.peer_addrs.msgr2_addr().sort_key() >= my_addr.sort_key()",
     ),
     Canary(
         "v1: the tie-break of races is reversed",

@@ -23,6 +23,7 @@ EXEMPT = {
     "messenger.core:Core.open_link": "opens a stream, decodes nothing",
     "messenger.denc.layout:Structure.decode": "of no structure by itself; every structure's own is listed",
     "messenger.denc.utime:UTime.from_seconds": "takes a number of the caller's",
+    "messenger.files:open_file": "opens a file, decodes nothing",
     "messenger.messages.layout:Enveloped.decode": "of no structure by itself; every structure's own is listed",
     "messenger.messages.layout:Enveloped.decode_body": "the same",
     "messenger.messages.layout:Fields.decode": "of no payload by itself; every payload's own is listed",

@@ -125,6 +125,38 @@ def test_a_message_that_cannot_be_encoded_for_its_peer_is_dropped_alone(
     assert (mine.out_seq, len(mine.queue)) == (2 * others, 0)
 
 
+@pytest.mark.parametrize("part", ["front", "middle", "data"])
+def test_a_buffer_that_is_released_too_early_loses_its_message_alone(part: str) -> None:
+    pair = Pair(LOSSLESS_PEER)
+    mine, _ = pair.established()
+    pair.a.send(mine, 1)
+    buffer = memoryview(b"released")
+    assert pair.a.endpoint.send(mine, Message(2, tid=2, **{part: buffer}), pair.clock.now)
+    buffer.release()
+    assert pair.a.endpoint.perf_dump()["msgr-now"]["queued_bytes"] == 8
+    pair.a.send(mine, 3)
+    pair.drive()
+    assert pair.b.tids == [1, 3]
+    assert [record.fields["tid"] for record in pair.a.trace if record.kind == "unsent"] == [2]
+
+
+@pytest.mark.parametrize("protocol", Protocol)
+def test_a_message_whose_numbers_were_changed_after_it_was_sent_is_dropped_alone(protocol: Protocol) -> None:
+    """Its link ends, since what is built of a frame cannot be taken back."""
+    pair = Pair(LOSSLESS_PEER, protocol=protocol)
+    mine, _ = pair.established()
+    before, spoilt, behind = (numbered(tid) for tid in (1, 2, 3))
+    for message in (before, spoilt, behind):
+        pair.a.endpoint.send(mine, message, pair.clock.now)
+    spoilt.priority = None  # type: ignore[assignment]
+    pair.drive()
+    assert pair.b.tids == [1, 3]
+    assert "cannot be sent: error: required argument is not an integer" in pair.a.escaped[0]
+    assert pair.a.endpoint.perf_dump()["msgr"]["unsendable_messages"] == 1
+    assert [record.fields["tid"] for record in pair.a.trace if record.kind == "unsent"] == [2]
+    assert (mine.out_seq, len(mine.queue), len(mine.queue.sent)) == (2, 0, 0)
+
+
 def test_a_message_of_one_session_that_cannot_be_written_does_not_hold_up_another() -> None:
     """Parts that were changed after they were sent."""
     node = new_node()
@@ -196,11 +228,13 @@ def reporting(dispatcher: Dispatcher, **options: object) -> Reporting:
 ALL = ["fast accept", "accept", "1", "2", "3", "reset"]
 
 
+ERRORS = [ValueError("mine"), asyncio.CancelledError()]
+each_error = pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+
+
 @pytest.mark.parametrize("at", ALL)
 @pytest.mark.parametrize("by_priority", [False, True])
-@pytest.mark.parametrize(
-    "error", [ValueError("mine"), asyncio.CancelledError()], ids=lambda error: type(error).__name__
-)
+@each_error
 def test_a_callback_that_raises_is_reported_and_hides_nothing(
     at: str, error: BaseException, *, by_priority: bool
 ) -> None:
@@ -220,6 +254,19 @@ def test_a_callback_that_raises_is_reported_and_hides_nothing(
     assert driver.perf_dump()["msgr"]["unhandled_messages"] == 0
     (record,) = [record for record in driver.node.trace if record.kind == "exception"]
     assert record.fields["where"] == "a dispatcher"
+
+
+@pytest.mark.parametrize("by_priority", [False, True])
+@each_error
+def test_the_only_dispatcher_raises_and_gets_what_comes_behind(error: BaseException, *, by_priority: bool) -> None:
+    raiser = Raiser("2", error)
+    driver = reporting(raiser, dispatch_by_priority=by_priority)
+    peer = meet("acceptor", driver.node).handshake()
+    peer.write(b"".join(peer.message(seq, tid=seq, data=bytes(100)) for seq in (1, 2, 3)))
+    driver.pump()
+    assert raiser.log == ALL[:-1]
+    assert driver.reported == [error]
+    assert driver.endpoint.dispatch_throttle.value == driver.endpoint.dispatch_messages.value == 0
 
 
 @pytest.mark.parametrize("by_priority", [False, True])

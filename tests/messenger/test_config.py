@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from messenger.cephx.exchange import ConMode
-from messenger.config import Config, parse_modes
+from messenger.config import FIXED_OPTIONS, Config, parse_modes
 from messenger.denc.entity import EntityType
 from messenger.denc.features import CLIENT_FEATURES
 from messenger.errors import LocalError
 from messenger.v2.compressor import Algorithm, CompressionMode
+from tests.support.node import new_node
 
 MON, MGR, OSD, MDS, CLIENT, AUTH = (
     EntityType.MON,
@@ -241,6 +242,14 @@ def test_the_table_of_options_is_up_to_date() -> None:
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     assert (docs / "options.md").read_text(encoding="utf-8") == module.page(), "run python docs/options.py"
+
+
+@pytest.mark.parametrize("option", sorted(FIXED_OPTIONS))
+def test_an_option_that_is_fixed_says_so(option: str) -> None:
+    endpoint = new_node().endpoint
+    with pytest.raises(LocalError, match=f"^{option}: fixed when the messenger is made$"):
+        endpoint.configure(**{option: 1, "ms_max_backoff": 1.0})
+    assert endpoint.config == new_node().endpoint.config
 
 
 def test_one_mode_but_where_options_say_otherwise() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from messenger.denc.address import AddrVec, EntityAddr
-from messenger.denc.entity import EntityType
+from messenger.denc.entity import EntityName, EntityType
 from messenger.errors import FaultReason, LocalError
 from messenger.link import Protocol
 from messenger.outputs import EventKind, OpenLink
@@ -41,6 +41,27 @@ def test_any_address_of_a_peer_that_is_known_gives_its_session(first: str, again
     elif first == BOTH:
         assert node.connect(again) is session
     assert len(node.endpoint.sessions) == 1
+
+
+@pytest.mark.parametrize("num", [2, 3])
+def test_a_session_by_another_address_ends_when_the_peer_says_that_it_is_its_own(num: int) -> None:
+    """Unless it is known to be another peer: anybody can say anything."""
+    node = new_node(policy=LOSSLESS_PEER)
+    by_v2 = node.connect(B_ADDR)
+    peer = RawPeer(node).accept()
+    by_v1 = node.connect(EACH[1])
+    assert by_v1 is not by_v2
+    by_v1.peer_name = EntityName(EntityType.OSD, num)
+    peer.handshake(until=peer.ident)
+    peer.next()
+    peer.send(peer.server_ident(addrs=AddrVec.parse(BOTH)))
+    assert by_v2.state is SessionState.READY
+    if num == by_v2.peer_name.num:
+        assert by_v1.state is SessionState.CLOSED
+        assert [event.kind for event in node.events] == [EventKind.RESET, EventKind.CONNECT]
+        assert node.endpoint.find(AddrVec.parse(EACH[1])) is by_v2
+    else:
+        assert by_v1.state is SessionState.CONNECTING
 
 
 def test_a_peer_that_dials_with_more_addresses_than_were_dialled_takes_over_the_same_session() -> None:

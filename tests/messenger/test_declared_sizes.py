@@ -27,11 +27,12 @@ def only_head(peer: RawPeer, data_bytes: int) -> None:
     peer.write(build_preamble(Tag.MESSAGE, (41, 0, 0, data_bytes)) + b"\0")
 
 
-def test_a_head_alone_costs_no_memory() -> None:
+@pytest.mark.parametrize("declared_bytes", [4 * MIB, 16 * MIB, DECLARED])
+def test_a_head_alone_costs_no_memory(declared_bytes: int) -> None:
     node, peer = ready()
     tracemalloc.start()
     try:
-        only_head(peer, DECLARED)
+        only_head(peer, declared_bytes)
         grown_bytes, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -134,6 +134,32 @@ async def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 @on_loop
+async def test_a_file_that_others_could_read_gets_no_keys(tmp_path: Path) -> None:
+    log = tmp_path / "keys.log"
+    log.touch(0o644)
+    (tmp_path / "link").symlink_to(log)
+    with pytest.raises(LocalError, match=r"keys\.log: is open to other users \(mode 0644\); chmod 600 first"):
+        messenger(1, key_log=log)
+    with pytest.raises(LocalError, match="link: is a symbolic link; give the file itself"):
+        messenger(1, key_log=tmp_path / "link")
+    assert log.read_bytes() == b""
+
+
+@on_loop
+async def test_a_file_that_is_opened_to_others_later_gets_no_more_keys(tmp_path: Path) -> None:
+    told: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))
+    log = tmp_path / "keys.log"
+    async with messenger(1, key_log=log) as client, messenger(2) as server:
+        address = await server.bind()
+        log.chmod(0o644)
+        await client.connect(address, EntityType.OSD).ready(10.0)
+        await asyncio.sleep(0)
+    assert log.read_bytes() == b""
+    assert [context["message"] for context in told] == ["the key log cannot be written"]
+
+
+@on_loop
 async def test_a_full_disk_does_not_stop_the_messenger() -> None:
     told: list[dict[str, object]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context))

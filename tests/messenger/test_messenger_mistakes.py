@@ -9,13 +9,18 @@ import pytest
 
 from messenger.denc.address import EntityAddr
 from messenger.denc.entity import EntityName, EntityType
+from messenger.dispatch import Dispatcher
+from messenger.driver import Connection as CoreConnection
 from messenger.errors import FaultError, FaultReason, LocalError
-from messenger.messenger import Messenger
+from messenger.messages.message import Message
+from messenger.messages.types import MessageType
+from messenger.messenger import Inbox, Messenger
+from messenger.outputs import TraceRecord
 from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, STATELESS_SERVER, PolicySet
 from messenger.session.session import SessionState
 from tests.support import aio
 from tests.support.aio import connected, messenger, on_loop, until
-from tests.support.node import auth_pair
+from tests.support.node import auth_pair, numbered
 
 
 @pytest.fixture(params=[0, 1], ids=["one loop", "workers"], autouse=True)
@@ -23,6 +28,15 @@ def loops(request: pytest.FixtureRequest) -> Iterator[None]:
     token = aio.workers.set(request.param)
     yield
     aio.workers.reset(token)
+
+
+def reports() -> list[str]:
+    """What the loop is told of exceptions from here on."""
+    errors: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _loop, context: errors.append(str(context["exception"]))
+    )
+    return errors
 
 
 @on_loop
@@ -59,6 +73,24 @@ async def test_a_messenger_that_was_shut_down_does_nothing_more() -> None:
 
 
 @on_loop
+async def test_what_has_come_is_there_to_read_after_the_shutdown() -> None:
+    inbox = Inbox()
+    async with messenger(1) as client, messenger(2, inbox) as server:
+        connection = await connected(client, server)
+        for tid in range(6):
+            connection.send(numbered(tid, 100))
+        await until(lambda: len(inbox) == 6)
+        tids = [(await inbox.get())[1].tid for _ in range(2)]
+        ending = asyncio.create_task(server.shutdown())
+        for _ in range(2):
+            await asyncio.sleep(0)
+            tids.append((await inbox.get())[1].tid)
+        await ending
+        tids += [(await inbox.get())[1].tid for _ in range(2)]
+    assert tids == [0, 1, 2, 3, 4, 5]
+
+
+@on_loop
 async def test_who_waits_for_a_session_in_standby_wakes_it() -> None:
     async with messenger(1, policy=LOSSLESS_PEER) as client, messenger(2, policy=LOSSLESS_PEER) as server:
         connection = await connected(client, server)
@@ -81,9 +113,7 @@ async def test_waiting_in_vain_leaves_nothing_behind() -> None:
 
 @on_loop
 async def test_a_route_that_raises_is_a_dial_that_fails() -> None:
-    reported: list[object] = []
-    loop = asyncio.get_running_loop()
-    loop.set_exception_handler(lambda _loop, context: reported.append(context["exception"]))
+    reported = reports()
     broken = [True]
 
     def route(addr: EntityAddr) -> tuple[str, int]:
@@ -101,7 +131,62 @@ async def test_a_route_that_raises_is_a_dial_that_fails() -> None:
         assert connection.last_fault.reason is FaultReason.LOCAL
         broken[0] = False
         await connection.ready(10.0)
-    assert {str(error) for error in reported} == {"'no route'"}
+    assert set(reported) == {"'no route'"}
+
+
+class Tids(Dispatcher):
+    """Remembers the tids of what came."""
+
+    def __init__(self) -> None:
+        self.tids: list[int] = []
+
+    def ms_dispatch(self, _connection: CoreConnection, message: Message) -> None:
+        self.tids.append(message.tid)
+
+
+@on_loop
+async def test_a_message_that_was_spoilt_after_it_was_sent_is_reported() -> None:
+    reported, inbox = reports(), Tids()
+    async with messenger(1) as client, messenger(2, inbox) as server:
+        connection = await connected(client, server)
+        spoilt = numbered(1)
+        connection.send(spoilt)
+        spoilt.data = "text"  # type: ignore[assignment]
+        connection.send(numbered(2))
+        await until(lambda: inbox.tids == [2])
+        await until(lambda: reported)
+        assert "cannot be sent: TypeError: a bytes-like object is required, not 'str'" in reported[0]
+
+
+@on_loop
+async def test_what_is_to_be_fatal_is_reported_to_the_applications_loop() -> None:
+    reported = reports()
+    async with messenger(1) as client, messenger(2, ms_die_on_bad_msg=True) as server:
+        connection = await connected(client, server)
+        connection.send(Message(MessageType.MON_MAP, front=b"no map"))
+        await until(lambda: reported)
+    assert reported[0].startswith("ms_die_on_bad_msg: ")
+
+
+@on_loop
+async def test_a_recorder_that_fails_is_reported_and_loses_no_message() -> None:
+    """The disk is full for one record of a frame."""
+    reported, inbox = reports(), Tids()
+    armed: list[str] = []
+
+    def record(line: TraceRecord) -> None:
+        if line.kind in armed:
+            armed.clear()
+            raise OSError(28, "No space left on device")
+
+    async with messenger(1) as client, messenger(2, inbox, trace=record) as server:
+        connection = await connected(client, server)
+        armed.append("frame")
+        for tid in range(1, 6):
+            connection.send(numbered(tid, 100))
+        await until(lambda: inbox.tids == [1, 2, 3, 4, 5])
+        await until(lambda: not connection.session.queue.sent)
+        assert reported == ["[Errno 28] No space left on device"]
 
 
 @on_loop

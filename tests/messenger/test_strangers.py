@@ -16,11 +16,13 @@ from messenger.session.policy import (
 )
 from messenger.session.session import SessionState
 from messenger.v1.existing import protocol_version
+from messenger.v1.wire import Tag
 from messenger.v2.wire import ServerIdent, SessionReset
 from tests.support.both import V1, V2, Side, on_both
 from tests.support.network import Pair
 from tests.support.node import B_ADDR, Node, new_node, numbered
 from tests.support.raw_peer import RawPeer, meet
+from tests.support.raw_v1 import RawV1Peer
 from toolkit.scenarios.lab_core import ScenarioFailed
 
 OSD3 = EntityName(EntityType.OSD, 3)
@@ -208,7 +210,8 @@ def test_a_ticket_proves_a_type_too(side: Side, proven: EntityType, said: Entity
     assert (FaultReason.AUTH_DENIED in node.faults) is not accepted
 
 
-def test_a_proven_name_is_forgotten_with_the_session_that_it_proved() -> None:
+@pytest.mark.parametrize("full", [True, False])
+def test_a_proven_name_is_forgotten_with_the_session_that_it_proved(*, full: bool) -> None:
     node = new_node(auth="cephx", policy=LOSSLESS_PEER)
     first = meet("acceptor", node, auth="cephx").handshake()
     (session,) = node.endpoint.sessions
@@ -218,7 +221,7 @@ def test_a_proven_name_is_forgotten_with_the_session_that_it_proved() -> None:
     other = RawPeer(node, auth="cephx", name=OSD3).accept()  # now osd.3 lives there
     other.handshake(until=other.ident)
     other.next()
-    other.send(SessionReset(full=True))
+    other.send(SessionReset(full=full))
     other.client_cookie = other.next().client_cookie
     other.send(other.server_ident())
     assert (str(session.peer_name), session.peer_auth_name) == ("osd.3", None)
@@ -226,6 +229,24 @@ def test_a_proven_name_is_forgotten_with_the_session_that_it_proved() -> None:
     node.pump()
     RawPeer(node, auth="cephx", name=OSD3).dial().handshake()
     assert session.state is SessionState.READY
+
+
+def test_on_v1_also_with_one_that_never_was_open_on_both_sides() -> None:
+    node = V1.new_node(auth="cephx", policy=LOSSLESS_PEER)
+    first = V1.another(node, 2, auth="cephx")
+    first.banner()
+    first.identify()
+    first.converse()
+    (session,) = node.endpoint.sessions
+    assert str(session.peer_auth_name) == "osd.2"
+    first.hang_up()
+    node.send(session, 1)
+    other = RawV1Peer(node, name=OSD3, addr=str(first.addr), auth="cephx").accept()  # now osd.3 lives there
+    other.banner()
+    other.identify()
+    connect, _ = other.authenticated()
+    other.send(other.reply_to(connect, Tag.RESETSESSION))
+    assert session.peer_auth_name is None
 
 
 # ---- sessions that nobody comes back to

@@ -14,6 +14,7 @@ from messenger.denc.entity import EntityName, EntityType
 from messenger.dispatch import Dispatcher
 from messenger.interception import Interceptor
 from messenger.messenger import Connection, Messenger, Route
+from messenger.outputs import TraceRecord
 from messenger.session.policy import LOSSLESS_PEER, Policy, PolicySet
 from tests.support.node import auth_pair
 
@@ -52,6 +53,7 @@ def messenger(
     interceptor: Interceptor | None = None,
     route: Route | None = None,
     key_log: Path | Callable[[str], None] | None = None,
+    trace: Callable[[TraceRecord], None] | None = None,
     **options: object,
 ) -> Messenger:
     """osd.``number``, with one connection mode and one policy; ``options`` are those of Config."""
@@ -68,6 +70,7 @@ def messenger(
         workers=workers.get(),
         route=route,
         key_log=key_log,
+        trace=trace,
     )
 
 

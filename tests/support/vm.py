@@ -4,7 +4,6 @@ QEMU emulates the processor, so that it works everywhere, slowly: Python is some
 kernel comes as a package from Debian's mirror and is kept in a directory for temporary files.
 """
 
-import fcntl
 import lzma
 import os
 import re
@@ -15,6 +14,8 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from toolkit.machine.private import locked, make_private
 
 _DIRECTORY = Path(tempfile.gettempdir()) / f"msgrlab-vm-{os.getuid()}"
 _MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
@@ -101,10 +102,9 @@ def _device(tag: str) -> Sequence[str]:
 
 
 def _kernel() -> Kernel:
-    """Debian's, made ready when first asked for, whoever asks first."""
-    _DIRECTORY.mkdir(mode=0o700, exist_ok=True)
-    with (_DIRECTORY / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    """Debian's, made ready when first asked for; root boots it, so nobody else may have put it there."""
+    make_private(_DIRECTORY, "directory of virtual machines")
+    with locked(_DIRECTORY / ".lock"):
         package = _package()
         ready = _DIRECTORY / f"{package}-{zlib.crc32(_FIRST_INIT.encode()):08x}"  # not one of another init
         if not ready.exists():

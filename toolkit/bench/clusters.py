@@ -1,10 +1,8 @@
 """How long clusters take to come up and to go down, as typed, beside the start of a bare process or container."""
 
-import os
 import secrets
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
@@ -13,8 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from toolkit.interpreters import PYTHON, environment
+
 _TIMEOUT_S = 180.0
-_PACKAGES = Path(__file__).parents[2]
 _CEPH = """\
 name: mon-osd
 nodes:
@@ -116,7 +115,7 @@ def _measure(kind: Kind, rounds: int, directory: Path) -> Measured:
 
 def _floor(kind: Kind) -> tuple[str, ...]:
     if kind.backend != "docker":
-        return (sys.executable, "-c", "pass")
+        return (*PYTHON, "-c", "pass")
     from toolkit.cluster.images import names  # noqa: PLC0415 - for those who have Docker
 
     image = names.tag("node" if kind.cluster == "two-peers" else f"ceph:{kind.release}")
@@ -124,12 +123,11 @@ def _floor(kind: Kind) -> tuple[str, ...]:
 
 
 def _msgrlab(*words: str) -> tuple[str, ...]:
-    return (sys.executable, "-c", "from toolkit.cli.main import main; main()", *words)
+    return (*PYTHON, "-c", "from toolkit.cli.main import main; main()", *words)
 
 
 def _timed(*command: str) -> float:
     """Seconds until a program has ended."""
-    paths = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])]
     began_s = time.monotonic()
     try:
         done = subprocess.run(
@@ -138,7 +136,7 @@ def _timed(*command: str) -> float:
             capture_output=True,
             text=True,
             timeout=_TIMEOUT_S,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            env=environment(),
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from toolkit.bench.captures import FULL_BYTES, KEY_LOG, RECIPES, write_capture
 from toolkit.bench.decoding import Cost, Decoder, Task
 from toolkit.bench.tshark import installed
 from toolkit.capture.formats import PcapngWriter
+from toolkit.interpreters import PYTHON, environment
 
 _LONG_S = 5.0
 """What takes longer is run once."""
@@ -178,8 +178,8 @@ def _costs(task: Task, runs: int) -> list[Cost]:
 
 
 def _run(task: Task) -> Cost:
-    command = (sys.executable, "-m", "toolkit.bench.decoding", task.as_json())
-    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = (*PYTHON, "-m", "toolkit.bench.decoding", task.as_json())
+    process = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
     if process.returncode:
         last_words = process.stderr.strip().rpartition("\n")[2]
         raise LocalError(f"{task.decoder} on {task.capture}: {last_words or f'exit code {process.returncode}'}")

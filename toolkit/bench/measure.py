@@ -4,7 +4,6 @@ import asyncio
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from messenger.cephx.keys import CryptoKey
 from messenger.errors import LocalError
 from toolkit.bench.cell import Cell, Pattern, Result
 from toolkit.bench.spec import PeerRun, PeerSpec
+from toolkit.interpreters import PYTHON, environment
 
 _ANSWER_TIMEOUT_S = 120.0
 _STOP_TIMEOUT_S = 5.0
@@ -131,8 +131,9 @@ class Peer:
 
     async def __aenter__(self) -> Self:
         pipe = subprocess.PIPE
-        arguments = (sys.executable, "-m", "toolkit.bench.peer")
-        self._process = await asyncio.create_subprocess_exec(*arguments, stdin=pipe, stdout=pipe, stderr=pipe)
+        self._process = await asyncio.create_subprocess_exec(
+            *PYTHON, "-m", "toolkit.bench.peer", stdin=pipe, stdout=pipe, stderr=pipe, env=environment()
+        )
         return self
 
     async def __aexit__(self, *_exception: object) -> None:

@@ -3,7 +3,11 @@
 from pathlib import Path
 
 from messenger.errors import LocalError
+from messenger.files import amount, open_file
 from messenger.keylog import parse_key_log
+
+_MOST_NEW_BYTES = 1 << 20
+"""Read in one go; what is behind follows with the next call."""
 
 
 class GrowingKeyLog:
@@ -40,15 +44,17 @@ class GrowingKeyLog:
         return first + text
 
     def _read(self) -> str:
-        try:
-            with self.path.open("rb") as file:
-                file.seek(self._position)
-                found = file.read()
-        except FileNotFoundError:
+        if not self.path.exists():
             return ""
-        except OSError as error:
-            raise LocalError(f"{self.path}: {error.strerror}") from None
+        with open_file(self.path) as file:
+            try:
+                file.seek(self._position)
+                found = file.read(_MOST_NEW_BYTES)
+            except OSError as error:
+                raise LocalError(f"{self.path}: {error.strerror}") from None
         whole = found[: found.rfind(b"\n") + 1]
+        if len(found) == _MOST_NEW_BYTES and not whole:
+            raise LocalError(f"{self.path}: not a key log: a line of more than {amount(_MOST_NEW_BYTES)}")
         self._position += len(whole)
         try:
             return whole.decode()

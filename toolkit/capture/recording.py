@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from messenger.errors import LocalError
+from messenger.files import new_file
 from toolkit.capture.formats import PcapngWriter
 from toolkit.capture.key_log import GrowingKeyLog
 from toolkit.capture.packet_socket import Packet, PacketSocket
@@ -291,7 +292,7 @@ def _new_file(path: Path) -> BinaryIO:
     if path == STANDARD_OUTPUT:
         return sys.stdout.buffer
     try:
-        return open(path, "xb", opener=_private)
+        return new_file(path)
     except FileExistsError:
         raise LocalError(f"{path} exists already, and nothing is overwritten") from None
     except OSError as error:
@@ -303,7 +304,3 @@ def _not_written(path: Path | None, error: OSError) -> Exception:
     if isinstance(error, BrokenPipeError):
         return error
     return LocalError(f"{'standard output' if path == STANDARD_OUTPUT else path}: {error.strerror}")
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

@@ -73,10 +73,12 @@ The kinds and their fields in order (``?``: may be null, ``*``: may be missing):
 from collections.abc import Iterable, Iterator
 from heapq import merge
 from html import escape
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from messenger.errors import LocalError
+from messenger.files import read_lines, replacing
 from toolkit.checks.describe import describe
 from toolkit.checks.records import KINDS, REQUIRED, TIME_DIGITS, Record, check_kind, dump_record, parse_record
 
@@ -88,6 +90,10 @@ NETWORK = "network"
 SCENARIO = "scenario"
 """Writer of ``step`` and ``expect`` records."""
 _SHOWN_ROWS = 200
+_MOST_BYTES = 1 << 29
+_LONGEST_LINE_BYTES = 1 << 20
+_MOST_VALUES = 1 << 25
+"""Of all records together. A value takes some 40 bytes of memory, a record of a message has some twenty."""
 
 
 class History:
@@ -128,16 +134,12 @@ class History:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a history file.
+        """Read a history file of up to 512 MiB and 33,554,432 values, which is some 1.5 million records.
 
         Raises:
-            LocalError: the file cannot be read, or a line is not a record; says file and line.
+            LocalError: the file cannot be read or is longer, or a line is not a record; says file and line.
         """
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise LocalError(f"{path}: {error}") from None
-        return cls.parse(text, str(path))
+        return cls._read(read_lines(path, _MOST_BYTES, _LONGEST_LINE_BYTES, "history"), str(path))
 
     @classmethod
     def parse(cls, text: str, name: str = "history") -> Self:
@@ -146,16 +148,22 @@ class History:
         Raises:
             LocalError: a line is not a record.
         """
-        lines = text.split("\n")
-        records = []
+        return cls._read(StringIO(text, newline="\n"), name)
+
+    @classmethod
+    def _read(cls, lines: Iterable[str], name: str) -> Self:
+        records, values = [], 0
         for number, line in enumerate(lines, 1):
-            if not line.strip():
+            if line.isspace():
                 continue
+            values += line.count(",") + 1
+            if values > _MOST_VALUES:
+                raise LocalError(f"{name}:{number}: more than {_MOST_VALUES:,} values, the limit for a history")
             try:
-                records.append(parse_record(line))
+                records.append(parse_record(line.removesuffix("\n")))
             except LocalError as error:
-                if number == len(lines):
-                    break  # no line end: the writer was killed in the middle of it
+                if not line.endswith("\n"):
+                    break  # the writer was killed in the middle of it
                 raise LocalError(f"{name}:{number}: {error}") from None
         return cls(records)
 
@@ -168,18 +176,20 @@ class History:
         return "".join(f"{dump_record(record)}\n" for record in self.records)
 
     def save(self, path: str | Path) -> None:
-        """Write the file, whole or not at all.
+        """Write the file, whole or not at all; it takes the place of one that is there.
+
+        Only its owner can read it: a history may hold what was decrypted. A symbolic link is replaced, not
+        followed.
 
         Raises:
             LocalError: a record holds something that is not JSON, or the file cannot be written.
         """
         text = self.dump()
-        partial = Path(f"{path}.partial")
         try:
-            partial.write_text(text, encoding="ascii", newline="\n")
-            partial.replace(path)
+            with replacing(path) as file:
+                file.write(text.encode("ascii"))
         except OSError as error:
-            raise LocalError(f"{path}: {error}") from None
+            raise LocalError(f"{path}: {error.strerror}") from None
 
     @classmethod
     def merge(cls, histories: "Iterable[History]") -> Self:

@@ -21,7 +21,7 @@ from toolkit.checks.index import Index
 from toolkit.checks.invariants import INVARIANTS, find
 from toolkit.checks.merging import in_order
 from toolkit.checks.records import Record
-from toolkit.checks.result import CheckResult, Invariant
+from toolkit.checks.result import CheckResult, Invariant, Violation
 
 _OF_WHOLE_RUNS = frozenset({"INV-6", "liveness_after_heal", "quiescence"})
 """These ask what is there in the end."""
@@ -116,7 +116,7 @@ class LiveChecker:
             self.judged = len(records)
             if not records:
                 return []
-            ripe_s = float("inf") if final else self._ripe_s(records)
+            ripe_s = float("inf") if final and self._history.is_whole else self._ripe_s(records)
             seen = [
                 one
                 for one in _violations(records)
@@ -134,7 +134,10 @@ class LiveChecker:
     def _ripe_s(self, records: Sequence[Record]) -> float:
         """Up to when violations have stood long enough; while a node is frozen it writes nothing."""
         frozen_until_s = _frozen_until_s(records)
-        now_s = max(records[-1].time_s, self._now() if self._now is not None else 0.0)
+        newest_s = records[-1].time_s
+        if not self._history.is_whole:  # nothing is to come that excuses what its end shows
+            return newest_s - self._settle_s
+        now_s = max(newest_s, self._now() if self._now is not None else 0.0)
         if now_s - self._settle_s < frozen_until_s:
             return float("-inf")
         ripe_s = now_s - self._settle_s
@@ -246,7 +249,12 @@ def check_so_far(
         records += [Record(at_s, node, "end", fields) for node, fields in ends.items()]
     index = Index(History(records))
     whole = index.at_rest
-    return [_so_far(invariant, index, whole=whole) for invariant in asked]
+    results = [_so_far(invariant, index, whole=whole) for invariant in asked]
+    if history.is_whole:
+        return results
+    # What would excuse something in its last moments may have come when nothing was taken any more.
+    ripe_s = max((record.time_s for record in records), default=0.0) - SETTLE_S
+    return [_without(result, lambda violation: records[violation.record].time_s > ripe_s) for result in results]
 
 
 def check_standing(
@@ -276,7 +284,11 @@ def check_standing(
 
 
 def _only_those(stood: set[tuple[str, str]], result: CheckResult) -> CheckResult:
-    violations = [violation for violation in result.violations if (result.id, violation.text) in stood]
+    return _without(result, lambda violation: (result.id, violation.text) not in stood)
+
+
+def _without(result: CheckResult, is_excused: Callable[[Violation], bool]) -> CheckResult:
+    violations = [violation for violation in result.violations if not is_excused(violation)]
     return replace(result, ok=result.ok or not violations, violations=violations)
 
 

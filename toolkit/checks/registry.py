@@ -13,6 +13,11 @@ _SETTLED = (SessionState.READY, SessionState.STANDBY)
 def one_session_per_peer(index: Index, findings: Findings) -> None:
     """INV-5: at most one registered living session per peer; closed ones are never registered."""
     addrs = _addrs(index)
+    one_addr = {
+        tuple(record["args"].split(", ")[:2])
+        for _, record in index.by_kind.get("step", ())
+        if record["verb"] == "dial_one"
+    }
     living: dict[Process, dict[SessionKey, str]] = defaultdict(dict)
     for position, log, record in index.transitions:
         of_process = living[log.key.process]
@@ -22,6 +27,8 @@ def one_session_per_peer(index: Index, findings: Findings) -> None:
         peer = record["peer"]
         for key, other_peer in of_process.items():
             other = index.sessions[key]
+            if other_peer == peer and (log.node, peer) in one_addr and not (log.partners and other.partners):
+                continue  # dialled at an address that is not known to be the same peer's
             if other_peer == peer and not _elsewhere(log, other, addrs):
                 text = f"{index.name(log)} is {record['state']} with {peer} while {index.name(other)} lives"
                 findings.add(position, text)

@@ -41,8 +41,15 @@ def throttles_limited(index: Index, findings: Findings) -> None:
 
 
 def _largest_messages(index: Index) -> dict[str, int]:
-    """The size in bytes of the largest message each node received, delivered or dropped before that."""
+    """The size in bytes of the largest message each node received, delivered or dropped before that.
+
+    Or that a peer declared to it by hand, and did not send.
+    """
     largest: dict[str, int] = defaultdict(int)
+    for _, record in index.by_kind.get("step", ()):
+        if record["verb"] == "declare":
+            node, size_bytes = record["args"].split(", ")
+            largest[node] = max(largest[node], int(size_bytes))
     for _, record in index.by_kind.get("deliver", ()):
         largest[record.node] = max(largest[record.node], record["size"])
     for _, record in index.by_kind.get("send", ()):

@@ -68,7 +68,7 @@ class Sent:
     overtaken_at: int = 0
     """Place of the delivery that overtook it."""
     excused: bool = False
-    """It may be missing: the receiver ended the session that had it."""
+    """It may be missing: the receiver ended the session that had it, or it could not be written."""
 
     @property
     def priority(self) -> int:
@@ -168,11 +168,14 @@ class Streams:
         if end is not None:
             self._losses[log.node].append((end, log))
         sources: dict[int, Source] = {}
+        unsent = {record["tid"] for _, record in log.of("unsent")}
         for position, record in log.of("send"):
             epoch = bisect_right(resets, position)
             if epoch not in sources:
                 sources[epoch] = Source(log, resets[epoch] if epoch < len(resets) else end)
-            self._by_tid[record.fields["tid"]].append(sources[epoch].push(position, record))
+            sent = sources[epoch].push(position, record)
+            sent.excused = record.fields["tid"] in unsent
+            self._by_tid[record.fields["tid"]].append(sent)
         self.sources += sources.values()
 
     def _inboxes(self) -> Iterator[tuple[int, SessionLog, Inbox]]:

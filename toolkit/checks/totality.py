@@ -1,5 +1,6 @@
 """INV-12: whatever arrives, the reaction is one that the tables know; nothing else comes of it."""
 
+from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
 from functools import cache, lru_cache
@@ -38,7 +39,29 @@ _DATA: Mapping[Protocol, frozenset[str]] = {
 """What an open link takes; ABORTED is a frame whose sender gave it up in the middle."""
 _FIRST = {"HELLO": Protocol.V2, "IDENTIFY": Protocol.V1}
 """The frame behind the banner, which tells the protocols apart."""
+_IN_CALLBACK = "a dispatcher"
 _FROM_CONNECTORS = frozenset({("tx", "AUTH_REQUEST"), ("tx", "CONNECT")})
+
+
+def _caused_exceptions(index: Index) -> set[int]:
+    """Places of exceptions that the application caused, as the history says.
+
+    A step has made a callback raise, or a message that could not be written has broken its link.
+    """
+    caused: set[int] = set()
+    unsent = {(record.node, record["session"], record.time_s) for _, record in index.by_kind.get("unsent", ())}
+    raising = Counter(
+        record["args"].partition(",")[0]
+        for _, record in index.by_kind.get("step", ())
+        if record["verb"] == "react" and record["args"].endswith(", raise")
+    )
+    for position, record in index.by_kind.get("exception", ()):
+        if (record.node, record.fields.get("session"), record.time_s) in unsent:
+            caused.add(position)
+        elif record["where"] == _IN_CALLBACK and raising[record.node]:
+            raising[record.node] -= 1
+            caused.add(position)
+    return caused
 
 
 def table_total(index: Index, findings: Findings) -> None:
@@ -46,7 +69,10 @@ def table_total(index: Index, findings: Findings) -> None:
 
     What a side sends in a handshake answers a frame that has come, and messages wait until the link is open.
     """
+    caused = _caused_exceptions(index)
     for position, record in index.by_kind.get("exception", ()):
+        if position in caused:
+            continue
         findings.add(position, f"{record.node}: {record['error']} escaped in {record['where']}")
     for position, record in index.by_kind.get("process", ()):
         if record["action"] == "exit":

@@ -1,6 +1,7 @@
 """``msgrlab analyze``: what a capture amounts to, sessions and messages instead of frames."""
 
 import json
+import math
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from toolkit.dissect.reading import Capture
 
 CHECK_FAILED = 1
+_MOST_ROWS = 500
+"""Of a table on the terminal."""
 
 
 def analyze(
@@ -29,18 +32,21 @@ def analyze(
     session: Annotated[
         int | None, typer.Option(metavar="N", min=0, help="With --where: look in this session only.")
     ] = None,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Analyse so many frames.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> int:
     """Sessions over their links, messages sent again or lost, handshake times, latencies, and the invariants.
 
-    Exit 1, with a line on standard error, if anything could not be decoded or an invariant is violated.
+    Exit 1, with a line on standard error, if anything could not be decoded, if an invariant is violated, or if the
+    capture is longer than the limit: --limit, or as many frames as half of the machine's memory is enough for.
     """
     from messenger.errors import LocalError
+    from toolkit.dissect.analysis import Limits
     from toolkit.dissect.reading import Capture
 
     if session is not None and seq is None:
         raise LocalError("--session is for --where SEQ")
-    capture = Capture(file, keyring or (), key_log or ())
+    capture = Capture(file, keyring or (), key_log or (), limits=Limits(limit) if limit else None)
     if seq is not None:
         lines = capture.analysis.where(seq, session)
         print(json.dumps(lines) if as_json else "\n".join(lines) or f"no message with seq {seq}")
@@ -68,8 +74,16 @@ def _as_json(capture: "Capture") -> dict[str, object]:
     }
 
 
-def _records(table: "DataFrame") -> object:
-    return json.loads(table.to_json(orient="records"))
+def _records(table: "DataFrame") -> list[dict[str, object]]:
+    """The rows as JSON values; pandas itself writes no whole number beyond 64 bits."""
+    rows = table.astype(object).to_dict(orient="records")
+    return [{str(name): None if _is_missing(value) else value for name, value in row.items()} for row in rows]
+
+
+def _is_missing(value: object) -> bool:
+    from pandas import NA
+
+    return value is None or value is NA or (isinstance(value, float) and math.isnan(value))
 
 
 def _print(capture: "Capture") -> None:
@@ -77,6 +91,8 @@ def _print(capture: "Capture") -> None:
 
     console = Console(highlight=False)
     analysis = capture.analysis
+    if not analysis.links:
+        console.print("no link of a messenger in this capture")
     sessions = _joined(analysis.session_table(), "client", "server", " ↔ ")
     _table(
         console,
@@ -98,13 +114,11 @@ def _joined(rows: "DataFrame", first: str, second: str, arrow: str) -> "DataFram
     """Two columns of names as one, which leaves more room."""
     if not rows.empty:
         rows[first] = rows[first] + arrow + rows[second]
-        rows = rows.drop(columns=second).rename(columns={first: "between"})
-    return rows
+    return rows.drop(columns=second).rename(columns={first: "between"})
 
 
 def _table(console: "Console", title: str, rows: "DataFrame", *left_out: str) -> None:
-    """A data frame as a table, some columns left out; nothing if it is empty."""
-    from pandas import isna
+    """A data frame as a table, some columns left out and the last rows of many; nothing if it is empty."""
     from rich.table import Table
     from rich.text import Text
 
@@ -117,10 +131,11 @@ def _table(console: "Console", title: str, rows: "DataFrame", *left_out: str) ->
         table.add_column(
             str(name), justify="right" if numeric else "left", overflow="fold", no_wrap=name != "between"
         )
-    for row in rows.itertuples(index=False):
-        cells = ("" if not isinstance(cell, list) and isna(cell) else _cell(cell) for cell in row)
-        table.add_row(*(Text(cell) for cell in cells))
+    for row in rows.head(_MOST_ROWS).itertuples(index=False):
+        table.add_row(*(Text("" if _is_missing(cell) else _cell(cell)) for cell in row))
     console.print(table)
+    if len(rows) > _MOST_ROWS:
+        console.print(f"… and {len(rows) - _MOST_ROWS:,} more rows; --json has all")
     console.print()
 
 

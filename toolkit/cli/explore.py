@@ -144,7 +144,10 @@ def _explore(scopes: "Sequence[Scope]", max_states: int, most_violations: int, j
         from concurrent.futures import ProcessPoolExecutor
         from multiprocessing import get_context
 
-        with ProcessPoolExecutor(min(jobs, len(scopes)), mp_context=get_context("spawn")) as pool:
+        from toolkit.interpreters import safe_workers
+
+        workers = min(jobs, len(scopes))
+        with safe_workers(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
             futures = [pool.submit(run, scope) for scope in scopes]
             for future in futures:
                 future.add_done_callback(lambda _: finished())

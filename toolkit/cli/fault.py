@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from toolkit.machine.leases import Lease
 
 CHECK_FAILED = 1
+_TIMELINE_MODE = 0o666
+"""Less the umask: a timeline is no secret."""
 _PATIENCE_S = 120.0
 """How long a cluster may take, behind a timeline, until it is judged."""
 
@@ -41,7 +43,9 @@ def fault(
     replay: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Do the timeline of a file, then mend and judge.")
     ] = None,
-    save: Annotated[Path | None, typer.Option(metavar="FILE", help="Write the timeline that is drawn.")] = None,
+    save: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the timeline that is drawn to a new file.")
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the timeline, and do nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> int:
@@ -63,8 +67,9 @@ def fault(
         if words or (chaos and replay is not None):
             raise LocalError("fault: one thing at a time: a fault, --chaos or --replay")
         wishes = {"seed": seed, "for_s": for_s, "every_s": every_s, "lasts_s": lasts_s, "faults": only or []}
+        given = _timeline_of(replay) if replay else None
         lease = chosen(name)
-        values = _timeline_of(replay) if replay else ask(lease, "draw", chaos=wishes)
+        values = ask(lease, "draw", chaos=wishes) if given is None else given
         if save is not None:
             _save(save, values, f"msgrlab fault --chaos --seed {seed}")
         return _torment(lease, values, None if replay else seed, dry_run=dry_run, as_json=as_json)
@@ -98,10 +103,14 @@ def _timeline_of(path: Path) -> list[dict[str, Any]]:
 
 
 def _save(path: Path, values: list[dict[str, Any]], about: str) -> None:
+    from messenger.files import new_file
     from toolkit.faults.nemesis import Timeline
 
     try:
-        path.write_text(Timeline.of_values(values).yaml(about), encoding="utf-8")
+        with new_file(path, _TIMELINE_MODE) as file:
+            file.write(Timeline.of_values(values).yaml(about).encode())
+    except FileExistsError:
+        raise LocalError(f"--save {path} exists already, and nothing is overwritten") from None
     except OSError as error:
         raise LocalError(f"{path}: {error.strerror}") from None
 

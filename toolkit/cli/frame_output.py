@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, TextIO
 
 from messenger.errors import LocalError
+from messenger.files import new_file, replacing
 from toolkit.dissect.frames import DecodedFrame
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ ColumnWriter = Callable[[IO[bytes]], contextlib.AbstractContextManager[Callable[
 @contextlib.contextmanager
 def output_file(path: Path | None, *, replace: bool, source: Path) -> Iterator[IO[bytes]]:
     """The file to write; standard output if there is none. An existing file is replaced when all is written.
+
+    Only its owner can read the file: it may hold what was decrypted.
 
     Args:
         path: of the file.
@@ -40,15 +43,9 @@ def output_file(path: Path | None, *, replace: bool, source: Path) -> Iterator[I
         raise LocalError(f"-o {path}: this is the capture itself")
     if path.exists() and (not replace or not path.is_file()):
         raise LocalError(f"-o {path} exists already{'; --force replaces it' if path.is_file() else ''}")
-    written = path.with_name(f".{path.name}.{os.getpid()}") if replace else path
     try:
-        with contextlib.ExitStack() as on_failure, written.open("xb") as file:
-            if replace:
-                on_failure.callback(written.unlink)
+        with replacing(path) if replace else new_file(path) as file:
             yield file
-            file.close()
-            written.replace(path)
-            on_failure.pop_all()
     except OSError as error:
         raise LocalError(f"-o {path}: {error.strerror or error}") from None
 

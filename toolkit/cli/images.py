@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from toolkit.machine.docker_engine import choose_context
+from toolkit.terminal import shown_line
 
 if TYPE_CHECKING:
     from toolkit.cluster.images.names import Found
@@ -41,20 +42,38 @@ def build(
     directory: Annotated[
         bool, typer.Option("--directory", help="Of Ceph: only a directory to chroot into; needs no Docker.")
     ] = False,
+    mirror: Annotated[
+        str,
+        typer.Option(
+            "--mirror",
+            metavar="URL",
+            help="Of Debian's archive (MSGRLAB_MIRROR); a snapshot of it, or deb.debian.org, unless given.",
+        ),
+    ] = "",
+    keyring: Annotated[
+        Path | None,
+        typer.Option(
+            "--keyring",
+            metavar="FILE",
+            help="Keys that verify Debian's packages (MSGRLAB_KEYRING); this machine's unless given.",
+        ),
+    ] = None,
 ) -> None:
     """Make images that are not there, or are of an older source."""
     from toolkit.cluster.images import names as images
+    from toolkit.cluster.images.archive import Archive
 
     choose_context(context)
+    archive = Archive.wanted(mirror, keyring)
     for name in names:
         images.check(name)
     for name in names:
         began_s = time.monotonic()
         with _progress(name) as (say, tell):
             if directory:
-                made = images.directory(name, root, say, tell)
+                made = images.directory(name, root, say, tell, archive)
             else:
-                made = images.build(name, "", root, say, tell)
+                made = images.build(name, "", root, say, tell, archive)
         print(f"{name}: {made} ({time.monotonic() - began_s:.1f} s)")
 
 
@@ -105,14 +124,14 @@ def _progress(name: str) -> "Iterator[tuple[Tell, Tell]]":
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield lambda what: print(f"{name}: {what}", file=sys.stderr), lambda _: None
+        yield lambda what: print(f"{name}: {shown_line(what)}", file=sys.stderr), lambda _: None
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as progress:
         task = progress.add_task(name, total=None)
 
         def show(what: str) -> None:
-            progress.update(task, description=f"{name}: {escape(what[:_WIDTH])}")
+            progress.update(task, description=f"{name}: {escape(shown_line(what)[:_WIDTH])}")
 
         yield show, show
 
@@ -129,11 +148,12 @@ def _row(image: "Found") -> dict[str, Any]:
 def _print_table(found: "list[Found]") -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for heading in ("name", "version", "size", "image"):
         table.add_column(heading, no_wrap=heading != "image")
     for image in sorted(found, key=lambda image: (image.name, image.what)):
         size = f"{image.size_bytes / 1e6:,.0f} MB" if image.size_bytes else ""
-        table.add_row(image.name, image.version, size, image.what)
+        table.add_row(*(Text(shown_line(cell)) for cell in (image.name, image.version, size, image.what)))
     Console().print(table)

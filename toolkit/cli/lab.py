@@ -1,7 +1,6 @@
 """``msgrlab lab``: JupyterLab on the notebooks."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +14,8 @@ def lab(
 ) -> None:
     """Open the notebooks in JupyterLab."""
     from messenger.errors import LocalError
+    from toolkit.interpreters import PYTHON
 
     if not directory.is_dir():
         raise LocalError(f"no folder {directory}; run this where the notebooks are, or name their folder")
-    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", str(directory)])  # noqa: S606 - becomes it
+    os.execv(PYTHON[0], [*PYTHON, "-m", "jupyterlab", str(directory)])  # noqa: S606 - becomes it

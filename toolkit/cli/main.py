@@ -39,11 +39,14 @@ from toolkit.cli import (
 from toolkit.cli import exec as exec_command
 from toolkit.cli import run as run_command
 from toolkit.errors import Unsupported
+from toolkit.terminal import shown
 
 USAGE_ERROR = 2
 UNSUPPORTED = 3
 INTERRUPTED = 130
 READER_GONE = 141
+_LONGEST_LINE = 2000
+"""Of an error, which may quote a file."""
 
 app = typer.Typer(
     help="Ceph messenger in Python, and a lab to break it.",
@@ -124,7 +127,9 @@ def _options(
 
 
 def _complain(message: str, code: int = USAGE_ERROR) -> int:
-    print(f"msgrlab: {message}", file=sys.stderr)
+    lines = (each if len(each) <= _LONGEST_LINE else f"{each[:_LONGEST_LINE]}..." for each in message.split("\n"))
+    text = shown("\n".join(lines))
+    print(f"msgrlab: {text}", file=sys.stderr)
     return code
 
 

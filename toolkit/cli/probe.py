@@ -39,10 +39,13 @@ def probe(
 def _print(findings: "Findings") -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
+
+    from toolkit.terminal import shown
 
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for label, value in findings.as_text():
-        table.add_row(label, value)
+        table.add_row(label, Text(shown(value)))
     Console().print(table, markup=False)

@@ -59,6 +59,8 @@ def proxy(
         raise LocalError("two places are needed: msgrlab proxy LISTEN TARGET, as in 127.0.0.1:3301 10.0.0.1:3300")
     rules: list[str | Rule] = [one for path in script or () for one in read_script(path)]
     rules += [Rule.parse(text) for text in rule or ()]
+    if history is not None and history.exists():
+        raise LocalError(f"--history {history} exists already, and nothing is overwritten")
     if history is not None and blind:
         raise LocalError("--history: a blind proxy sees no frames to write down")
     over = threading.Event()

@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from messenger.errors import LocalError
+from toolkit.terminal import shown_line, shown_values
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -27,12 +30,13 @@ def status(
 
     Exit 1 if an invariant does not hold.
     """
-    from toolkit.machine.leases import Lease, leases
+    from toolkit.machine.leases import Lease, damaged, leases
 
     if follow:
         return _follow(name, as_json=as_json)
 
-    found = [_status(lease) for lease in ([Lease.find(name)] if name else leases())]
+    found = [_status(Lease.find(name))] if name else [_status_or_silence(lease) for lease in leases()]
+    found += [{"name": each.name, "state": "damaged", "about": str(each)} for each in damaged() if not name]
     if as_json:
         print(json.dumps({"clusters": found}, indent=2))
     elif not found:
@@ -44,7 +48,7 @@ def status(
         if not console.is_terminal:
             console.width = _PIPED_WIDTH
         for each in found:
-            _show(console, each)
+            _show(console, shown_values(each))
     return CHECK_FAILED if any(each.get("checks", {}).get("failed") for each in found) else 0
 
 
@@ -61,7 +65,7 @@ def _follow(name: str, *, as_json: bool) -> int:
             return 0
         after = told["next"]
         for event in told["records"]:
-            print(json.dumps(event) if as_json else _line(event), flush=True)
+            print(json.dumps(event) if as_json else shown_line(_line(event)), flush=True)
 
 
 def _line(event: dict[str, Any]) -> str:
@@ -78,9 +82,17 @@ def _status(lease: Any) -> dict[str, Any]:  # noqa: ANN401 - a Lease
     return found
 
 
+def _status_or_silence(lease: Any) -> dict[str, Any]:  # noqa: ANN401 - a Lease
+    """The status of one cluster of several: one that does not answer does not hide the others."""
+    try:
+        return _status(lease)
+    except LocalError as error:
+        return {"name": lease.label.name, "state": "silent", "about": str(error)}
+
+
 def _show(console: "Console", about: dict[str, Any]) -> None:
     if "nodes" not in about:
-        console.print(f"{about['name']}: {about['state']}: {about['about']}")
+        console.print(f"{about['name']}: {about['state']}: {about['about']}", markup=False)
         return
     since = f"up for {about['up_s']:.0f} s, ready in {about['ready_s']:.2f} s"
     console.print(f"[bold]{about['name']}[/bold] on {about['backend']}: {about['state']}, {since}")
@@ -100,7 +112,7 @@ def _show(console: "Console", about: dict[str, Any]) -> None:
     for node, path in about["captures"].items():
         console.print(f"capture of {node}: {path}", markup=False)
     for words in full_words(about):
-        console.print(f"history: {words}")
+        console.print(f"history: {words}", markup=False, soft_wrap=True)
     for event in about["events"]:
         console.print(_line(event), markup=False)
     _show_checks(console, about["checks"])

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from toolkit.terminal import shown_line
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from rich.table import Table
 
@@ -79,18 +81,30 @@ def _typed_s() -> float:
 
 
 def _watched(starting: "Starting", began_s: float, *, quiet: bool) -> dict[str, Any]:
-    """What is ready in the end; shows how far it is, where somebody can see it."""
+    """Follow a supervisor until its cluster is ready, and return what is; on a terminal with a table of its nodes.
+
+    What is announced is printed in any case: it is fetched and run without having been asked for by name.
+    """
     events = starting.events()
     if quiet or not sys.stderr.isatty():
-        return _ready_of(events)
+        return _ready_of(_announced(events, lambda words: print(words, file=sys.stderr, flush=True)))
     from rich.console import Console
     from rich.live import Live
 
     board = _Board(began_s)
     with Live(
         console=Console(stderr=True), get_renderable=board.table, refresh_per_second=_REFRESH_PER_S, transient=True
-    ):
-        return _ready_of(board.seeing(events))
+    ) as live:
+        return _ready_of(board.seeing(_announced(events, lambda words: live.console.print(words, markup=False))))
+
+
+def _announced(
+    events: "Iterator[dict[str, Any]]", announce: "Callable[[str], None]"
+) -> "Iterator[dict[str, Any]]":
+    for event in events:
+        if "announce" in event:
+            announce(shown_line(event["announce"]))
+        yield event
 
 
 def _ready_of(events: "Iterator[dict[str, Any]]") -> dict[str, Any]:
@@ -116,7 +130,7 @@ class _Board:
                 self._stages.setdefault(name, ("waiting", now_s))
             if "stage" in event:
                 self._stages[event["node"]] = (_STAGES.get(event["stage"], event["stage"]), now_s)
-            self._words = event.get("say", "" if "stage" in event else self._words)
+            self._words = shown_line(event.get("say", "" if "stage" in event else self._words))
             yield event
 
     def table(self) -> "Table":

@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from messenger.errors import LocalError
+from messenger.files import read_text
 
 if TYPE_CHECKING:
     from toolkit.cluster.spec import ClusterSpec
 
 _READY_MADE = (Path(__file__).parent / "ready", Path(__file__).parents[2] / "clusters")
 """As :func:`toolkit.cluster.spec.ready_made` has them."""
+_MOST_BYTES = 1 << 20
 _PLAIN_NAME = re.compile(r"^name:[ \t]+([a-z][a-z0-9-]*)[ \t]*(?:#.*)?$", re.MULTILINE)
 
 
@@ -45,8 +47,8 @@ def located(spec: str) -> tuple[Path, str]:
         ready = [directory / f"{spec}.yaml" for directory in _READY_MADE]
         path = next((each for each in ready if each.is_file()), path)
     try:
-        names = _PLAIN_NAME.findall(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError):
+        names = _PLAIN_NAME.findall(read_text(path, _MOST_BYTES, "cluster spec"))
+    except LocalError:
         names = []
     return path, names[0] if len(names) == 1 else spec_from(spec).name
 

@@ -20,7 +20,7 @@ class DockerLab(HostsLab):
 
     Args:
         way: what the nodes speak, or its name.
-        seed: decides everything random that is ours.
+        seed: decides everything random that is ours, but for keys.
 
     Raises:
         Unsupported: containers cannot be had here.

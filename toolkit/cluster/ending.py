@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from messenger.errors import LocalError
@@ -11,49 +12,55 @@ from toolkit.machine.changes import Processes
 from toolkit.machine.leases import Lease
 
 
-def take_down(lease: Lease, keep: Path | None = None) -> list[str]:
+def take_down(lease: Lease, keep: Path | None = None, *, keep_keys: bool = False) -> list[str]:
     """Take a cluster down; returns what could not be undone, a line each.
 
     Args:
         lease: of the cluster.
         keep: a directory for its history, captures and logs.
+        keep_keys: whether keys are kept there, too.
     """
-    remains = ask_down(lease, keep)
-    return remains if remains is not None and not lease.directory.exists() else end_by_force(lease, keep)
+    remains = ask_down(lease, keep, keep_keys=keep_keys)
+    if remains is None:
+        return end_by_force(lease, keep, keep_keys=keep_keys)
+    if remains and lease.directory.exists():
+        remains += end_by_force(lease)
+    return list(dict.fromkeys(remains))
 
 
-def end_by_force(lease: Lease, keep: Path | None = None) -> list[str]:
+def end_by_force(lease: Lease, keep: Path | None = None, *, keep_keys: bool = False) -> list[str]:
     """End all that carries a cluster's label, and undo its journal; returns what could not be undone."""
     problems: list[str] = []
     try:
         Processes(str(lease.label)).undo()  # first of all, so that nobody undoes the same
         if keep is not None and lease.directory.exists():
-            keep_files(lease.directory, keep)
+            keep_files(lease.directory, keep, keys=keep_keys)
     except LocalError as error:
         problems.append(str(error))
-    try:
-        return problems + lease.journal.undo()
-    except LocalError as error:
-        return [*problems, str(error)]
+    return problems + lease.journal.undo()
 
 
 def take_all_down(
     leases: Sequence[Lease],
     tell: Callable[[Lease, list[str]], None] = lambda _lease, _remains: None,
     keep: Path | None = None,
+    *,
+    keep_keys: bool = False,
 ) -> bool:
-    """Take clusters down, all at once; whether nothing is left of any.
+    """Take clusters down, all at once; True if nothing is left of any.
 
     Args:
         leases: of the clusters.
         tell: told of each, when it is through, what could not be undone.
         keep: a directory for their histories, captures and logs, in one of its own each.
+        keep_keys: whether keys are kept there, too.
     """
     if not leases:
         return True
+    take = partial(take_down, keep_keys=keep_keys)
     with ThreadPoolExecutor(min(len(leases), 16)) as threads:
         kept = [keep / lease.label.name if keep else None for lease in leases]
-        outcomes = list(zip(leases, threads.map(take_down, leases, kept), strict=True))
+        outcomes = list(zip(leases, threads.map(take, leases, kept), strict=True))
     for lease, remains in outcomes:
         tell(lease, remains)
     return not any(remains for _, remains in outcomes)

@@ -36,7 +36,7 @@ class HostsLab(LocalLab):
 
     Args:
         way: what the nodes speak, or its name.
-        seed: decides everything random that is ours.
+        seed: decides everything random that is ours, but for keys.
         processes: whether each node is a process of its own, or runs in a thread of this one: in its host's
             network are both.
 

@@ -1,41 +1,114 @@
-"""What is worth keeping of a cluster that goes down."""
+"""Keeping files of a cluster that goes down: for their owner alone, and without keys unless they are asked for."""
 
+import os
 import shutil
+import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from messenger.errors import LocalError
+from messenger.files import new_file
+from toolkit.machine.private import DIRECTORY_MODE
 
-_KEPT = frozenset({".ndjson", ".pcapng", ".log"})
+SERVICE_KEYS = "service.keys"
+"""In the cluster's directory: a key log (docs/keylog.md) that opens secure links between messengers of ours."""
+CEPH_KEYRING = "ceph.keyring"
+"""In the cluster's directory: the keys of all daemons and clients of Ceph."""
+KEY_LOG = "keys.log"
+"""In a host's directory: the keys of its links, if they are captured."""
+_KEY_FILES = frozenset({SERVICE_KEYS, CEPH_KEYRING, KEY_LOG})
+
+_CAPTURE = ".pcapng"
+_KEPT = frozenset({".ndjson", _CAPTURE, ".log"})
+_SMALLEST_BLOCK_BYTES = 12
+_BLOCK_HEAD_BYTES = 8
 
 
-def keep_files(cluster: Path, directory: Path) -> None:
+def keep_files(cluster: Path, directory: Path, *, keys: bool = False) -> None:
     """Copy history, captures and logs out of a cluster's directory; nothing is overwritten.
+
+    Only their owner can read the copies. Key logs and keyrings stay behind, and so do the keys in captures, unless
+    they are asked for.
 
     Args:
         cluster: its directory.
         directory: where they go; made if need be.
+        keys: whether keys are kept, too.
 
     Raises:
         LocalError: something of that name is there, or cannot be written; the rest is copied nevertheless.
     """
     problems = []
-    for path in _worth_keeping(cluster):
+    for path in _worth_keeping(cluster, keys=keys):
         target = directory / path.relative_to(cluster)
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            if target.exists():
-                raise FileExistsError(0, "it exists already, and nothing is overwritten")
-            shutil.copyfile(path, target)
+            _make_directories(target.parent)
+            _copy(path, target, without_keys=path.suffix == _CAPTURE and not keys)
+        except FileExistsError:
+            problems.append(f"{target}: it exists already, and nothing is overwritten")
         except OSError as error:
             problems.append(f"{target}: {error.strerror}")
+        except LocalError as error:
+            problems.append(str(error))
     if problems:
         raise LocalError("; ".join(problems))
 
 
-def _worth_keeping(cluster: Path) -> Iterator[Path]:
+def _worth_keeping(cluster: Path, *, keys: bool) -> Iterator[Path]:
     """In the cluster's own directory, and in those of its hosts; not below, where stores of daemons lie."""
     for pattern in ("*", "*/*"):
         for path in sorted(cluster.glob(pattern)):
-            if path.suffix in _KEPT and path.is_file() and not path.is_symlink() and path.stat().st_size:
+            wanted = keys if path.name in _KEY_FILES else path.suffix in _KEPT
+            if wanted and path.is_file() and not path.is_symlink() and path.stat().st_size:
                 yield path
+
+
+def _make_directories(directory: Path) -> None:
+    for each in reversed([directory, *directory.parents]):
+        if not each.exists():
+            each.mkdir(mode=DIRECTORY_MODE)
+
+
+def _copy(path: Path, target: Path, *, without_keys: bool) -> None:
+    """Copy a file; one that cannot be copied whole is not left there in part."""
+    with path.open("rb") as source, new_file(target) as out:
+        try:
+            if without_keys:
+                out.writelines(_without_keys(source, path))
+            else:
+                shutil.copyfileobj(source, out)
+            out.flush()
+        except BaseException:
+            target.unlink()
+            raise
+
+
+def _without_keys(capture: BinaryIO, path: Path) -> Iterator[bytes]:
+    """The blocks of a capture but for those with keys; a last block that was cut off is left out.
+
+    Raises:
+        LocalError: it is not a capture.
+    """
+    from toolkit.capture.formats.pcapng import (  # noqa: PLC0415 - numpy takes its time
+        BYTE_ORDER_MAGIC,
+        DECRYPTION_SECRETS,
+        SECTION_HEADER,
+    )
+
+    order, left_bytes = "<", os.fstat(capture.fileno()).st_size
+    while len(head := capture.read(_BLOCK_HEAD_BYTES)) == _BLOCK_HEAD_BYTES:
+        (kind,) = struct.unpack(f"{order}I", head[:4])
+        if kind == SECTION_HEADER:  # the same number in both byte orders
+            magic = capture.read(4)
+            order = "<" if magic == struct.pack("<I", BYTE_ORDER_MAGIC) else ">"
+            head += magic
+        (size,) = struct.unpack(f"{order}I", head[4:8])
+        if size < _SMALLEST_BLOCK_BYTES or size % 4:
+            raise LocalError(f"{path}: not a capture that keys can be taken out of: give --keep-keys")
+        left_bytes -= size
+        if left_bytes < 0:
+            return
+        body = capture.read(size - len(head))
+        if kind != DECRYPTION_SECRETS:
+            yield head + body

@@ -9,8 +9,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from random import SystemRandom
 from typing import Any
 
+from messenger.cephx.ciphers import KeyType
+from messenger.cephx.keys import CryptoKey
 from messenger.denc.address import EntityAddr
 from messenger.errors import LocalError
 from messenger.link import Protocol
@@ -38,7 +41,7 @@ class LocalLab(Lab):
 
     Args:
         way: what the nodes speak, or its name.
-        seed: decides everything random that is ours.
+        seed: decides everything random that is ours, but for keys: others can reach these sockets.
         processes: whether each node is a process of its own; only those can be frozen, or really killed.
     """
 
@@ -48,6 +51,7 @@ class LocalLab(Lab):
 
     def __init__(self, way: Way | str = "v2-crc", seed: int = 1, *, processes: bool = True) -> None:
         super().__init__(way, seed)
+        self._key = CryptoKey.generate(SystemRandom(), 0.0, self.way.key_type)
         self._processes = processes
         self._node_loops: dict[str, LoopThread] = {}
         """For nodes that are no processes, by where they are."""
@@ -65,6 +69,10 @@ class LocalLab(Lab):
         self._reserved: list[socket.socket] = []
         self._ports: list[int] = []
         """Of those, in order."""
+
+    def new_key(self, cipher: KeyType | None = None) -> str:
+        """See :meth:`Lab.new_key`; no seed has it."""
+        return CryptoKey.generate(SystemRandom(), 0.0, cipher or self.way.key_type).to_base64()
 
     def _take(self, time_s: float, node: str, kind: str, fields: dict[str, Any]) -> None:
         with self._changed:

@@ -14,13 +14,13 @@ import json
 import sys
 from collections.abc import Callable
 from functools import partial
-from random import Random
 from typing import Any, BinaryIO
 
 from messenger.denc.address import EntityAddr
 from messenger.errors import LocalError, MsgrError
 from messenger.link import Protocol
 from messenger.messenger import Messenger
+from toolkit.randomness import LiveRandom
 from toolkit.scenarios.nodes import NodeApp, NodeSpec
 
 VERBS = frozenset(NodeApp.VERBS)
@@ -98,7 +98,7 @@ def _messenger(spec: NodeSpec, app: NodeApp) -> Messenger:
         dispatcher=app,
         policies=spec.policies(),
         config=spec.config(),
-        rng=Random(f"{spec.seed} {spec.name} {spec.incarnation}"),
+        rng=LiveRandom(f"{spec.seed} {spec.name} {spec.incarnation}"),
         nonce=spec.addrs.front.nonce,
         workers=spec.workers,
         route=route,

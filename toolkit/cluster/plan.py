@@ -1,15 +1,15 @@
 """What a cluster's spec comes to: hosts and networks to wish for, and what each messenger of ours is told."""
 
-from random import Random
+from random import SystemRandom
 
 from messenger.cephx.ciphers import KeyType
 from messenger.cephx.keys import CryptoKey
 from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.denc.entity import EntityType
+from messenger.keylog import ServiceSecret
 from messenger.link import Protocol
 from toolkit.cluster.backends.base import Host, HostWish, NetworkWish
 from toolkit.cluster.spec.model import AnyNode, Ceph, ClusterSpec, Daemon
-from toolkit.dissect.keys import KeyBook
 from toolkit.scenarios.nodes import NodeSpec, parse_entity
 from toolkit.scenarios.nodes.auth import SERVICE_SECRET_ID
 
@@ -32,20 +32,23 @@ def _image(ceph: Ceph, node: AnyNode) -> str:
     return f"ceph:{ceph.release}" if isinstance(node, Daemon) and ceph.release != "host" else ""
 
 
-def shared_key(spec: ClusterSpec) -> CryptoKey:
-    """The key that all messengers of ours share; the seed decides it."""
-    return CryptoKey.generate(Random(f"cluster {spec.seed}"), 0.0, KeyType.from_label(spec.speaks.cipher))
+def new_shared_key(spec: ClusterSpec) -> CryptoKey:
+    """A key for all messengers of ours to share; another one each time, since a seed is no secret."""
+    return CryptoKey.generate(SystemRandom(), 0.0, KeyType.from_label(spec.speaks.cipher))
 
 
-def node_specs(spec: ClusterSpec, hosts: dict[str, Host], start_s: float) -> dict[str, NodeSpec]:
+def node_specs(
+    spec: ClusterSpec, hosts: dict[str, Host], shared_key: CryptoKey, start_s: float
+) -> dict[str, NodeSpec]:
     """What each messenger of ours is told.
 
     Args:
         spec: of the cluster.
         hosts: by the names of nodes.
+        shared_key: see :func:`new_shared_key`.
         start_s: monotonic time at which the cluster began.
     """
-    key = shared_key(spec).to_base64()
+    key = shared_key.to_base64()
     messengers = spec.messengers()
     addrs = {
         name: _addresses(spec, name, hosts[name], number) for number, name in enumerate(messengers, _FIRST_NONCE)
@@ -87,8 +90,8 @@ def _addresses(spec: ClusterSpec, name: str, host: Host, nonce: int) -> AddrVec:
     )
 
 
-def key_book(spec: ClusterSpec) -> KeyBook:
-    """What is needed to read secure links between messengers of ours."""
-    key = {SERVICE_SECRET_ID: shared_key(spec)}
+def service_keys(spec: ClusterSpec, shared_key: CryptoKey) -> str:
+    """A key log (docs/keylog.md) that opens secure links between messengers of ours."""
     types = {parse_entity(node.entity).type for node in spec.messengers().values()}
-    return KeyBook(services=dict.fromkeys({*types, EntityType.OSD}, key))
+    services = sorted({*types, EntityType.OSD})
+    return "".join(ServiceSecret(each, SERVICE_SECRET_ID, shared_key).line() for each in services)

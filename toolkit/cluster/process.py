@@ -3,7 +3,6 @@
 import contextlib
 import json
 import signal
-import sys
 import threading
 from collections.abc import Callable
 from queue import Empty, Queue
@@ -12,6 +11,7 @@ from typing import Any
 from messenger.errors import LocalError
 from toolkit.cluster.backends.base import Program
 from toolkit.cluster.programs import LocalProgram
+from toolkit.interpreters import PYTHON, environment
 from toolkit.scenarios.nodes.program import ProgramSpec
 
 _REPLY_TIMEOUT_S = 20.0
@@ -46,7 +46,7 @@ class NodeProcess:
         self._asking = threading.Lock()
         self._last_id = 0
         self._program: Program = program or LocalProgram(
-            [sys.executable, "-m", "toolkit.cluster.node"], piped=True
+            [*PYTHON, "-m", "toolkit.cluster.node"], environment=environment(), piped=True
         )
         self._reader = threading.Thread(target=self._read, name=f"node {spec.name}", daemon=True)
         self._reader.start()

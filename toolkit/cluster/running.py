@@ -13,14 +13,16 @@ from messenger.errors import LocalError
 from toolkit.checks.history import History
 from toolkit.cluster.backends import backend_named
 from toolkit.cluster.backends.base import Backend
-from toolkit.cluster.keeping import keep_files
+from toolkit.cluster.keeping import SERVICE_KEYS, keep_files
 from toolkit.cluster.live_history import LiveHistory
 from toolkit.cluster.nodes import MessengerNode, RunningNode
-from toolkit.cluster.plan import host_wishes, key_book, network_wishes, node_specs
+from toolkit.cluster.plan import host_wishes, network_wishes, new_shared_key, node_specs, service_keys
 from toolkit.cluster.spec.model import ClusterSpec
 from toolkit.cluster.watching import Captures, Middlemen
+from toolkit.dissect.keys import KeyBook
 from toolkit.errors import Unsupported
 from toolkit.machine.leases import Lease
+from toolkit.machine.private import write_private
 from toolkit.network.faults import NetworkFaults
 from toolkit.network.state import LinkState
 
@@ -51,6 +53,8 @@ class Cluster:
         backend: where its nodes are to run, otherwise than the spec says.
         say: told in a few words what is being done.
         progress: told how far each node is.
+        announce: called with a line before something is fetched or run that was not asked for by name, such as the
+            packages of an image; ``say`` unless given.
 
     Raises:
         Unsupported: the backend cannot be had here, or not with this spec.
@@ -64,18 +68,23 @@ class Cluster:
         backend: str = "",
         say: Callable[[str], None] = lambda _words: None,
         progress: Progress = lambda _node, _stage: None,
+        announce: Callable[[str], None] | None = None,
     ) -> None:
         kind = backend_named(backend or spec.backend)
         kind.check(network_wishes(spec), host_wishes(spec))
         self.spec = spec
         self.lease = lease
         self.backend: Backend = kind(lease, say)
+        self.backend.announce = announce or say
         self.nodes: dict[str, RunningNode] = {}
         self.history = LiveHistory(lease.directory / HISTORY_FILE, spec.records)
         self.began_s = time.monotonic()
         """Monotonic time from which its history counts."""
         self.ready_s = 0.0
         """How long it took to be ready; 0 before."""
+        self.stage = "up"
+        """What it is doing: ``up``; on its way down ``ending`` (nodes and networks), ``keeping`` and ``removing``
+        (files)."""
         self.captures = Captures(self)
         self._middlemen = Middlemen(self)
         self._progress = progress
@@ -109,8 +118,12 @@ class Cluster:
             raise
 
     def _make_nodes(self) -> None:
-        keys = self.backend.keys = key_book(self.spec)
-        specs = node_specs(self.spec, self.backend.hosts, self.began_s)
+        shared_key = new_shared_key(self.spec)
+        specs = node_specs(self.spec, self.backend.hosts, shared_key, self.began_s)
+        key_log = service_keys(self.spec, shared_key)
+        write_private(self.directory / SERVICE_KEYS, key_log.encode())
+        keys = self.backend.keys = KeyBook()
+        keys.add_key_log(key_log)
         for name, spec in specs.items():
             host = self.backend.hosts[name]
             self.nodes[name] = MessengerNode(host, spec, self.take, self.now, self.messengers)
@@ -281,16 +294,18 @@ class Cluster:
 
     # ---- down
 
-    def down(self, keep: Path | None = None) -> list[str]:
+    def down(self, keep: Path | None = None, *, keep_keys: bool = False) -> list[str]:
         """Take it down; returns what could not be undone, a line each. A second call does nothing.
 
         Args:
             keep: a directory for its history, captures and logs, which otherwise go as everything does.
+            keep_keys: whether keys are kept there, too: key logs, keyrings, and those in captures.
         """
         with self._going_down:
             if self._is_down:
                 return []
             self._is_down = True
+            self.stage = "ending"
             self._undo.close()
             steps: list[Callable[[], object]] = [
                 *(node.finish for node in self.nodes.values()),
@@ -301,10 +316,12 @@ class Cluster:
                 self._quietly(step)
             problems: list[str] = []
             if keep is not None:
+                self.stage = "keeping"
                 try:
-                    keep_files(self.directory, keep)
+                    keep_files(self.directory, keep, keys=keep_keys)
                 except LocalError as error:
                     problems.append(str(error))
+            self.stage = "removing"
             return problems + self.lease.journal.undo()
 
     def _quietly(self, step: Callable[[], object]) -> None:
@@ -342,6 +359,7 @@ def up(
     progress: Progress = lambda _node, _stage: None,
     settings: Sequence[str] = (),
     keep: Path | str | None = None,
+    keep_keys: bool = False,
 ) -> Iterator[Cluster]:
     """A cluster that is up for as long as the ``with`` block lasts, kept by this process.
 
@@ -353,6 +371,7 @@ def up(
         progress: told how far each node is.
         settings: ``KEY=VALUE``, changes of the spec.
         keep: a directory for its history, captures and logs, which otherwise go as everything does.
+        keep_keys: whether keys are kept there, too.
 
     Raises:
         Unsupported: it cannot be had here.
@@ -369,7 +388,7 @@ def up(
             try:
                 yield cluster
             finally:
-                remains = cluster.down(None if keep is None else Path(keep))
+                remains = cluster.down(None if keep is None else Path(keep), keep_keys=keep_keys)
                 if remains:
                     raise LocalError("; ".join(remains))
     finally:

@@ -86,9 +86,11 @@ def link_words(link: dict[str, Any]) -> str:
 
 
 def full_words(about: dict[str, Any]) -> list[str]:
-    """What there is to say about a history that has become too long; nothing of others."""
+    """What there is to say about a history that has come to an end; nothing of others."""
     if about["full_s"] is None:
         return []
+    if why := about.get("full_why"):
+        return [f"{why}: nothing since {about['full_s']:.1f} s is recorded or judged"]
     return [f"full with {about['records']:,} records: nothing since {about['full_s']:.1f} s is in it"]
 
 

@@ -44,6 +44,7 @@ def status_of(cluster: "Cluster") -> dict[str, Any]:
         "proxies": [f"{dialler} {dialled}" for dialler, dialled in cluster.proxies],
         "records": len(history),
         "full_s": cluster.history.full_s,
+        "full_why": cluster.history.trouble or None,
         "events": [told(record) for record in recent(history.records)],
         "checks": _checks(cluster, len(history)),
     }

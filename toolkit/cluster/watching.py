@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from messenger.denc.address import AddrVec
+from toolkit.cluster.keeping import KEY_LOG
 from toolkit.cluster.spec.model import Capture, Proxy
 from toolkit.errors import Unsupported
 from toolkit.faults.proxy import FaultProxy
@@ -13,9 +14,6 @@ from toolkit.network.redirect import redirect, way_in
 if TYPE_CHECKING:
     from toolkit.capture.recording import Taken
     from toolkit.cluster.running import Cluster
-
-KEY_LOG = "keys.log"
-"""File of a captured messenger's link keys, in its host's directory."""
 
 
 class Captures:

@@ -6,15 +6,22 @@ and Nautilus no time zone.
 """
 
 import gzip
+import io
 import re
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from messenger.errors import LocalError
+from messenger.files import amount, open_file
 from messenger.messages.types import MessageType, message_name
 
 _NANO = 1_000_000_000
+_LONGEST_BYTES = 1 << 20
+"""Of a line, and of an entry."""
+_MOST_BYTES = 1 << 30
 
 _LINE = re.compile(
     r"(?P<date>\d{4}-\d\d-\d\d)[T ](?P<time>\d\d:\d\d:\d\d)\.(?P<fraction>\d{1,9})(?P<zone>[+-]\d{4})?"
@@ -32,7 +39,10 @@ _RECEIVED = re.compile(
     r" (?:0x[0-9a-f]+|0) con (?P<con>0x[0-9a-f]+)",
     re.DOTALL,
 )
-_ADDRESS = re.compile(r"(?:v[12]:|any:)?(?P<rest>(?:[0-9.]+|\[[0-9a-fA-F:.]+\]):\d+/\d+)")
+_ADDRESS = re.compile(
+    r"(?<![0-9.])(?P<rest>(?:[0-9.]{1,15}|\[[0-9a-fA-F:.]{2,45}\]):[0-9]{1,5}/[0-9]{1,10})(?![0-9])"
+)
+"""Every repetition is bounded: the text between two marks of a line may be of any length."""
 _SPACED_NAME = "osd pg remove"
 _LOG_ACK = "log(last "
 """How daemons print a log_ack: by its beginning, it could be a log."""
@@ -76,10 +86,26 @@ def read_log(path: Path) -> list[LoggedMessage]:
     """The messages of a log, in its order; the file may be compressed with gzip.
 
     Raises:
-        OSError: the file cannot be read.
+        LocalError: the file cannot be read, is longer than 1 GiB unpacked, or a line is longer than 1 MiB.
     """
-    with (gzip.open if path.suffix == ".gz" else open)(path, "rt", errors="replace") as lines:
-        return parse_log(lines)
+    with open_file(path) as file:
+        try:
+            unpacked = gzip.GzipFile(fileobj=file) if path.suffix == ".gz" else io.BufferedReader(file)
+            return parse_log(_lines(path, unpacked))
+        except (OSError, EOFError, zlib.error) as error:
+            raise LocalError(f"{path}: {error}") from None
+
+
+def _lines(path: Path, file: "gzip.GzipFile | io.BufferedReader[io.FileIO]") -> Iterator[str]:
+    number, left_bytes = 0, _MOST_BYTES
+    while line := file.readline(_LONGEST_BYTES + 1):
+        number += 1
+        left_bytes -= len(line)
+        if len(line) > _LONGEST_BYTES:
+            raise LocalError(f"{path}:{number}: more than {amount(_LONGEST_BYTES)}, the limit for a line of a log")
+        if left_bytes < 0:
+            raise LocalError(f"{path}:{number}: more than {amount(_MOST_BYTES)}, the limit for a log")
+        yield line.decode("utf-8", "replace")
 
 
 def parse_log(lines: Iterable[str]) -> list[LoggedMessage]:
@@ -89,11 +115,15 @@ def parse_log(lines: Iterable[str]) -> list[LoggedMessage]:
 
 
 def entries(lines: Iterable[str]) -> Iterator[str]:
-    """The entries of a log, without line ends: a line and what goes on below it, as the text of a message may."""
+    """The entries of a log, without line ends: a line and those below it that belong to the text of its message.
+
+    An entry of more than 1 MiB is cut off.
+    """
     entry = ""
     for line in lines:
         if _LINE.match(line) is None and entry:
-            entry += line
+            if len(entry) < _LONGEST_BYTES:
+                entry += line
             continue
         if entry:
             yield entry.rstrip("\n")

@@ -6,6 +6,7 @@
 
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -18,11 +19,12 @@ from toolkit.dissect.keys import KeyBook
 from toolkit.dissect.links import LinkDecoder, Names, OpenPhase
 from toolkit.dissect.links.link import GAP, UNKNOWN
 from toolkit.dissect.stream import StreamEvent
-from toolkit.dissect.tcp import Assembler
+from toolkit.dissect.tcp import MOST_FLOWS, Assembler
 
 _MOST_PENDING_BYTES = 144 << 20
 """Of frames that are not complete, on all links together."""
-_MOST_LINKS = 1 << 16
+_MOST_LINKS = MOST_FLOWS
+"""Whose connection is forgotten, that link gets no more bytes."""
 _LARGEST_RUN_BYTES = 1 << 23
 """Twice as long as what is read of a capture in one go."""
 
@@ -131,26 +133,26 @@ class Links:
         self._assembler = Assembler(ports)
         self._links: dict[int, LinkDecoder | None] = {}
         """By stream; None: over."""
-        self._busy: dict[int, int] = {}
-        """When, in batches, each link was last heard of."""
-        self._batches = 0
+        self._pending: dict[int, int] = {}
+        """By stream, for links that are not over: memory for incomplete frames; the least active link first."""
+        self._pending_bytes = 0
+        """Of all links together."""
 
     def feed(self, batch: PacketBatch) -> None:
         """Read what these packets bring."""
-        self._batches += 1
         for event in self._assembler.feed(batch):
             self._take(event)
-        self._bound_memory()
+            if self._pending_bytes > _MOST_PENDING_BYTES:
+                self._give_up_frames()
+            if len(self._pending) > _MOST_LINKS:
+                self._forget_links()
 
     def finish(self) -> None:
         """Say what is left to say when no packets come any more."""
         for event in self._assembler.finish():
             self._take(event)
-        for index, link in self._links.items():
-            if link is not None:
-                link.finish()
-                self._links[index] = None
-                self.other_streams += not link.is_messenger
+        for index in sorted(self._pending):
+            self._forget(index)
 
     def _take(self, event: StreamEvent) -> None:
         if self._watch is not None:
@@ -162,28 +164,35 @@ class Links:
         if known is None:
             return
         known.take(event)
-        self._busy[index] = self._batches
+        before_bytes, now_bytes = self._pending.pop(index, 0), known.pending_bytes
+        self._pending[index] = now_bytes  # which is last now
+        self._pending_bytes += now_bytes - before_bytes
         if known.over:
-            self._forget(index, known)
+            self._forget(index)
 
-    def _forget(self, index: int, link: LinkDecoder) -> None:
+    def _forget(self, index: int) -> None:
+        link = self._links[index]
+        assert link is not None
         link.finish()
         self._links[index] = None
-        del self._busy[index]
+        self._pending_bytes -= self._pending.pop(index)
         self.other_streams += not link.is_messenger
 
-    def _bound_memory(self) -> None:
-        live = [(index, link) for index in self._busy if (link := self._links[index]) is not None]
-        pending = sum(link.pending_bytes for _, link in live)
-        for _, link in sorted(live, key=lambda entry: -entry[1].pending_bytes):
-            if pending <= _MOST_PENDING_BYTES:
-                break
-            pending -= link.pending_bytes
+    def _give_up_frames(self) -> None:
+        """Give up the largest incomplete frames until half of the limit is free, for this looks at every link."""
+        for index in sorted(self._pending, key=self._pending.__getitem__, reverse=True):
+            if self._pending_bytes <= _MOST_PENDING_BYTES // 2:
+                return
+            link = self._links[index]
+            assert link is not None
             link.give_up()
-        if len(live) > _MOST_LINKS:
-            live.sort(key=lambda entry: self._busy[entry[0]])
-            for index, link in live[: _MOST_LINKS // 2]:
-                self._forget(index, link)
+            self._pending_bytes -= self._pending[index]
+            self._pending[index] = 0
+
+    def _forget_links(self) -> None:
+        """Finish the half of the links that were silent longest."""
+        for index in list(islice(self._pending, _MOST_LINKS // 2)):
+            self._forget(index)
 
 
 def _keep_large_blocks() -> None:

@@ -1,6 +1,6 @@
 """What a decoder says of each frame: one record behind tables, JSON, charts and analysis."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
@@ -73,13 +73,18 @@ class DecodedFrame:
     """What is wrong with it, in words; None if nothing is."""
     message: MessageInfo | None = None
     compressed: bool = False
-    segments: tuple[Buffer, ...] = ()
+    segments: Sequence[Buffer] = ()
     """What the frame carries, decrypted and decompressed: header, front, middle and data of a message, the payload
-    of a control frame. Empty where it could not be opened."""
+    of a control frame. Empty where it could not be opened. What is large is decompressed anew at each use."""
     wire: Buffer = b""
     """The frame as it was on the wire."""
     read_fields: Callable[[], dict[str, object]] = field(default=dict, repr=False)
     """Makes :attr:`fields`; called when somebody asks."""
+
+    @property
+    def is_bad(self) -> bool:
+        """True if a crc, an authentication tag or a signature is wrong: its contents are not to be believed."""
+        return self.crc is Verdict.BAD or self.auth is Verdict.BAD
 
     @property
     def src(self) -> str:

@@ -11,6 +11,7 @@ from toolkit.checks.invariants import check
 from toolkit.checks.result import CheckResult
 from toolkit.dissect.analysis import Analysis
 from toolkit.dissect.analysis.history import HistoryMaker
+from toolkit.dissect.analysis.limits import Limits
 from toolkit.dissect.analysis.timeline import timeline
 from toolkit.dissect.decode import CaptureDecoder
 from toolkit.dissect.frames import DecodedFrame
@@ -32,6 +33,7 @@ class Capture:
         keyrings: files with keys of clients, daemons or services.
         key_logs: files with keys of links; those inside the capture are used in any case.
         ports: look at connections only that have one of these at either end; None: at all.
+        limits: how much of it is analysed; :attr:`problem` says where that ends ahead of the capture.
 
     Raises:
         LocalError: a keyring or key log that is none.
@@ -44,8 +46,10 @@ class Capture:
         key_logs: Sequence[PathLike] = (),
         *,
         ports: Collection[int] | None = None,
+        limits: Limits | None = None,
     ) -> None:
         self.path = Path(path)
+        self._limits = limits
         self._keyrings = [Path(keyring) for keyring in keyrings]
         self._key_logs = [Path(log) for log in key_logs]
         self._ports = ports
@@ -94,13 +98,14 @@ class Capture:
 
     @cached_property
     def _read(self) -> tuple[Analysis, HistoryMaker, str | None]:
-        analysis = Analysis()
-        maker = HistoryMaker(analysis)
+        analysis = Analysis(self._limits)
+        maker = HistoryMaker(analysis, self._limits)
         with CaptureDecoder(self.path, self._book(), ports=self._ports) as decoding:
             for frame in decoding:
                 analysis.take(frame)
                 maker.take(frame)
-            return analysis, maker, decoding.problem
+            problems = [decoding.problem, analysis.left_out, maker.left_out]
+            return analysis, maker, "; ".join(problem for problem in problems if problem) or None
 
     @property
     def analysis(self) -> Analysis:
@@ -109,7 +114,7 @@ class Capture:
 
     @property
     def problem(self) -> str | None:
-        """What could not be decoded, in one line; None if everything was."""
+        """What could not be decoded, or was not analysed, in one line; None if everything was."""
         return self._read[2]
 
     def history(self, session: int | None = None) -> History:

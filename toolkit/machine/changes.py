@@ -7,7 +7,6 @@ import contextlib
 import errno
 import json
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -19,11 +18,12 @@ from typing import Any, ClassVar
 
 from messenger.errors import LocalError
 from toolkit.machine.labels import DOCKER_LABEL, PROCESS_VARIABLE
+from toolkit.machine.mounts import mounts_below
 from toolkit.machine.rtnetlink import rtnetlink
+from toolkit.machine.trees import remove_tree
 
-_END_TIMEOUT_S = 5.0
+_END_TIMEOUT_S = 20.0
 _POLL_S = 0.005
-_MOUNTS = Path("/proc/self/mountinfo")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,9 @@ class Change(ABC):
         Raises:
             LocalError: it is none.
         """
-        kind = values.pop("change", None)
+        if not all(isinstance(value, str) for value in values.values()):
+            raise LocalError("journal: a value is not a string")
+        kind = values.pop("change", "")
         if kind not in Change.KINDS:
             raise LocalError(f"journal: unknown change {kind!r}")
         try:
@@ -145,11 +147,22 @@ class Mount(Change):
     path: str
 
     def undo(self) -> None:
-        """Unmount; what is in use goes when its last user does."""
-        for line in reversed(_MOUNTS.read_text().splitlines()):
-            where = line.split()[4].encode().decode("unicode_escape")
-            if where == self.path or where.startswith(self.path + "/"):
-                subprocess.run(["umount", "--lazy", where], check=False, capture_output=True)
+        """Unmount the last one first; a mount in use goes when its last user does."""
+        why = ""
+        for where in reversed(mounts_below(self.path)):
+            try:
+                done = subprocess.run(
+                    ["umount", "--lazy", "--", where],
+                    check=False,
+                    capture_output=True,
+                    text=True,
+                    errors="replace",
+                )
+            except OSError as error:
+                raise LocalError(f"mount {where}: umount: {error.strerror}") from None
+            why = " ".join(done.stderr.split()) or why
+        if left := mounts_below(self.path):
+            raise LocalError(f"mount {left[0]} cannot be undone: {why or 'it is still there'}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,14 +172,9 @@ class Tree(Change):
     path: str
 
     def undo(self) -> None:
-        """Remove it, unless something is mounted in it."""
+        """Unmount what is mounted in it and remove it; if a mount stays, so does everything."""
         Mount(self.path).undo()
-        try:
-            shutil.rmtree(self.path)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise LocalError(f"{self.path}: {error.strerror}") from None
+        remove_tree(Path(self.path))
 
 
 @dataclass(frozen=True, slots=True)

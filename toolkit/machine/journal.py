@@ -1,30 +1,43 @@
 """The undo journal of a cluster: what it changes is on disk before it is done.
 
-Whatever ends a cluster, its journal says what has to be undone: every entry is written, and synced, ahead of its
-change. Entries are undone last one first.
+However a cluster ends, its journal has what is to be undone: every entry is written, and synced, ahead of its
+change. Entries are undone last one first. The cluster's own directory goes at the end: it is renamed first, so
+that its name is free and no half of it is taken for a cluster, and the journal in it is removed last, so that a
+removal that was interrupted can be found and repeated.
 """
 
+import errno
 import json
 import os
 import threading
 from pathlib import Path
 
 from messenger.errors import LocalError
-from toolkit.machine.changes import Change, Tree, dump
+from toolkit.machine.changes import Change, Mount, Tree, dump
+from toolkit.machine.private import FILE_MODE
+from toolkit.machine.trees import remove_tree
 
 FILE_NAME = "journal"
+LABEL_FILE = "label"
+"""Beside the journal: see :mod:`toolkit.machine.leases`."""
+_TAKEN_BACK = "taken back"
+"""Key of a line whose value is a change that was noted before and not made."""
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Journal:
     """The changes of one cluster, in its directory.
 
     Args:
-        directory: of the cluster; made by whoever took the lease.
+        directory: of the cluster; made by its lease.
     """
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / FILE_NAME
+        self._directory = directory
         self._lock = threading.Lock()
+        self._noted: list[Change] = []
+        """Changes that this object has noted, in case the file is removed by another program."""
 
     def note(self, change: Change) -> None:
         """Write down a change that is about to be made.
@@ -32,44 +45,118 @@ class Journal:
         Raises:
             LocalError: it cannot be written; the change must not be made.
         """
+        self._append(dump(change))
+        self._noted.append(change)
+
+    def take_back(self, change: Change) -> None:
+        """Write down that a change was not made after all: what it would be undone by is not this cluster's.
+
+        Raises:
+            LocalError: it cannot be written.
+        """
+        self._append(json.dumps({_TAKEN_BACK: change.as_json()}, separators=(",", ":")).encode() + b"\n")
+        self._noted.remove(change)
+
+    def changes(self) -> list[Change]:
+        """The changes that were noted; a last line that was cut off stands for a change that was never made.
+
+        Raises:
+            LocalError: a line is not of a journal.
+        """
+        found, problems = self._read()
+        if problems:
+            raise LocalError(problems[0])
+        return found
+
+    def undo(self) -> list[str]:
+        """Undo all changes, the last one first, and remove the directory; returns what could not be undone.
+
+        While something is left, so are the directory and the journal in it, for the next attempt.
+        """
+        changes, remains = self._read()
+        for change in reversed(changes):
+            if self._is_own_tree(change):
+                continue
+            try:
+                self._check(change)
+                change.undo()
+            except LocalError as error:
+                remains.append(str(error))
+        if remains:
+            return remains
+        try:
+            if any(map(self._is_own_tree, changes)):
+                self._rename()
+            remove_tree(self._removed, last=(LABEL_FILE, FILE_NAME))
+        except LocalError as error:
+            return [str(error)]
+        self._noted.clear()
+        return []
+
+    def _is_own_tree(self, change: Change) -> bool:
+        """True if a change is the cluster's directory, by whatever name of it."""
+        return isinstance(change, Tree) and os.path.realpath(change.path) == os.path.realpath(self._directory)
+
+    @property
+    def _removed(self) -> Path:
+        return removed_name(self._directory)
+
+    def _rename(self) -> None:
+        """Give the directory the name of one that is being removed."""
+        Mount(str(self._directory)).undo()
+        while self._directory.exists():
+            remove_tree(self._removed, last=(LABEL_FILE, FILE_NAME))  # of an earlier cluster of the same name
+            try:
+                self._directory.rename(self._removed)
+            except FileNotFoundError:
+                return  # another process has renamed it
+            except OSError as error:
+                if error.errno not in {errno.EEXIST, errno.ENOTEMPTY}:  # another process has renamed one to that
+                    raise LocalError(f"{self._directory}: {error.strerror}") from None
+
+    def _append(self, line: bytes) -> None:
         with self._lock:
             try:
-                with self.path.open("ab") as out:
-                    out.write(dump(change))
+                with os.fdopen(os.open(self.path, _APPEND, FILE_MODE), "ab") as out:
+                    out.write(line)
                     out.flush()
                     os.fsync(out.fileno())
             except OSError as error:
                 raise LocalError(f"{self.path}: {error.strerror}") from None
 
-    def changes(self) -> list[Change]:
-        """What has been noted; a last line that was cut off stands for a change that was never made.
+    def _check(self, change: Change) -> None:
+        """Refuse to remove a tree, or to unmount, outside of the cluster's directory."""
+        if isinstance(change, Tree | Mount):
+            own, path = (Path(os.path.realpath(each)) for each in (self._directory, change.path))
+            if own != path and own not in path.parents:
+                raise LocalError(f"{self.path}: {change.path} is not below {self._directory}: it is left alone")
 
-        Raises:
-            LocalError: a line is none of ours.
-        """
-        if not self.path.exists():
-            return []
-        found = []
-        for number, line in enumerate(self.path.read_bytes().split(b"\n")[:-1], 1):
+    def _read(self) -> tuple[list[Change], list[str]]:
+        """The changes, and what is wrong with lines that are none."""
+        try:
+            lines = self.path.read_bytes().split(b"\n")[:-1]
+        except FileNotFoundError:
+            return list(self._noted), []
+        except OSError as error:
+            return [], [f"{self.path}: {error.strerror}"]
+        found: list[Change] = []
+        problems: list[str] = []
+        for number, line in enumerate(lines, 1):
             try:
                 values = json.loads(line)
-            except ValueError:
-                raise LocalError(f"{self.path}:{number}: not a line of a journal") from None
-            found.append(Change.from_json(values))
-        return found
-
-    def undo(self) -> list[str]:
-        """Undo all changes, the last one first; returns what could not be undone, a line each.
-
-        While something is left, so is the directory that the journal lies in: the next one to try finds it there.
-        """
-        remains: list[str] = []
-        own = Tree(str(self.path.parent))
-        for change in reversed(self.changes()):
-            if remains and change == own:
-                continue
-            try:
-                change.undo()
+                if not isinstance(values, dict):
+                    raise LocalError("journal: not a JSON object")
+                if _TAKEN_BACK in values:
+                    found.remove(Change.from_json(values[_TAKEN_BACK]))
+                else:
+                    found.append(Change.from_json(values))
             except LocalError as error:
-                remains.append(str(error))
-        return remains
+                problems.append(f"{self.path}:{number}: {error}: remove {self._directory} by hand")
+            except (ValueError, AttributeError, RecursionError):
+                problems.append(f"{self.path}:{number}: not a line of a journal: remove {self._directory} by hand")
+        return found, problems
+
+
+def removed_name(directory: Path) -> Path:
+    """The path that a cluster's directory has while it is being removed."""
+    return directory.with_name(f".{directory.name}.removed")

@@ -55,6 +55,11 @@ def check_name(name: str) -> str:
     Raises:
         LocalError: it is not.
     """
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise LocalError(f"{name!r} is no name for a cluster: a lower-case letter, then up to 29 of a-z 0-9 -")
     return name
+
+
+def is_name(text: str) -> bool:
+    """True if a cluster may have this name."""
+    return _NAME.fullmatch(text) is not None

@@ -4,13 +4,15 @@ from pathlib import Path
 
 from messenger.errors import LocalError
 from toolkit.machine.changes import labelled_processes
+from toolkit.machine.journal import removed_name
 from toolkit.machine.labels import DOCKER_LABEL, Label
 from toolkit.machine.leases import Lease, leases
+from toolkit.machine.mounts import mounts_below
+from toolkit.machine.numbers import holder_of
 
 _NAMESPACES = Path("/run/netns")
 _INTERFACES = Path("/sys/class/net")
 _PROCESSES = Path("/proc")
-_MOUNTS = Path("/proc/self/mountinfo")
 
 
 def leftovers(lease: Lease, *, docker_url: str | None = None, network: bool = True) -> list[str]:
@@ -26,9 +28,9 @@ def leftovers(lease: Lease, *, docker_url: str | None = None, network: bool = Tr
     found = [f"process {pid}: {_command(pid)}" for pid in sorted(labelled_processes(str(label)))]
     if network:
         found += _network_names(lease)
-    found += [f"mount {path}" for path in _mounts_below(lease.directory)]
-    if lease.directory.exists():
-        found.append(f"directory {lease.directory}")
+    directories = (lease.directory, removed_name(lease.directory))
+    found += [f"mount {path}" for each in directories for path in mounts_below(each)]
+    found += [f"directory {each}" for each in directories if each.exists()]
     if docker_url is not None:
         found += _docker_objects(label, docker_url)
     return found
@@ -38,9 +40,14 @@ def _network_names(lease: Lease) -> list[str]:
     label = lease.label
     found = [f"namespace {name}" for name in _names(_NAMESPACES, label.prefix + "-")]
     found += [f"interface {name}" for name in _interfaces(label)]
-    # They are another cluster's, if one has got the number since.
-    has_got_it = any(other.label.number == label.number for other in leases() if other.label != label)
-    return [] if has_got_it else found
+    # They are another cluster's, if one has been given the number since.
+    holder = holder_of(label.number)
+    is_given = holder is not None and holder.token != label.token
+    return [] if is_given or any(each.label.number == label.number for each in _others(label)) else found
+
+
+def _others(label: Label) -> list[Lease]:
+    return [lease for lease in leases() if lease.label != label]
 
 
 def _names(directory: Path, prefix: str) -> list[str]:
@@ -50,11 +57,6 @@ def _names(directory: Path, prefix: str) -> list[str]:
 def _interfaces(label: Label) -> list[str]:
     """Those of the label: behind its number comes no other digit."""
     return [name for name in _names(_INTERFACES, label.prefix) if not name[len(label.prefix) :][:1].isdecimal()]
-
-
-def _mounts_below(directory: Path) -> list[str]:
-    mounted = (line.split()[4] for line in _MOUNTS.read_text().splitlines())
-    return [path for path in mounted if path.startswith(f"{directory}/")]
 
 
 def _command(pid: int) -> str:

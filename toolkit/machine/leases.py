@@ -1,10 +1,10 @@
-"""Leases: which names and numbers clusters of this machine have, whoever runs them.
+"""Leases: which names and numbers the clusters of this machine have.
 
-Every cluster has a directory below :func:`state_root`. Whoever keeps the cluster up holds a lock on a file in it,
-which the kernel drops when that process ends; a directory without a lock is what a crash has left.
+Every cluster has a directory below :func:`state_root`. The process that keeps a cluster up holds a lock on a file
+in it, which the kernel drops when that process ends; a directory without a lock is what a crash has left. No other
+user can read or change anything there.
 """
 
-import fcntl
 import os
 import re
 import secrets
@@ -16,26 +16,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from messenger.errors import LocalError
+from toolkit.machine import numbers
 from toolkit.machine.changes import Processes, Tree
-from toolkit.machine.journal import FILE_NAME, Journal
-from toolkit.machine.labels import Label, check_name
+from toolkit.machine.journal import FILE_NAME, LABEL_FILE, Journal
+from toolkit.machine.labels import Label, check_name, is_name
+from toolkit.machine.private import DIRECTORY_MODE, check_private, locked, make_private, write_private
 
 STATE_VARIABLE = "MSGRLAB_STATE"
 """Names another directory for the state of clusters."""
-_LABEL_FILE = "label"
 _LOCK_FILE = "lock"
-_NUMBERS = 1000
+_WHAT = "state directory"
 _UNFINISHED = re.compile(r"\.[a-z][a-z0-9-]{0,29}\.[0-9]+")
-_FIRST_FILES = frozenset({_LABEL_FILE, FILE_NAME})
-_NAMED = (Path("/run/netns"), Path("/sys/class/net"))
-"""Where names of namespaces and interfaces show."""
-_NUMBERED = re.compile("ml([0-9]+)")
+_REMOVED = re.compile(r"\.([a-z][a-z0-9-]{0,29})\.removed")
+_NUMBER = re.compile("[0-9]{1,3}")
+_TOKEN = re.compile("[0-9a-f]{8}")
+_FIRST_FILES = frozenset({LABEL_FILE, FILE_NAME})
 
 
 def state_root() -> Path:
     """Where clusters have their directories; short, since sockets lie in them."""
     if named := os.environ.get(STATE_VARIABLE):
-        return Path(named)
+        return Path(named).absolute()
     if os.geteuid() == 0:
         return Path("/run/msgrlab")
     runtime = os.environ.get("XDG_RUNTIME_DIR")
@@ -55,58 +56,79 @@ class Lease:
         """Take the name for a new cluster; its journal begins with its directory and its processes.
 
         Raises:
-            LocalError: the name is no name, or a cluster of that name is up, or was and left something.
+            LocalError: the name is not valid, a cluster of that name is up or has left something behind, or the
+                state directory is not this user's alone.
         """
         check_name(name)
-        with _registry() as root:
+        with _registry() as root, numbers.exclusively() as machine:
             directory = root / name
             if directory.exists():
                 raise LocalError(f"a cluster {name!r} is there already: msgrlab down {name}, or give --name")
-            used = {lease.label.number for lease in leases()} | _numbers_seen()
-            number = next((number for number in range(_NUMBERS) if number not in used), None)
+            number = machine.free({lease.label.number for lease in leases()})
             if number is None:
-                raise LocalError(f"{_NUMBERS} clusters are up already: msgrlab down --all")
+                raise LocalError(f"{numbers.NUMBERS} clusters are up already: msgrlab down --all")
             lease = cls(Label(name, number, secrets.token_hex(4)), directory, Journal(directory))
-            # Under another name until it is whole: whoever finds a directory finds a journal and a label in it.
-            unfinished = root / f".{name}.{os.getpid()}"
-            unfinished.mkdir(mode=0o700)
-            (unfinished / _LABEL_FILE).write_text(f"{name} {number} {lease.label.token}\n")
-            early = Journal(unfinished)
-            early.note(Tree(str(directory)))
-            early.note(Processes(str(lease.label)))
-            unfinished.rename(directory)
+            machine.give(number, numbers.Holder(directory, lease.label.token))
+            lease._make_directory()
             return lease
+
+    def _make_directory(self) -> None:
+        """Make the cluster's directory: under another name until its label and its journal are in it.
+
+        Raises:
+            LocalError: it cannot be written; nothing of it is left.
+        """
+        unfinished = self.directory.with_name(f".{self.label.name}.{os.getpid()}")
+        try:
+            unfinished.mkdir(mode=DIRECTORY_MODE)
+            write_private(
+                unfinished / LABEL_FILE, f"{self.label.name} {self.label.number} {self.label.token}\n".encode()
+            )
+            journal = Journal(unfinished)
+            journal.note(Tree(str(self.directory)))
+            journal.note(Processes(str(self.label)))
+            unfinished.rename(self.directory)
+        except BaseException as error:
+            shutil.rmtree(unfinished, ignore_errors=True)
+            if isinstance(error, OSError):
+                raise LocalError(f"{unfinished}: {error.strerror}") from None
+            raise
 
     @classmethod
     def find(cls, name: str) -> "Lease":
         """The lease of a cluster that was made.
 
         Raises:
-            LocalError: there is none of that name.
+            LocalError: there is no cluster of that name, or what there is of it is damaged.
         """
-        lease = _read(state_root() / check_name(name))
-        if lease is None:
-            known = ", ".join(lease.label.name for lease in leases())
-            raise LocalError(f"no cluster {name!r}; {f'there is {known}' if known else 'none is up'}")
-        return lease
+        check_name(name)
+        found, broken = _survey()
+        for lease in found:
+            if lease.label.name == name:
+                return lease
+        for each in broken:
+            if each.name == name:
+                raise LocalError(str(each))
+        known = ", ".join(lease.label.name for lease in found)
+        raise LocalError(f"no cluster {name!r}; {f'there is {known}' if known else 'none is up'}")
 
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the lock for as long as this lasts: the cluster is being kept up.
 
         Raises:
-            LocalError: somebody else does.
+            LocalError: another process holds it.
+            FileNotFoundError: the cluster's directory is gone.
         """
-        with (self.directory / _LOCK_FILE).open("wb") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise LocalError(f"cluster {self.label.name!r} is kept up by another process") from None
-            yield
+        try:
+            with locked(self.directory / _LOCK_FILE, wait=False):
+                yield
+        except BlockingIOError:
+            raise LocalError(f"cluster {self.label.name!r} is kept up by another process") from None
 
     @property
     def is_held(self) -> bool:
-        """Whether somebody keeps the cluster up."""
+        """True if a process keeps the cluster up."""
         try:
             with self.held():
                 return False
@@ -116,48 +138,105 @@ class Lease:
             return False
 
 
-def _numbers_seen() -> set[int]:
-    """Numbers that something in the machine carries, such as clusters of another state directory."""
-    names = (path.name for place in _NAMED for path in (place.iterdir() if place.is_dir() else ()))
-    return {int(found[1]) for name in names if (found := _NUMBERED.match(name))}
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """A cluster's directory whose label cannot be read."""
+
+    name: str
+    directory: Path
+    why: str
+
+    def __str__(self) -> str:
+        return f"cluster {self.name!r} is damaged: {self.directory / LABEL_FILE}: {self.why}"
 
 
 def leases() -> list[Lease]:
-    """All clusters of this state directory, whatever their state, by name."""
-    root = state_root()
-    found = (_read(path) for path in sorted(root.iterdir())) if root.is_dir() else ()
-    return [lease for lease in found if lease is not None]
+    """All clusters of this state directory, whatever their state, by name; damaged ones are not among them.
+
+    Raises:
+        LocalError: the state directory is not this user's alone.
+    """
+    return _survey()[0]
 
 
-def sweep() -> None:
-    """Remove what those have left who were killed while they took a lease."""
+def damaged() -> list[Damaged]:
+    """Clusters of this state directory whose labels cannot be read, by name; raises as :func:`leases` does."""
+    return _survey()[1]
+
+
+def sweep() -> list[str]:
+    """Finish what was interrupted while a lease was taken, or while a directory was removed.
+
+    Returns:
+        What could not be removed, a line each.
+    """
+    remains = []
     with _registry() as root:
-        for path in root.glob(".*.*"):  # nobody else is taking one now
+        entries = [path for path in root.iterdir() if path.is_dir()]
+        for path in entries:  # no other process is taking a lease now
             if _UNFINISHED.fullmatch(path.name) and {each.name for each in path.iterdir()} <= _FIRST_FILES:
                 shutil.rmtree(path)
+    for directory in [root / found[1] for path in entries if (found := _REMOVED.fullmatch(path.name))]:
+        if not directory.exists():
+            remains += Journal(directory).undo()
+    return remains
 
 
-def _read(directory: Path) -> Lease | None:
+def _survey() -> tuple[list[Lease], list[Damaged]]:
+    """What there is in the state directory."""
+    root = state_root()
+    if not os.path.lexists(root):
+        return [], []
     try:
-        name, number, token = (directory / _LABEL_FILE).read_text().split()
-    except (OSError, ValueError):
-        return None
-    return (
-        None
-        if directory.name.startswith(".")
-        else Lease(Label(name, int(number), token), directory, Journal(directory))
-    )
+        check_private(root, _WHAT)
+    except LocalError as error:
+        raise _unusable(error) from None
+    found: dict[str, Lease] = {}
+    broken = []
+    # "." comes before every letter: a cluster takes the place of an earlier one of its name that is being removed.
+    for path in sorted(root.iterdir()):
+        removed = _REMOVED.fullmatch(path.name)
+        name = removed[1] if removed else path.name
+        if not is_name(name):
+            continue
+        try:
+            found[name] = Lease(_label(path, name), root / name, Journal(root / name))
+        except FileNotFoundError:
+            if not removed and (path / FILE_NAME).exists():
+                broken.append(Damaged(name, path, "it is missing"))
+        except NotADirectoryError:
+            continue
+        except OSError as error:
+            broken.append(Damaged(name, path, error.strerror or str(error)))
+        except ValueError as error:
+            broken.append(Damaged(name, path, str(error)))
+    return [found[name] for name in sorted(found)], broken
+
+
+def _label(directory: Path, name: str) -> Label:
+    """The label in a cluster's directory.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is none.
+    """
+    words = (directory / LABEL_FILE).read_bytes().decode("utf-8", "replace").split()
+    if len(words) != 3 or words[0] != name or not _NUMBER.fullmatch(words[1]) or not _TOKEN.fullmatch(words[2]):
+        raise ValueError("not a label")
+    return Label(name, int(words[1]), words[2])
 
 
 @contextmanager
 def _registry() -> Iterator[Path]:
-    """The state directory, with nobody else in it."""
+    """The state directory, while no other process changes what is in it."""
     root = state_root()
     try:
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = (root / ".lock").open("wb")
-    except OSError as error:
-        raise LocalError(f"{root}: {error.strerror}; {STATE_VARIABLE} names another directory") from None
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        make_private(root, _WHAT)
+    except LocalError as error:
+        raise _unusable(error) from None
+    with locked(root / ".lock"):
         yield root
+
+
+def _unusable(error: LocalError) -> LocalError:
+    return LocalError(f"{error}; {STATE_VARIABLE} names another directory")

@@ -23,11 +23,16 @@ _OWN = Path("/proc/thread-self/ns/net")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
+class AlreadyThereError(LocalError):
+    """A namespace of that name is there, made by another program."""
+
+
 def create(name: str) -> Path:
     """Make a namespace with a name; ``lo`` is up in it, and interfaces do without IPv6 until they get an address.
 
     Raises:
-        LocalError: there is one of that name, or it cannot be made.
+        AlreadyThereError: there is one of that name.
+        LocalError: it cannot be made.
     """
     from pyroute2 import netns
 
@@ -42,7 +47,9 @@ def create(name: str) -> Path:
     try:
         _in_thread(make)
     except FileExistsError:
-        raise LocalError(f"namespace {name} is there already: msgrlab down --all") from None
+        raise AlreadyThereError(
+            f"namespace {name} is there already, made by another program: ip netns delete {name}"
+        ) from None
     except OSError as error:
         raise LocalError(f"namespace {name}: {error.strerror}") from None
     return DIRECTORY / name

@@ -16,6 +16,7 @@ from messenger.messages.monmap import MonMap
 from toolkit.probe.monitor import MonitorSession
 from toolkit.probe.wire import WireFindings, ask
 from toolkit.probe.wire_v1 import V1Findings
+from toolkit.terminal import shown_line
 
 _DEFAULT_PORTS = {AddressType.MSGR2: 3300, AddressType.LEGACY: 6789}
 
@@ -33,8 +34,8 @@ class ClusterFindings:
     monmap: MonMap
     osdmap_epoch: int
     settings: dict[str, str]
-    status: dict[str, Any]
-    """The answer to ``ceph status``."""
+    status: Any
+    """The answer to ``ceph status``; an object, of a monitor that is sound."""
 
 
 @dataclass(slots=True)
@@ -207,20 +208,29 @@ def _cluster_json(cluster: ClusterFindings) -> dict[str, Any]:
 
 
 def _cluster_text(cluster: ClusterFindings) -> list[tuple[str, str]]:
-    monmap, status = cluster.monmap, cluster.status
-    mons = "\n".join(f"{mon.name}: {mon.public_addrs}" for mon in monmap.ranked)
-    health = status.get("health", {})
-    checks = ", ".join(health.get("checks", {}))
-    osds = status.get("osdmap", {})
+    monmap, status = cluster.monmap, cluster.status if isinstance(cluster.status, dict) else {}
+    mons = "\n".join(f"{shown_line(mon.name)}: {mon.public_addrs}" for mon in monmap.ranked)
+    health = _object(status, "health")
+    checks = ", ".join(_object(health, "checks"))
+    osds = _object(status, "osdmap")
+    quorum = status.get("quorum_names")
     up = f"{osds.get('num_osds', 0)} osds, {osds.get('num_up_osds', 0)} up, {osds.get('num_in_osds', 0)} in"
-    return [
+    lines = [
         ("logged in as", f"{cluster.name}, global_id {cluster.global_id}, mode {cluster.mode}"),
         ("features", f"0x{cluster.features:016x}: {', '.join(feature_names(cluster.features))}"),
         ("fsid", str(monmap.fsid)),
-        ("monmap", f"epoch {monmap.epoch}, min_mon_release {monmap.min_mon_release}\n{mons}"),
         ("osdmap", f"epoch {cluster.osdmap_epoch}"),
         ("settings", ", ".join(f"{k} = {v}" for k, v in cluster.settings.items()) or "none for this client"),
-        ("health", health.get("status", "unknown") + (f" ({checks})" if checks else "")),
-        ("quorum", ", ".join(status.get("quorum_names", []))),
+        ("health", f"{health.get('status', 'unknown')}" + (f" ({checks})" if checks else "")),
+        ("quorum", ", ".join(map(str, quorum)) if isinstance(quorum, list) else ""),
         ("osds", up),
     ]
+    lines = [(label, shown_line(value)) for label, value in lines]
+    monitors = ("monmap", f"epoch {monmap.epoch}, min_mon_release {monmap.min_mon_release}\n{mons}")
+    return [*lines[:3], monitors, *lines[3:]]
+
+
+def _object(values: dict[str, Any], name: str) -> dict[str, Any]:
+    """The object of that name in a monitor's answer; empty if it has none, or something else."""
+    found = values.get(name)
+    return found if isinstance(found, dict) else {}

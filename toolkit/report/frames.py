@@ -1,8 +1,8 @@
 """The arrows of a chart: each frame once, with both of its ends where both were recorded."""
 
 from collections import defaultdict
-from collections.abc import Iterable
-from itertools import combinations
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
 from math import inf
 
 from toolkit.checks.describe import show, telling
@@ -74,16 +74,29 @@ def _numbers(links: Iterable[LinkLog]) -> dict[int, str]:
     named: dict[int, str] = {}
     for between in wires.values():
         between.sort(key=lambda link: link.opened or 0)
-        crowded = {id(link) for pair in combinations(between, 2) if _overlap(*pair) for link in pair}
-        for number, link in enumerate(between, 1):
-            if id(link) in crowded:
+        for number, (link, crowded) in enumerate(zip(between, _crowded(between), strict=True), 1):
+            if crowded:
                 named[id(link)] = named[id(link.far)] = f"link {number}"
     return named
 
 
-def _overlap(first: LinkLog, second: LinkLog) -> bool:
-    """Whether the second began to be used before either side had closed the first."""
-    assert first.far is not None
-    ends = [inf if link.closed is None else link.closed for link in (first, first.far)]
-    begin = min(place for place, _ in (*second.tx, *second.rx))
-    return begin < min(ends)
+def _crowded(links: Sequence[LinkLog]) -> list[bool]:
+    """For each of these links, in the order in which they were opened, whether another was in use beside it.
+
+    Two are if the later one began to be used before either side had closed the earlier one.
+    """
+    begins, ends = zip(*map(_span, links), strict=True)
+    latest_end_before = accumulate(ends, max, initial=-inf)
+    earliest_begin_behind = [*accumulate(reversed(begins), min, initial=inf)][-2::-1]
+    return [
+        begin < end_before or begin_behind < end
+        for begin, end, end_before, begin_behind in zip(
+            begins, ends, latest_end_before, earliest_begin_behind, strict=False
+        )
+    ]
+
+
+def _span(link: LinkLog) -> tuple[float, float]:
+    """The places in the history of a link's first frame, and of its first end."""
+    begin = min((entries[0][0] for entries in (link.tx, link.rx) if entries), default=inf)
+    return begin, min(inf if end is None or end.closed is None else end.closed for end in (link, link.far))

@@ -1,6 +1,6 @@
 """Timelines: when each link was open, and how much passed on it, one lane a link."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -11,6 +11,7 @@ _LANE_HEIGHT = 34.0
 _HEAD_HEIGHT = 36.0
 _LABEL_SIZE = 12.0
 _PLOT_WIDTH = 760.0
+_MOST_LANES = 500
 _MOST_LABEL = 300.0
 _TICKS = 6
 _COLUMN_WIDTH = 3.0
@@ -28,9 +29,9 @@ class Lane:
     ended_ns: int
     ready_ns: int | None
     """When its handshake was over; None if it never was."""
-    sent: Sequence[tuple[int, int]]
-    """Time and bytes of what the one side sent, drawn upwards."""
-    received: Sequence[tuple[int, int]]
+    sent: Iterable[tuple[int, int]]
+    """Time and bytes of what the one side sent, drawn upwards; is gone through more than once."""
+    received: Iterable[tuple[int, int]]
     """The same of the other side, drawn downwards."""
     tip: str
 
@@ -39,19 +40,20 @@ class LaneChart:
     """Links over time. In a notebook it shows itself.
 
     Args:
-        lanes: in the order to show; those of a group next to each other.
+        lanes: in the order to show, no more than the first 500 of them; those of a group next to each other.
         began_ns: the left edge.
         ended_ns: the right edge.
     """
 
     def __init__(self, lanes: Sequence[Lane], began_ns: int, ended_ns: int) -> None:
-        self._lanes = lanes
+        self._left_out = max(len(lanes) - _MOST_LANES, 0)
+        self._lanes = lanes = lanes[:_MOST_LANES]
         self._began_ns = began_ns
         self._span_ns = max(ended_ns - began_ns, 1)
         words = [lane.label for lane in lanes] + [lane.group for lane in lanes]
         self._left = 24 + min(_MOST_LABEL, max((width(word, _LABEL_SIZE) for word in words), default=0))
         groups = len(dict.fromkeys(lane.group for lane in lanes))
-        self._height = _HEAD_HEIGHT + len(lanes) * _LANE_HEIGHT + groups * 22 + 12
+        self._height = _HEAD_HEIGHT + len(lanes) * _LANE_HEIGHT + groups * 22 + 22 * bool(self._left_out) + 12
         volumes = [volume for lane in lanes for volume in self._columns(lane.sent) + self._columns(lane.received)]
         self._most = max((size for _, size in volumes), default=1)
 
@@ -101,6 +103,8 @@ class LaneChart:
                 top += 22
             drawn.append(self._lane(lane, top))
             top += _LANE_HEIGHT
+        if self._left_out:
+            drawn.append(svg.text(12, top + 15, f"{self._left_out:,} more links", "group"))
         return drawn
 
     def _lane(self, lane: Lane, top: float) -> str:
@@ -118,7 +122,7 @@ class LaneChart:
                 parts.append(svg.box(x, middle - tall if sign < 0 else middle, _COLUMN_WIDTH - 0.5, tall, look))
         return svg.group(parts, lane.tip)
 
-    def _columns(self, passed: Sequence[tuple[int, int]]) -> list[tuple[float, int]]:
+    def _columns(self, passed: Iterable[tuple[int, int]]) -> list[tuple[float, int]]:
         """Bytes by the column of pixels they fall into."""
         found: dict[int, int] = {}
         for time_ns, size in passed:

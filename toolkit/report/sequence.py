@@ -18,7 +18,7 @@ from toolkit.report.layout import (
 from toolkit.report.lifelines import draw_lifelines
 from toolkit.report.rows import Arrow, Chip, Cut, Fate, Gap, Marks, Row, Steps
 from toolkit.report.text import fit, fit_parts, width
-from toolkit.report.timeline import Timeline
+from toolkit.report.timeline import Timeline, lifelines_of
 
 _SESSION_TAGS = frozenset(
     {
@@ -36,6 +36,8 @@ _SESSION_TAGS = frozenset(
         "SEQ",
     }
 )
+_MOST_IDLE_LIFELINES = 32
+"""Of more than these, only those are drawn on which a row shows something."""
 _SLOPE = 5.0
 _HEAD = 7.0
 
@@ -65,10 +67,15 @@ class SequenceChart:
         timeline = Timeline(history)
         if between is not None:
             timeline.rows = [row for row in timeline.rows if between[0] <= row.time_s <= between[1]]
-        self.lifelines = list(dict.fromkeys([*nodes, *timeline.lifelines()]))
-        self.outside = [name for name in self.lifelines if name not in timeline.nodes]
+        lifelines = list(dict.fromkeys([*nodes, *timeline.lifelines()]))
         rows = mark_silences(timeline.rows, silence_s)  # before folding: a silence ends a run
         self.rows = cap(fold_frames(rows, longest_run), most_rows)
+        if len(lifelines) > _MOST_IDLE_LIFELINES:
+            shown = {name for row in self.rows for name in lifelines_of(row)}
+            lifelines = [name for name in lifelines if name in shown]
+        self.lifelines = lifelines
+        known = frozenset(timeline.nodes)
+        self.outside = [name for name in self.lifelines if name not in known]
         self.layout = Layout(self.lifelines, self.rows)
         self._description = f"{len(history)} records of {', '.join(self.lifelines) or 'nobody'}"
         self._digits = _digits([row.time_s for row in self.rows])

@@ -1,5 +1,7 @@
 """From a history to the rows of its chart."""
 
+from itertools import chain
+
 from toolkit.checks.describe import cut_point
 from toolkit.checks.history import History
 from toolkit.checks.index import Index
@@ -23,7 +25,7 @@ class Timeline:
         """Nodes with more than one session: their chips say which."""
         self._said: dict[str, str] = {}
         """By node, the last fault's words, which the state behind it need not repeat."""
-        frames = arrows(index)
+        frames, nodes = arrows(index), frozenset(self.nodes)
         for place, record in enumerate(history):
             if place in frames:
                 self.rows.append(frames[place])
@@ -32,18 +34,13 @@ class Timeline:
                 self.rows.append(Cut(record.time_s, record["a"], record["b"], text))
             elif record.kind == "step":
                 self._add_step(record)
-            elif (chip := self._chip(record)) is not None:
+            elif record.node in nodes and (chip := self._chip(record)) is not None:
                 self._add_chip(record, chip)
 
     def lifelines(self) -> list[str]:
         """Everybody who has one: the nodes, then peers without a history, in order of appearance."""
-        names = dict.fromkeys(self.nodes)
-        for row in self.rows:
-            if isinstance(row, Arrow):
-                names |= dict.fromkeys((row.source, row.target))
-            elif isinstance(row, Cut):
-                names |= dict.fromkeys((row.a, row.b))
-        return list(names)
+        named = (name for row in self.rows for name in lifelines_of(row))
+        return list(dict.fromkeys(chain(self.nodes, named)))
 
     def _add_step(self, record: Record) -> None:
         line = f"{record['verb']} {record['args']}".rstrip()
@@ -92,6 +89,18 @@ class Timeline:
 
     def _numbered(self, record: Record, text: str) -> str:
         return f"{text} · {record['session']}" if record.node in self._crowded else text
+
+
+def lifelines_of(row: Row) -> tuple[str, ...]:
+    """The lifelines on which a row shows something."""
+    match row:
+        case Arrow():
+            return row.source, row.target
+        case Cut():
+            return row.a, row.b
+        case Marks():
+            return (row.node,)
+    return ()
 
 
 def _process(record: Record) -> Chip:

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing.util import Finalize
 
+from toolkit.interpreters import safe_workers
 from toolkit.scenarios.catalogue import find
 from toolkit.scenarios.runner import ScenarioRun, run_scenario
 from toolkit.scenarios.scenario import Case, Scenario
@@ -74,7 +75,7 @@ def run_all(todo: Sequence[Job], processes: int | None = None) -> Iterator[Scena
         with _prepared(backends):
             yield from map(Job.run, todo)
         return
-    with ProcessPoolExecutor(processes, initializer=_prepare, initargs=(backends,)) as pool:
+    with safe_workers(), ProcessPoolExecutor(processes, initializer=_prepare, initargs=(backends,)) as pool:
         calls = [(job.scenario.id, job.case.name, job.backend, job.way, job.seed, job.cuts) for job in todo]
         yield from pool.map(_run_by_name, calls, chunksize=max(1, min(8, len(todo) // (4 * processes))))
 

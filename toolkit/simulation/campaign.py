@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
+from toolkit.interpreters import safe_workers
 from toolkit.simulation.drawing import Size
 from toolkit.simulation.marks import MARKS, marks_of
 from toolkit.simulation.swarm import Failure, live
@@ -164,11 +165,12 @@ def run(
 def _shared(
     chunks: Sequence[Sequence[_Unit]], work: Callable[[Sequence[_Unit]], Tally], jobs: int
 ) -> Iterator[Tally]:
-    pool = ProcessPoolExecutor(jobs, initializer=_begin_worker)
-    try:
-        yield from pool.map(work, chunks)
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with safe_workers():
+        pool = ProcessPoolExecutor(jobs, initializer=_begin_worker)
+        try:
+            yield from pool.map(work, chunks)
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def _begin_worker() -> None:

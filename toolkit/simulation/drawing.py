@@ -149,6 +149,13 @@ class Options:
     """Kinds that may come."""
     injections: Mapping[str, Any] = field(default_factory=dict)
     motif: Motif | None = None
+    both_protocols: bool = False
+    """Nodes that listen do so for the other protocol, too."""
+
+    @property
+    def protocols(self) -> str:
+        """What nodes that listen listen for, as :meth:`Lab.node` takes it."""
+        return "v2 v1" if self.both_protocols else self.way.protocol.value
 
     @property
     def auth(self) -> Mapping[str, Any]:
@@ -182,6 +189,7 @@ class Options:
             "faults": [fault.value for fault in self.faults],
             "injections": dict(self.injections),
             "motif": self.motif.value if self.motif else None,
+            "both_protocols": self.both_protocols,
         }
 
 

@@ -124,11 +124,18 @@ class SimNode(Driver):
         """Connections that a graceful shutdown waits for."""
         self._stopped: list[Callable[[], None]] | None = None
         """What has happened since the process was stopped; None while it runs."""
+        self.takes_error: Callable[[BaseException], bool] = lambda _error: False
+        """True if the lab has made the application raise it."""
         self._shards = [SimShard(self, index + 1) for index in range(spec.workers)]
         self._rng = Random(f"{spec.seed} {spec.name} {spec.incarnation} shards")
         if spec.listens:
             for addr in spec.addrs:
                 network.listen(self, addr)
+
+    def failed(self, error: BaseException) -> None:
+        """Report an error of the application to the lab; without a lab that takes errors it ends the run."""
+        if not self.takes_error(error):
+            super().failed(error)
 
     def crash(self) -> None:
         """Stop existing."""

@@ -18,6 +18,7 @@ from toolkit.checks.history import History
 from toolkit.checks.invariants import check
 from toolkit.faults.tap import Breakpoint
 from toolkit.scenarios.lab import ScenarioFailed
+from toolkit.simulation.careless import draw_carelessness
 from toolkit.simulation.drawing import Options, Size, draw_options
 from toolkit.simulation.schedule import Argument, Operation, Plan, draw_schedule
 from toolkit.simulation.swarm_lab import Probe, SwarmLab
@@ -88,7 +89,8 @@ def draw(seed: int, size: Size = Size.SMALL) -> tuple[Options, Plan]:
     """What a seed means."""
     rng = Random(f"swarm {size} {seed}")
     options = draw_options(rng, size)
-    return options, draw_schedule(rng, options)
+    plan = draw_schedule(rng, options)
+    return draw_carelessness(Random(f"careless {size} {seed}"), options, plan)
 
 
 def live(seed: int, size: Size = Size.SMALL, keep: Collection[int] | None = None) -> Outcome:
@@ -106,7 +108,8 @@ def live(seed: int, size: Size = Size.SMALL, keep: Collection[int] | None = None
 
 def live_plan(seed: int, options: Options, plan: Plan, kept: Plan, keep: Collection[int] | None = None) -> Outcome:
     """Live through the operations ``kept`` of a plan."""
-    runner = _Runner(seed, options, intercepted=any(operation.verb == "arm" for operation in plan))
+    verbs = {operation.verb for operation in plan}
+    runner = _Runner(seed, options, intercepted="arm" in verbs, visited="stranger" in verbs)
     failures = runner.run(kept)
     history = runner.lab.history
     failures += [
@@ -131,9 +134,9 @@ class _Stuck(Exception):
 class _Runner:
     """Does what a plan says."""
 
-    def __init__(self, seed: int, options: Options, *, intercepted: bool) -> None:
+    def __init__(self, seed: int, options: Options, *, intercepted: bool, visited: bool) -> None:
         self.options = options
-        self.lab = SwarmLab(options, seed, intercepted=intercepted)
+        self.lab = SwarmLab(options, seed, intercepted=intercepted, visited=visited)
         self._pairs = set(options.pairs)
         self._rng = Random(f"probes {seed}")
 
@@ -324,6 +327,22 @@ class _Runner:
     def _release(self, node: str) -> None:
         if self.lab.usable(node):
             self.lab.release(node)
+
+    def _react(self, node: str, callback: str, nth: int, deed: str) -> None:
+        if self.lab.usable(node):
+            self.lab.react(node, callback, nth, deed)
+
+    def _take_back(self, node: str, peer: str, part: int) -> None:
+        if self._can_send(node, peer):
+            self.lab.take_back(node, peer, part)
+
+    def _dial_one(self, node: str, peer: str, which: int) -> None:
+        if (node, peer) in self._pairs and self._can_send(node, peer):
+            self.lab.dial_one(node, peer, which)
+
+    def _stranger(self, node: str, victim: str, ending: str, steps: int) -> None:
+        if self.lab.usable(node):
+            self.lab.stranger(node, victim, ending, steps)
 
     def _arm(self, node: str, point: str, action: str, nth: int) -> None:
         if self.lab.usable(node):

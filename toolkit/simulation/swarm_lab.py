@@ -1,16 +1,23 @@
 """The simulated lab as swarm runs use it: faults that no scenario asks for, and probes of liveness."""
 
+from random import Random
 from typing import Any
 
+from messenger.denc.address import AddrVec
 from messenger.driver import Connection
 from messenger.outputs import EventKind
 from toolkit.checks.history import NETWORK
+from toolkit.scenarios.nodes import NodeSpec
 from toolkit.scenarios.nodes.auth import SERVICE_SECRET_ID
 from toolkit.simulation.drawing import NO_INJECTION, Options
 from toolkit.simulation.lab import SimLab
+from toolkit.simulation.misuse import DECLARED_BYTES, RELEASED, CarelessApp, CarelessError, Stranger, take_back
 from toolkit.simulation.wire import Wire
 
 _ENDING = frozenset({EventKind.RESET.value, EventKind.REMOTE_RESET.value})
+
+_STRANGER = "stranger"
+_STRANGERS_NUMBER = 900
 
 Probe = tuple[str, str]
 """Who sends, and who is to get it."""
@@ -23,9 +30,10 @@ class SwarmLab(SimLab):
         options: as the seed drew them.
         seed: decides latencies, keys and what the messengers draw.
         intercepted: whether points of conversations may be armed; costs time.
+        visited: whether a stranger comes.
     """
 
-    def __init__(self, options: Options, seed: int, *, intercepted: bool) -> None:
+    def __init__(self, options: Options, seed: int, *, intercepted: bool, visited: bool) -> None:
         super().__init__(options.way, seed, intercepted=intercepted)
         self.frozen: set[str] = set()
         self.awaited: dict[Probe, int] = {}
@@ -34,7 +42,22 @@ class SwarmLab(SimLab):
         """Probes whose sender was told that they may be lost."""
         self._network.cut_by_byte = self._cut_by_byte
         for node in options.nodes:
-            self.node(node.name, node.entity, node.policy, listens=node.listens, auth=options.auth, **node.options)
+            self.node(
+                node.name,
+                node.entity,
+                node.policy,
+                listens=node.listens,
+                protocols=options.protocols,
+                auth=options.auth,
+                **node.options,
+            )
+        self._careless: dict[str, CarelessApp] = {}
+        """Those that run, by their nodes."""
+        self._has_taken_back = False
+        self._stranger: Stranger | None = None
+        if visited:
+            peer = self.raw(_STRANGER, f"{options.roles.entities[0]}.{_STRANGERS_NUMBER}", listens=False)
+            self._stranger = Stranger(peer.dial, Random(f"stranger {seed}"))
         self._untold: dict[str, list[tuple[str, Connection]]] = {}
         """Nodes that came back as somebody else, with who has which connection with whom they were."""
         self._secret_id, self._service_key = SERVICE_SECRET_ID, self._key.to_base64()
@@ -76,6 +99,7 @@ class SwarmLab(SimLab):
         super().kill(name)
         self.frozen.discard(name)
         self._skews.pop(name, None)
+        self._careless.pop(name, None)
 
     def rename(self, name: str, *, told: bool = True) -> None:
         """Start a killed node with another nonce; the others learn its address.
@@ -151,8 +175,52 @@ class SwarmLab(SimLab):
         a, b = wire.connector.name, wire.acceptor.name
         self._write(NETWORK, "cut", a=a, b=b, at={}, detail=f"after {byte} bytes of {sender}")
 
+    # ---- careless applications, and a stranger
+
+    def _spawn(self, spec: NodeSpec) -> None:
+        super()._spawn(spec)
+        self._nodes[spec.name].takes_error = self._takes_error
+
+    def _takes_error(self, error: BaseException) -> bool:
+        return isinstance(error, CarelessError) or (self._has_taken_back and str(error).endswith(RELEASED))
+
+    def react(self, name: str, callback: str, nth: int, deed: str) -> None:
+        """Have a node's application do something in a callback; see :class:`CarelessApp`."""
+        self._step("react", name, callback, nth, deed)
+        careless = self._careless.get(name)
+        if careless is None:
+            node = self._nodes[name]
+            careless = self._careless[name] = CarelessApp(node.app)
+            node.add_dispatcher_head(careless)
+        careless.react(callback, nth, deed)
+
+    def take_back(self, name: str, peer: str, part: int) -> None:
+        """Send a message whose buffer is released at once."""
+        self._step("take_back", name, peer, part)
+        self._has_taken_back = True
+        take_back(self._nodes[name].app, peer, part)
+
+    def dial_one(self, name: str, peer: str, which: int) -> None:
+        """Connect by one of a peer's addresses, if there is no connection yet that it would give."""
+        addrs = self._specs[peer].addrs
+        addr = addrs.addrs[which % len(addrs.addrs)]
+        self._step("dial_one", name, peer, str(addr))
+        self._nodes[name].app.connect_by(peer, AddrVec((addr,)))
+
+    def stranger(self, name: str, victim: str, ending: str, steps: int) -> None:
+        """Have a stranger dial a node; see :meth:`Stranger.visit`."""
+        assert self._stranger is not None
+        if ending == "declare":
+            self._step("declare", name, DECLARED_BYTES)
+        claimed = {"squat": self._specs[victim].addrs, "own": self._specs[name].addrs}.get(ending)
+        self._stranger.visit(name, claimed, ending, steps)
+
     def end_faults(self) -> None:
         """The network is whole again, everybody runs, nothing is held, nothing more is going to break."""
+        for careless in self._careless.values():
+            careless.forget()
+        if self._stranger is not None:
+            self._stranger.leave()
         self.heal()
         self._network.disarm()
         for breakpoints in self._breakpoints.values():

@@ -61,6 +61,8 @@ def _seed_files() -> Iterator[bytes]:
     yield talkative
     yield talkative + section(">") + interface(order=">") + enhanced(b"y", order=">")
     yield gzip.compress(talkative, mtime=0)
+    yield section() * 9
+    yield (section() + interface(101) + enhanced(b"E" * 20)) * 4
 
 
 def _run_tcp(data: bytes) -> int:

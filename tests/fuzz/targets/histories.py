@@ -1,7 +1,8 @@
-"""Histories: the text of a file, its records in words, and the verdicts over whatever they claim."""
+"""Histories: the text of a file, its records in words, and the verdicts and charts of whatever they claim."""
 
 import json
 from collections.abc import Iterator
+from xml.etree import ElementTree as ET
 
 from messenger.errors import LocalError
 from tests.fuzz.target import Target, require_same
@@ -9,10 +10,12 @@ from toolkit.checks.describe import describe
 from toolkit.checks.history import History
 from toolkit.checks.invariants import check
 from toolkit.checks.records import KINDS
+from toolkit.report.plain import plain_chart
+from toolkit.report.sequence import SequenceChart
 
 
 def run(data: bytes) -> None:
-    """Read a history, write it, describe it, judge it."""
+    """Read a history, write it, describe it, judge it, draw it."""
     try:
         history = History.parse(data.decode("utf-8", "replace"))
     except LocalError:
@@ -24,6 +27,8 @@ def run(data: bytes) -> None:
         assert isinstance(describe(record), str)
     for result in check(history):
         repr(result)
+    plain_chart(history)
+    ET.fromstring(SequenceChart(history).svg())
 
 
 def record(kind: str, time_s: float, node: str = "a", **changes: object) -> str:
@@ -54,7 +59,8 @@ def seeds() -> Iterator[bytes]:
     for odd in (float("nan"), float("inf"), 1 << 4000, json.loads("[" * 300 + "]" * 300), "\ud800\n"):
         yield record("frame", 0, tag="AUTH_REQUEST", fields={"method": odd}).encode()
     yield record("frame", 0, tag="ACK", fields={"seq": 0}).replace('"seq": 0', '"seq": 1e999').encode()
+    yield (record("state", 0, "network") + record("frame", 1, "scenario") + record("cut", 2, "network")).encode()
     yield from (b"{}", b"[1]\n", b'{"time": NaN}\n', b"\xff\n", b"null\n\n", b'{"time": 1e999}\n')
 
 
-TARGETS = (Target(name="history", run=run, seeds=seeds, mutations=300, max_bytes=1500),)
+TARGETS = (Target(name="history", run=run, seeds=seeds, mutations=300, max_bytes=1500, allowance_bytes=1 << 20),)

@@ -1,4 +1,4 @@
-"""What people type or write into files: addresses, names, keys, keyrings, key logs, modes, breakpoints, grids.
+"""What people type or write into files: addresses, keys, keyrings, key logs, breakpoints, rules, timelines, grids.
 
 An input is the name of the parser, a colon, and the text. Another parser is a line in ``PARSERS``.
 """
@@ -19,6 +19,8 @@ from messenger.keylog import parse_key_log
 from tests.fuzz.seeds import KEYS
 from tests.fuzz.target import BrokenPromise, Target, require_same
 from toolkit.bench.options import parse_grid
+from toolkit.faults.nemesis import Timeline
+from toolkit.faults.script import parse_script
 from toolkit.faults.tap import Breakpoint
 from toolkit.probe.findings import parse_target
 from toolkit.scenarios.nodes import parse_entity
@@ -78,6 +80,24 @@ PARSERS: Mapping[str, TextParser] = {
     "grid": TextParser(
         lambda text: parse_grid(*(word or None for word in (*text.split("|"), *[""] * 5)[:5])),
         ("stream|64,4K|1,16|crc,secure|1", "|1M", "|" + "9" * 4400, "||" + "9" * 4400),
+    ),
+    "rules": TextParser(
+        parse_script,
+        (
+            "# none\n-> MESSAGE osd_op #2-4 every 2 per link: delay 200ms\n",
+            "<- ACK: cut\r\n* : drop",
+            "dial #1: refuse",
+        ),
+        lambda rules: "\n".join(map(str, rules)),
+    ),
+    "timeline": TextParser(
+        Timeline.parse,
+        (
+            "timeline:\n- {at_s: 1, fault: partition a b}\n- {at_s: 2.5, fault: undo partition a b}\n",
+            "- {at_s: 0x10, fault: 'arm a \"MESSAGE READ\" BLOCK'}",
+            "a: &a [*a, *a]\nb: [[[[]]]]\n!!python/x y: 1",
+        ),
+        lambda timeline: timeline.yaml("again"),
     ),
     "target": TextParser(parse_target, ("10.1.2.3", "v2:[::1]:3301", "-")),
 }

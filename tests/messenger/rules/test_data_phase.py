@@ -255,6 +255,23 @@ def test_alignments_are_looked_at_on_every_kind_of_link(
         assert (node.tids, node.faults) == (([1], []) if rule == "ignored" else ([], [FaultReason.FRAME]))
 
 
+def test_alignments_are_looked_at_from_when_the_rule_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On links that open from then on."""
+    monkeypatch.setattr("messenger.v2.preamble._DATA_ALIGN", 3)
+    node = new_node(policy=LOSSLESS_PEER)
+    first = raw_peer.meet("connector", node).handshake()
+    node.endpoint.configure(segment_alignment="checked")
+    first.write(first.message(1, data=b"data"))
+    first.hang_up()
+    node.send(node.endpoint.sessions[0], 1)
+    second = raw_peer.RawPeer(node).accept()
+    second.handshake(until=second.ident)
+    second.expect(v2.SessionReconnect)
+    second.send(v2.SessionReconnectOk(0))
+    second.write(second.message(2, data=b"data"))
+    assert (node.tids, node.faults[-1]) == ([1], FaultReason.FRAME)
+
+
 # ---- unknown_message (MF-12)
 
 

@@ -1,9 +1,11 @@
 """Deadlines of the core."""
 
+import gc
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messenger.session.timers import Callback, Timers
+from messenger.session.timers import Callback, Timer, Timers
 
 
 class Recorder:
@@ -14,6 +16,11 @@ class Recorder:
 
     def __call__(self, name: str) -> Callback:
         return lambda now: self.fired.append((name, now))
+
+
+def timers_in_memory() -> int:
+    gc.collect()
+    return sum(isinstance(found, Timer) for found in gc.get_objects())
 
 
 def test_without_timers_there_is_no_deadline() -> None:
@@ -52,6 +59,18 @@ def test_a_cancelled_timer_neither_fires_nor_counts() -> None:
     assert timers.next_deadline() == 2.0
     timers.fire(5.0)
     assert record.fired == [("second", 5.0)]
+
+
+def test_cancelled_timers_do_not_pile_up() -> None:
+    """Links that come and go cancel timers that are due in a quarter of an hour."""
+    timers, record = Timers(), Recorder()
+    before = timers_in_memory()
+    timers.at(900.0, record("kept"))
+    for number in range(5000):
+        timers.at(900.0 + number, record("cancelled")).cancel()
+    assert timers_in_memory() - before < 500
+    timers.fire(10_000.0)
+    assert record.fired == [("kept", 10_000.0)]
 
 
 def test_a_timer_may_cancel_another_that_is_due_at_the_same_time() -> None:

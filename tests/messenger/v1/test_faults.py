@@ -170,6 +170,25 @@ def test_a_takeover_that_breaks_counts_up_and_pauses_before_the_next_dial() -> N
     assert connect.connect_seq == 2
 
 
+def test_pauses_after_takeovers_that_break_differ() -> None:
+    """Two sides that have given up their own dials for each other's would do so in step for ever."""
+    pauses = set()
+    for seed in range(10):
+        node = new_v1_node(seed=seed)
+        peer = dial(node)
+        peer.converse()
+        peer.hang_up()
+        peer = dial(node)
+        assert peer.converse(connect_seq=0, global_seq=2).tag is Tag.RETRY_GLOBAL
+        node.send(node.endpoint.sessions[0], 1)
+        peer.hang_up()
+        due_s = node.endpoint.next_deadline()
+        assert due_s is not None
+        pauses.add(round(due_s - node.now, 3))
+    assert len(pauses) > 5
+    assert 0.1 <= min(pauses) < max(pauses) <= 0.2
+
+
 @by_auth
 def test_a_fault_while_taking_over_leaves_a_session_to_be_taken_over(auth: str) -> None:
     node = new_v1_node(auth=auth, policy=LOSSLESS_PEER_REUSE)

@@ -144,7 +144,7 @@ def test_retry_session_is_adopted(auth: str) -> None:
     ("tag", "fields"),
     [
         (Tag.RETRY_SESSION, {"connect_seq": 0}),
-        (Tag.RETRY_SESSION, {"connect_seq": 2**32 - 1}),
+        (Tag.RETRY_SESSION, {"connect_seq": 2**31 + 1}),
         (Tag.RETRY_GLOBAL, {"global_seq": 2**32 - 1}),
     ],
 )
@@ -158,12 +158,14 @@ def test_a_retry_that_leads_nowhere_is_a_fault(tag: Tag, fields: dict[str, int])
     assert node.endpoint.next_global_seq() < 10
 
 
-def test_a_connect_seq_that_leaves_no_room_above_it_is_a_fault() -> None:
+@pytest.mark.parametrize("connect_seq", [2**31 + 1, 2**32 - 2, 2**32 - 1])
+def test_a_connect_seq_that_leaves_no_room_above_it_is_a_fault(connect_seq: int) -> None:
+    """Room for all faults that a session may have: one that wraps around to 0 means a lost session to the peer."""
     node = new_v1_node()
     peer = meet("acceptor", node).handshake()
     (session,) = node.endpoint.sessions
     other = dial(node)
-    other.send(other.connect_message(connect_seq=2**32 - 1, global_seq=9))
+    other.send(other.connect_message(connect_seq=connect_seq, global_seq=9))
     assert (other.closed, node.faults) == (True, [FaultReason.MALFORMED])
     assert (session.state, session.connect_seq, peer.closed) == (SessionState.READY, 1, False)
 

@@ -1,6 +1,8 @@
 """The history format: fixed bytes, round trips, errors that name the line."""
 
 import json
+import os
+import stat
 
 import pytest
 from hypothesis import given
@@ -86,6 +88,35 @@ def test_save_and_load(tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["history.ndjson"]
 
 
+def test_saving_follows_no_link_that_others_have_made(tmp_path):
+    path, victim = tmp_path / "history.ndjson", tmp_path / "victim"
+    victim.write_text("mine")
+    for link in (path, tmp_path / "history.ndjson.partial"):
+        link.symlink_to(victim)
+    sample().save(path)
+    assert victim.read_text() == "mine"
+    assert History.load(path).records == sample().records
+    assert stat.S_IMODE(path.lstat().st_mode) == 0o600
+
+
+def test_a_sparse_file_is_no_history(tmp_path):
+    path = tmp_path / "sparse"
+    path.touch()
+    os.truncate(path, 1 << 40)
+    with pytest.raises(LocalError, match="sparse:1: more than 1 MiB, the limit for a line of a history"):
+        History.load(path)
+
+
+def test_a_history_of_too_many_values_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("toolkit.checks.history._MOST_VALUES", 100)
+    path = tmp_path / "wide"
+    path.write_text(
+        sample().dump() + json.dumps({"time": 1, "node": "a", "kind": "step", "args": [[]] * 99}) + "\n"
+    )
+    with pytest.raises(LocalError, match="wide:5: more than 100 values, the limit for a history"):
+        History.load(path)
+
+
 def test_append_refuses_unknown_kinds_and_missing_fields():
     history = History()
     with pytest.raises(LocalError, match="unknown kind 'dream'"):
@@ -144,7 +175,7 @@ def test_missing_file_and_wrong_bytes(tmp_path):
     with pytest.raises(LocalError, match=r"none\.ndjson"):
         History.load(tmp_path / "none.ndjson")
     (tmp_path / "bytes").write_bytes(b"\xff\n")
-    with pytest.raises(LocalError, match="bytes: "):
+    with pytest.raises(LocalError, match="bytes:1: not a history: byte 0xff"):
         History.load(tmp_path / "bytes")
 
 

@@ -247,3 +247,24 @@ def test_what_is_wrong_must_be_wrong_a_while_later_too(story: Story, *, comes_la
 def test_nobody_waits_where_all_is_well(story: Story) -> None:
     story.pair()
     assert all(result.ok for result in check_standing(story.history, wait=pytest.fail))
+
+
+class Cut(History):
+    """A history that came to an end while the cluster went on."""
+
+    @property
+    def is_whole(self) -> bool:
+        return False
+
+
+@pytest.mark.parametrize("later_s", [0.0, 5.0])
+def test_what_the_end_of_a_cut_history_shows_is_not_judged(story: Story, later_s: float) -> None:
+    """What would excuse it may have come when nothing was taken any more; of what is older, that is certain."""
+    again(story)
+    story.history.put(later_s, "b", "event", {"session": 1, "peer": "a", "event": "connect", "detail": ""})
+    cut = Cut(story.history)
+    wrong = {result.id for result in check_so_far(cut) if not result.ok}
+    assert ("INV-1" in wrong) is bool(later_s)
+    checker = LiveChecker(cut, now=lambda: 1000.0)
+    assert bool(checker.look()) is bool(later_s)
+    assert bool(checker.stop()) is bool(later_s)

@@ -67,6 +67,8 @@ def test_chaos_is_drawn_done_and_done_again(cluster: str, tmp_path: Path) -> Non
         printed = done("fault", *wishes, "--save", str(saved))
         *steps, verdict = printed.splitlines()
         assert verdict == "passed"
+        finished = msgrlab("fault", *wishes, "--save", str(saved))
+        assert (finished.returncode, "nothing is overwritten" in finished.stderr) == (2, True)
         assert done("fault", *wishes, "--dry-run").splitlines() == steps
         assert done("fault", "--replay", str(saved), "--dry-run").splitlines() == steps
         assert f"nemesis: {len(steps)} of {len(steps)} steps, seed 4" in done("status")

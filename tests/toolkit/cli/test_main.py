@@ -54,6 +54,15 @@ def test_a_local_error_is_one_line_and_exit_2(
     assert capsys.readouterr() == ("", "msgrlab: keyring x.keyring line 3: no key\n")
 
 
+def test_an_error_that_quotes_a_hostile_file_harms_no_terminal(
+    failing: Callable[[BaseException], list[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.run(failing(LocalError(f"one\x1b[2J\r\ntwo {'x' * 5000}"))) == 2
+    first, second = capsys.readouterr().err.splitlines()
+    assert first == "msgrlab: one\\x1b[2J\\r"
+    assert (len(second), second[-4:]) == (2003, "x...")
+
+
 @pytest.mark.parametrize(
     ("error", "code"),
     [

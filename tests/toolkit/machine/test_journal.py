@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from messenger.errors import LocalError
-from toolkit.machine.changes import Change, Processes, Tree, labelled_processes
+from toolkit.machine.changes import Change, Mount, Processes, Tree, labelled_processes
 from toolkit.machine.journal import Journal
 from toolkit.machine.labels import PROCESS_VARIABLE
 
@@ -43,11 +43,81 @@ def test_a_line_that_was_cut_off_stands_for_nothing(tmp_path: Path) -> None:
     assert journal.changes() == [Tree("/nowhere")]
 
 
-@pytest.mark.parametrize("line", ["noise", '{"change":"Nothing"}', '{"change":"Tree"}', '{"change":"Tree","x":1}'])
-def test_a_line_of_somebody_else_is_one_clear_error(tmp_path: Path, line: str) -> None:
-    (tmp_path / "journal").write_text(line + "\n")
-    with pytest.raises(LocalError, match="journal"):
-        Journal(tmp_path).changes()
+NO_LINES = [
+    *("noise", "[]", "7", "null", "\udcff"),
+    *('{"change":"Nothing"}', '{"change":"Tree"}', '{"change":"Tree","x":"1"}', '{"change":"Tree","path":1}'),
+    *('{"change":["Tree"],"path":"x"}', '{"change":"Processes","label":{}}'),
+    pytest.param("[" * 100_000, id="deep"),
+]
+
+
+@pytest.mark.parametrize("line", NO_LINES)
+def test_a_line_that_is_damaged_is_one_clear_error_and_the_others_are_undone(tmp_path: Path, line: str) -> None:
+    directory = tmp_path / "pair"
+    (directory / "node").mkdir(parents=True)
+    journal = Journal(directory)
+    journal.note(Tree(str(directory)))
+    with journal.path.open("ab") as out:
+        out.write(os.fsencode(line) + b"\n")
+    journal.note(Tree(str(directory / "node")))
+    with pytest.raises(LocalError, match=r"journal:2: .*by hand"):
+        journal.changes()
+    (remains,) = journal.undo()
+    assert "journal:2: " in remains
+    assert not (directory / "node").exists()
+    assert journal.path.exists()
+
+
+def test_trees_and_mounts_outside_of_the_cluster_are_left_alone(tmp_path: Path) -> None:
+    directory, outside = tmp_path / "pair", tmp_path / "pairs"
+    for path in (directory, outside):
+        path.mkdir()
+    (directory / "link").symlink_to(tmp_path)
+    journal = Journal(directory)
+    for path in (outside, directory / ".." / "pairs", directory / "link" / "pairs", tmp_path):
+        journal.note(Tree(str(path)))
+    journal.note(Mount("/"))
+    remains = journal.undo()
+    assert len(remains) == 5
+    assert all("is not below" in line for line in remains)
+    assert outside.exists()
+    assert directory.exists()
+
+
+def test_an_interrupted_removal_is_found_and_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = tmp_path / "pair"
+    directory.mkdir()
+    journal = Journal(directory)
+    journal.note(Tree(str(directory)))
+    (directory / "file").write_text("")
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr("toolkit.machine.trees.os.unlink", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            journal.undo()
+    # Its name is free, and the journal is there for as long as anything else is.
+    assert [path.name for path in tmp_path.iterdir()] == [".pair.removed"]
+    assert (tmp_path / ".pair.removed" / "journal").exists()
+    directory.mkdir()
+    (directory / "another").write_text("")
+    assert Journal(directory).undo() == []
+    assert [path.name for path in tmp_path.iterdir()] == ["pair"]
+
+
+def test_a_journal_that_was_removed_is_undone_by_its_writer(tmp_path: Path) -> None:
+    label = f"lost.{os.getpid()}"
+    directory = tmp_path / "pair"
+    directory.mkdir()
+    journal = Journal(directory)
+    journal.note(Processes(label))
+    with _sleeper(label) as program:
+        journal.path.unlink()
+        directory.rmdir()
+        assert journal.undo() == []
+        assert program.wait() == -signal.SIGKILL
 
 
 def test_undoing_ends_processes_and_what_they_started(tmp_path: Path) -> None:
@@ -131,3 +201,11 @@ def test_a_tree_is_removed_and_may_be_gone_already(tmp_path: Path) -> None:
     Tree(str(tree)).undo()
     Tree(str(tree)).undo()
     assert not tree.exists()
+
+
+def test_a_directory_is_removed_by_whichever_name_its_journal_has(tmp_path: Path) -> None:
+    (tmp_path / "state" / "pair" / "node").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("state")
+    Journal(tmp_path / "link" / "pair").note(Tree(str(tmp_path / "link" / "pair")))
+    assert Journal(tmp_path / "state" / "pair").undo() == []
+    assert list((tmp_path / "state").iterdir()) == []

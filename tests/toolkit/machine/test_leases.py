@@ -15,7 +15,8 @@ from toolkit.machine.leases import Lease, leases, sweep
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MSGRLAB_STATE", str(tmp_path / "state"))
     # Not those of the machine, where other tests have clusters.
-    monkeypatch.setattr("toolkit.machine.leases._NAMED", (tmp_path / "netns", tmp_path / "net"))
+    monkeypatch.setattr("toolkit.machine.numbers._NAMED", (tmp_path / "netns", tmp_path / "net"))
+    monkeypatch.setattr("toolkit.machine.numbers._DIRECTORY", tmp_path / "machine" / "numbers")
     return tmp_path / "state"
 
 

@@ -45,7 +45,7 @@ def test_what_goes_wrong_inside_is_raised_outside(namespace: Path) -> None:
 
 
 def test_a_namespace_is_made_once(namespace: Path) -> None:
-    with pytest.raises(LocalError, match=f"namespace {namespace.name} is there already: msgrlab down --all"):
+    with pytest.raises(LocalError, match=f"namespace {namespace.name} is there already, made by another program"):
         namespaces.create(namespace.name)
 
 

@@ -31,6 +31,9 @@ _SMALLEST_BLOCK = 12
 _PACKET_DATA = 28
 """Where a packet begins in an enhanced block, and in an old one."""
 _SIMPLE_DATA = 12
+_FIRST_REACH_BYTES = 1 << 12
+"""How far blocks are looked at behind a section header; then twice as far each time."""
+_FARTHEST_REACH_BYTES = 1 << 30
 _MOST_INTERFACES = 1 << 16
 _MOST_OPTIONS = 64
 """Of a packet; those behind are not looked at."""
@@ -82,6 +85,7 @@ class PcapngFormat:
         self.notes: list[str] = []
         self.secrets: list[str] = []
         self._kept_bytes = 0
+        self._reach_bytes = _FIRST_REACH_BYTES
         self._interfaces: list[_Interface] = []
         self._last_time_ns = 0
         self._set_order("<")
@@ -106,6 +110,7 @@ class PcapngFormat:
         if len(data) >= self.needed_bytes and self._is_section(data):
             return None, self._begin_section(data)
         starts, stop = self._walk(data)
+        self._reach_bytes = min(2 * self._reach_bytes, _FARTHEST_REACH_BYTES)
         if not starts:
             if len(data) >= _SMALLEST_BLOCK:
                 self._stop(f"a block of {stop} bytes, which is too short")
@@ -134,7 +139,9 @@ class PcapngFormat:
         return bool(self._u32.unpack_from(data)[0] == SECTION_HEADER)
 
     def _begin_section(self, data: memoryview) -> int:
-        self._set_order("<" if int.from_bytes(data[8:12], "little") == BYTE_ORDER_MAGIC else ">")
+        order = "<" if int.from_bytes(data[8:12], "little") == BYTE_ORDER_MAGIC else ">"
+        if order != self._order:
+            self._set_order(order)
         _, size = self._two_u32.unpack_from(data)
         if self._u32.unpack_from(data, 8)[0] != BYTE_ORDER_MAGIC or size < 28 or size > LONGEST_PACKET_BYTES:
             self._stop("a section header that is none")
@@ -143,15 +150,20 @@ class PcapngFormat:
             self.needed_bytes = size
             return 0
         self.needed_bytes = 28
+        self._reach_bytes = _FIRST_REACH_BYTES
         self._interfaces = []
         self._read_comments(data[: size - 4], _OPTIONS_AT[SECTION_HEADER])
         return int(size)
 
     def _walk(self, data: memoryview) -> tuple[list[int], int]:
-        """Where blocks begin, and where the last ends; or no blocks, and the size of one that cannot be."""
+        """Where blocks begin, and where the last ends; or no blocks, and the size of one that cannot be.
+
+        Not all of ``data`` is walked behind a section header: another may follow, and what is behind that has to
+        be walked again.
+        """
         starts: list[int] = []
         append, length_at = starts.append, self._u32.unpack_from
-        last = len(data) - _SMALLEST_BLOCK
+        last = min(len(data) - _SMALLEST_BLOCK, self._reach_bytes)
         at = 0
         while at <= last:
             size = length_at(data, at + 4)[0]

@@ -5,12 +5,12 @@ import select
 import stat
 import zlib
 from io import UnsupportedOperation
-from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
 
 from messenger.denc.codec import Buffer
 from messenger.errors import LocalError
+from messenger.files import open_file
 
 CaptureFile = str | os.PathLike[str] | BinaryIO
 
@@ -25,10 +25,7 @@ class Source:
     def __init__(self, file: CaptureFile) -> None:
         if isinstance(file, str | os.PathLike):
             self.name = os.fspath(file)
-            try:
-                self._file: BinaryIO = Path(file).open("rb", buffering=0)  # noqa: SIM115 - closed in close
-            except OSError as error:
-                raise LocalError(f"{self.name}: {error.strerror}") from None
+            self._file: BinaryIO = open_file(self.name)
             self._ours = True
         else:
             self.name = str(getattr(file, "name", "capture"))

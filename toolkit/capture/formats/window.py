@@ -50,7 +50,14 @@ class Window:
         self._start = min(self._start, self._stop)
 
     def fill(self, needed_bytes: int = 1) -> None:
-        """Read on until ``needed_bytes`` are there, and as much more as can be had without waiting."""
+        """Read on until ``needed_bytes`` are there, and as much more as can be had without waiting.
+
+        What is left is moved, and more is read, only when half of the window has been used up: a file may be made
+        of any number of small parts.
+        """
+        left_bytes = self._stop - self._start
+        if left_bytes >= max(needed_bytes, self._wanted_bytes // 2):
+            return
         self._move_to_front()
         wanted_bytes = max(needed_bytes, self._wanted_bytes)
         while not self.at_end and self._stop < wanted_bytes:

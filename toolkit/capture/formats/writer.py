@@ -1,13 +1,13 @@
 """Writing pcapng: packets with nanoseconds, and the notes and keys that belong to them in the same file."""
 
 import os
-from pathlib import Path
 from struct import Struct
 from types import TracebackType
 from typing import BinaryIO, Self
 
 from messenger.denc.codec import Buffer
 from messenger.errors import LocalError
+from messenger.files import append_private, new_file
 from toolkit.capture.formats.packets import LinkType
 from toolkit.capture.formats.pcapng import (
     BYTE_ORDER_MAGIC,
@@ -44,23 +44,25 @@ class PcapngWriter:
     """
 
     def __init__(self, file: str | os.PathLike[str] | BinaryIO, *, append: bool = False) -> None:
-        """Open the file; nothing is overwritten.
+        """Open the file. Only its owner can read it: it holds traffic, and perhaps keys. Nothing is overwritten.
 
         Args:
             file: a path, or a binary file object (which is not closed).
             append: add to what is in the file, as a section of its own.
 
         Raises:
-            LocalError: the file exists (unless appending), or cannot be written.
+            LocalError: the file exists, or cannot be written; when appending, also: it belongs to another user, or
+                is open to others.
         """
         self._ours = isinstance(file, str | os.PathLike)
         if isinstance(file, str | os.PathLike):
+            name = os.fspath(file)
             try:
-                self._file: BinaryIO = Path(file).open("ab" if append else "xb")  # noqa: SIM115 - see close
+                self._file: BinaryIO = os.fdopen(append_private(name), "ab") if append else new_file(name)
             except FileExistsError:
-                raise LocalError(f"{os.fspath(file)}: exists already") from None
+                raise LocalError(f"{name}: exists already") from None
             except OSError as error:
-                raise LocalError(f"{os.fspath(file)}: {error.strerror}") from None
+                raise LocalError(f"{name}: {error.strerror}") from None
         else:
             self._file = file
         self._first_notes: list[str] | None = []

@@ -66,6 +66,10 @@ class Counts:
         if "ack_seq" in fields and fields["ack_seq"] != self.in_seq:
             self.check_told(position, fields["ack_seq"], "a message")
 
+    def unsent(self) -> None:
+        """A message that cannot be written is dropped."""
+        self._drop(1)
+
     def received(self, fields: dict[str, Any], *, doubtful: bool) -> bool:
         """A message came; returns whether it is a new one. A doubtful one may not count as received."""
         if "ack_seq" in fields and fields["ack_seq"] != self.acked_seq:

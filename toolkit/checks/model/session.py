@@ -94,6 +94,9 @@ class Model:
     def _on_delivery(self, position: int, record: Record) -> None:
         self._receipts.delivered(position, record)
 
+    def _on_unsent(self, _position: int, _record: Record) -> None:
+        self._counts.unsent()
+
     def _on_state(self, position: int, record: Record) -> None:
         fields = record.fields
         if not (fields["state"] == SessionState.CLOSED and self._is_sharded):
@@ -154,6 +157,7 @@ class Model:
     _ACTS: ClassVar[Mapping[str, Callable[["Model", int, Record], None]]] = {
         "deliver": _on_delivery,
         "unhandled": _on_delivery,
+        "unsent": _on_unsent,
         "state": _on_state,
         "event": _on_event,
         "decision": _on_decision,

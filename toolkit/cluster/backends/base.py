@@ -1,6 +1,5 @@
 """What every backend provides: hosts to run programs on, and a network between them to break."""
 
-import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, ClassVar, Protocol, TypeVar
 
+from toolkit.interpreters import PYTHON
 from toolkit.machine.leases import Lease
 from toolkit.network.faults import NetworkFaults
 
@@ -54,7 +54,7 @@ class Host(ABC):
     """Of the node it is for."""
     addresses: Mapping[str, str]
     """IP address on each of its networks, by the network's name."""
-    messenger: Sequence[str] = (sys.executable, "-m", "toolkit.cluster.node")
+    messenger: Sequence[str] = (*PYTHON, "-m", "toolkit.cluster.node")
     """How a messenger of ours is started there; an image has ``msgrlab node``."""
     namespace: Path | None = None
     """File of its network namespace, to be entered by root on this machine; None: it has none of its own."""
@@ -155,6 +155,8 @@ class Backend(ABC):
         self.lease = lease
         self.say = say
         self.hosts: dict[str, Host] = {}
+        self.announce = say
+        """Called with a line before something is fetched or run that was not asked for by name."""
         self.keys: KeyBook | None = None
         """What proxies need to see frames of secure links."""
 

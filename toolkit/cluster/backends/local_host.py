@@ -1,6 +1,5 @@
 """Hosts that share this machine's programs and files; some have a network of their own."""
 
-import os
 import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -8,10 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from messenger.errors import LocalError
+from toolkit import interpreters
 from toolkit.cluster.backends.base import Host, Program
 from toolkit.cluster.programs import LocalProgram
 from toolkit.machine.labels import PROCESS_VARIABLE
 from toolkit.machine.leases import Lease
+from toolkit.machine.private import DIRECTORY_MODE, write_private
 from toolkit.network.namespaces import inside
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_CHECKOUT = Path(__file__).parents[3]
-"""Where the packages are; programs are started from elsewhere."""
 _END_TIMEOUT_S = 2.0
 
 
@@ -47,7 +46,10 @@ class LocalHost(Host):
         self.addresses = addresses
         self.namespace = namespace
         self.directory = lease.directory / name
-        self.directory.mkdir(mode=0o700, exist_ok=True)
+        try:
+            self.directory.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
+        except OSError as error:
+            raise LocalError(f"{self.directory}: {error.strerror}") from None
         self._label = str(lease.label)
         self._zygote = zygote
         self._programs: list[Program] = []
@@ -55,9 +57,7 @@ class LocalHost(Host):
     @property
     def environment(self) -> dict[str, str]:
         """Of every program here."""
-        paths = [str(_CHECKOUT), *filter(None, [os.environ.get("PYTHONPATH")])]
-        own = {PROCESS_VARIABLE: self._label, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
-        return {**os.environ, **self.variables, **own}
+        return {**interpreters.environment(), **self.variables, PROCESS_VARIABLE: self._label}
 
     def start(self, argv: Sequence[str], *, piped: bool = False, log: str = "") -> Program:
         """See :class:`Host`."""
@@ -111,7 +111,7 @@ class LocalHost(Host):
         """See :class:`Host`."""
         path = self.directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        write_private(path, content)
         return path
 
     def read(self, name: str) -> bytes:

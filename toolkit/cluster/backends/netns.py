@@ -81,8 +81,13 @@ class NetnsBackend(Backend):
     def _new_namespace(self, name: str) -> Path:
         change = Namespace(self.lease.label.namespace(name))
         self.lease.journal.note(change)
+        try:
+            path = namespaces.create(change.name)
+        except namespaces.AlreadyThereError:
+            self.lease.journal.take_back(change)
+            raise
         self._namespaces.append(change)
-        return namespaces.create(change.name)
+        return path
 
     @property
     def network(self) -> NamespaceNetwork:

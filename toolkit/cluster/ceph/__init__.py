@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING
 
 from toolkit.cluster.ceph.client import RadosNode
 from toolkit.cluster.ceph.nodes import CephNodes
+from toolkit.cluster.keeping import CEPH_KEYRING
 from toolkit.cluster.nodes import RunningNode
+from toolkit.machine.private import write_private
 
 if TYPE_CHECKING:
     from toolkit.cluster.running import Cluster
@@ -18,14 +20,15 @@ def make_nodes(cluster: "Cluster", keys: "KeyBook") -> dict[str, RunningNode]:
 
     Args:
         cluster: that has hosts for them.
-        keys: learns the keys of all of them.
+        keys: learns the keys of all of them, which are written to the file ``ceph.keyring`` as well.
 
     Raises:
         LocalError: programs are not installed.
         Unsupported: an image takes root.
     """
-    ceph = CephNodes(cluster.spec, cluster.backend.hosts, cluster.backend.say)
+    ceph = CephNodes(cluster.spec, cluster.backend.hosts, cluster.backend.say, cluster.backend.announce)
     keys.add_keyring(ceph.layout.keyring)
+    write_private(cluster.directory / CEPH_KEYRING, ceph.layout.keyring.format().encode())
     clients = {
         name: RadosNode(cluster.backend.hosts[name], spec, cluster.take, cluster.now, ceph, cluster.route)
         for name, spec in ceph.client_specs(cluster.began_s).items()

@@ -47,6 +47,9 @@ class Company(Protocol):
     layout: Layout
     """Who is who."""
 
+    announce: Callable[[str], None]
+    """Called with a line before an image is made."""
+
     def launch(self, start: Callable[[], Program]) -> Program:
         """Start a program, in a thread that lasts: daemons end with the thread that has started them."""
 
@@ -114,7 +117,7 @@ class CephDaemon(RunningNode):
         """
         layout, host = self._layout, self.host
         check_socket(host, self.daemon)
-        furnish(host, layout.spec.ceph.release)
+        furnish(host, layout.spec.ceph.release, self._company.announce)
         host.write("ceph.conf", layout.conf(self.member).encode())
         host.write("keyring", layout.keys_for(self.member).format().encode())
         if self.kind == "mon":

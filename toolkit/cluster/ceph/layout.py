@@ -5,7 +5,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import ip_address
-from random import Random
+from random import Random, SystemRandom
 
 from messenger.cephx.ciphers import KeyType
 from messenger.cephx.keyring import Keyring, KeyringEntry
@@ -73,8 +73,8 @@ class Layout:
             member.id: str(uuid.UUID(int=rng.getrandbits(128), version=4)) for member in self.of("osd")
         }
         """By which the monitors know an OSD's store."""
-        self.keyring = self._make_keys(rng)
-        """Of everybody, with what they may do."""
+        self.keyring = self._make_keys()
+        """Of everybody, with what they may do; other keys each time, since a seed is no secret."""
 
     def of(self, kind: str) -> list[Member]:
         """The members of a kind."""
@@ -178,8 +178,8 @@ class Layout:
         spoken = [f"{v}:{shown}:{member.host.port(port)}/0" for v, port in ports.items() if self._speaks(v)]
         return f"[{','.join(spoken)}]"
 
-    def _make_keys(self, rng: Random) -> Keyring:
-        now_s = time.time()
+    def _make_keys(self) -> Keyring:
+        rng, now_s = SystemRandom(), time.time()
         kind = KeyType.from_label(self.spec.speaks.cipher)
         clients = {client.rados: _CAPS["client"] for client in self.spec.clients().values()}
         daemons = {member.name: _CAPS[member.kind] for member in self.members.values() if member.kind != "mon"}

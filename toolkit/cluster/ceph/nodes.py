@@ -48,6 +48,7 @@ class CephNodes:
         spec: of the cluster.
         hosts: of its daemons and of our clients, by the names of nodes.
         say: told in a few words what is being done.
+        announce: called with a line before something is fetched or run that was not asked for by name.
 
     Raises:
         LocalError: programs that are not installed.
@@ -55,9 +56,14 @@ class CephNodes:
     """
 
     def __init__(
-        self, spec: ClusterSpec, hosts: Mapping[str, Host], say: Callable[[str], None] = lambda _: None
+        self,
+        spec: ClusterSpec,
+        hosts: Mapping[str, Host],
+        say: Callable[[str], None] = lambda _: None,
+        announce: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._say = say
+        self.announce = announce
         self._hosts = hosts
         self.layout = Layout(spec, hosts)
         if not all(member.host.is_container for member in self.layout.members.values()):
@@ -188,7 +194,7 @@ class CephNodes:
     def admit(self, node: str) -> None:
         """Write configuration and key of one of our clients to its host, where Ceph's own tools find them."""
         host, client = self._hosts[node], self.layout.spec.clients()[node]
-        furnish(host, self.layout.spec.ceph.release)
+        furnish(host, self.layout.spec.ceph.release, self.announce)
         host.variables["CEPH_ARGS"] = f"--name {client.rados}"
         host.write("ceph.conf", self.layout.client_conf(host).encode())
         host.write("keyring", self.keyring_of(client.rados).format().encode())

@@ -3,7 +3,7 @@
 import json
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +51,18 @@ def require_programs(kinds: set[str], release: str) -> None:
         raise Unsupported(f"Ceph {release} comes from an image, which takes root; release: host needs none")
 
 
-def furnish(host: Host, release: str) -> None:
-    """Have a host's programs of Ceph be those of a release, and know which cluster is theirs."""
+def furnish(host: Host, release: str, announce: Callable[[str], None]) -> None:
+    """Have a host's programs of Ceph be those of a release, and know which cluster is theirs.
+
+    Args:
+        host: that is to have them.
+        release: ``host`` for those of this machine, or one that there is an image of.
+        announce: called with a line before an image is made.
+
+    Raises:
+        LocalError: an image cannot be made.
+        Unsupported: that takes root, and more.
+    """
     host.variables["CEPH_CONF"] = str(host.directory / "ceph.conf")
     host.variables["CEPH_ARGS"] = ""
     if host.is_container:
@@ -64,7 +74,7 @@ def furnish(host: Host, release: str) -> None:
         return
     scripts = host.directory / "bin"
     scripts.mkdir(parents=True, exist_ok=True)
-    inside = shlex.join(in_image(find_or_build(release, images_root()), _shared(host.directory)))
+    inside = shlex.join(in_image(find_or_build(release, images_root(), announce), _shared(host.directory)))
     for program in PROGRAMS:
         script = scripts / program
         script.write_text(f'#!/bin/sh\nexec {inside} /usr/bin/{program} "$@"\n')
@@ -113,7 +123,7 @@ def ask(host: Host, daemon: str, command: Mapping[str, Any]) -> Any:  # noqa: AN
             return ask_admin_socket(path, command)
         except OSError as error:
             raise LocalError(f"{daemon}: {path.name}: {error.strerror or error}") from None
-    reply = host.run("python3", "-c", _ASK, str(path), json.dumps({**command, "format": "json"}))
+    reply = host.run("python3", "-I", "-c", _ASK, str(path), json.dumps({**command, "format": "json"}))
     try:
         return json.loads(reply)
     except ValueError:

@@ -5,11 +5,14 @@ import tarfile
 from pathlib import Path
 
 from toolkit.cluster.images import debian, docker
+from toolkit.cluster.images.archive import Archive
 from toolkit.cluster.images.work import Tell, Work, alone, silent
 from toolkit.machine.docker_engine import connected
 
 REPOSITORY = "msgrlab/ceph"
 VERSION_LABEL = "msgrlab.version"
+BASE_LABEL = "msgrlab.base"
+"""Key of the label that names the image of Ceph's own makers, by its digest."""
 
 
 def tag(release: str) -> str:
@@ -21,7 +24,14 @@ def tag(release: str) -> str:
     return f"{REPOSITORY}:{debian.image(release).name}"
 
 
-def build(release: str, place: str = "", root: Path | None = None, say: Tell = print, tell: Tell = silent) -> str:
+def build(
+    release: str,
+    place: str = "",
+    root: Path | None = None,
+    say: Tell = print,
+    tell: Tell = silent,
+    archive: Archive | None = None,
+) -> str:
     """The image of a release, made now unless the engine has it; returns its tag.
 
     Args:
@@ -30,6 +40,7 @@ def build(release: str, place: str = "", root: Path | None = None, say: Tell = p
         root: where directories of Debian's packages and logs are kept.
         say: told in one line when something has to be made.
         tell: told every step of that.
+        archive: Debian's; :meth:`Archive.wanted` unless given.
 
     Raises:
         LocalError: there is no such release, or it cannot be made; where to read why.
@@ -43,20 +54,22 @@ def build(release: str, place: str = "", root: Path | None = None, say: Tell = p
         with alone(root / f"docker-ceph-{release}", say):
             if docker.has(engine, name):
                 return name
-            say(f"making the image {name}")
+            say(f"making the image {name} of {wanted.stock}, or of Debian's packages if that is not to be had")
             work = Work(root / f"docker-ceph-{release}.log", tell)
-            if docker.fetch(place, wanted.stock, work):
-                docker.build(engine, _labelled(wanted.stock, release), name, work, {})
+            if pulled := docker.fetch(place, wanted.pinned, work):
+                docker.build(engine, _labelled(pulled, release, wanted.stock.rpartition(":v")[2]), name, work, {})
             else:
-                directory = debian.find_or_build(release, root, say, tell)
+                directory = debian.find_or_build(release, root, say, tell, archive)
                 labels = {docker.LABEL: f"ceph:{release}", VERSION_LABEL: debian.version(directory)}
                 docker.import_directory(engine, directory, name, work, labels)
     return name
 
 
-def _labelled(stock: str, release: str) -> io.BytesIO:
-    """The context of a build that adds our label to an image."""
-    dockerfile = f"FROM {stock}\nLABEL {docker.LABEL}=ceph:{release} {VERSION_LABEL}={stock.rpartition(':v')[2]}\n"
+def _labelled(pulled: str, release: str, version: str) -> io.BytesIO:
+    """The context of a build that adds our labels to an image."""
+    labels = {docker.LABEL: f"ceph:{release}", VERSION_LABEL: version, BASE_LABEL: pulled}
+    words = " ".join(f"{name}={value}" for name, value in labels.items())
+    dockerfile = f"FROM {pulled}\nLABEL {words}\n"
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         entry = tarfile.TarInfo("Dockerfile")

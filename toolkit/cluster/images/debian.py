@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from messenger.errors import LocalError
+from toolkit.cluster.images.archive import Archive, Suite
 from toolkit.cluster.images.work import Tell, Work, alone, silent, whole
 from toolkit.errors import Unsupported
+from toolkit.machine.private import check_own
 
 IMAGES_VARIABLE = "MSGRLAB_IMAGES"
 """Names another directory for images."""
-MIRROR = "http://deb.debian.org/debian"
 PACKAGES = ("ceph-mon", "ceph-osd", "ceph-mgr", "ceph-mds", "ceph-common", "python3-rados")
-PYTHON_SUITE = "bookworm"
+PYTHON_SUITE = Suite("bookworm", "20260901T000000Z")
 PYTHON_VERSION = "3.11"
 """Of Python, in that suite."""
 
 _READY = "etc/msgrlab-image"
 """A file that an image has once it is whole; the version of what it is for."""
-_DEBOOTSTRAP = ("debootstrap", "--no-check-gpg", "--variant=minbase")
-# the keys that this machine knows may be older than the suite's; whoever minds gives debootstrap newer ones
+_MINIMAL = "--variant=minbase"
 _NO_SERVICES = "#!/bin/sh\nexit 101\n"
 """A ``policy-rc.d`` that keeps packages from starting what they install."""
 _INSTALL = """\
@@ -55,21 +55,29 @@ class Image:
     """A release of Ceph, and where it is to be had."""
 
     name: str
-    suite: str
-    """Of Debian."""
+    suite: Suite
+    """Of Debian, when it had that version."""
     version: str
     """Of Ceph, as Debian had it when this was written."""
     stock: str
     """The image of Ceph's own makers."""
+    digest: str = ""
+    """Of that image, for all architectures; empty: not known, and the registry's answer is taken."""
+
+    @property
+    def pinned(self) -> str:
+        """The image of Ceph's own makers by its digest, or by its tag where no digest is known."""
+        return f"{self.stock.rpartition(':')[0]}@{self.digest}" if self.digest else self.stock
 
 
+_TENTACLE = "sha256:6bb1c8a42fbc0bf87938946990b65174466997bc11c31eb5a323225a779fd8f9"
 RELEASES = {
     image.name: image
     for image in (
-        Image("nautilus", "bullseye", "14.2.21", "docker.io/ceph/ceph:v14.2.22"),
-        Image("pacific", "bookworm", "16.2.15", "quay.io/ceph/ceph:v16.2.15"),
-        Image("reef", "trixie", "18.2.7", "quay.io/ceph/ceph:v18.2.7"),
-        Image("tentacle", "sid", "20.2.4", "quay.io/ceph/ceph:v20.2.4"),
+        Image("nautilus", Suite("bullseye", "20260901T000000Z"), "14.2.21", "docker.io/ceph/ceph:v14.2.22"),
+        Image("pacific", Suite("bookworm", "20260901T000000Z"), "16.2.15", "quay.io/ceph/ceph:v16.2.15"),
+        Image("reef", Suite("trixie", "20261001T000000Z"), "18.2.7", "quay.io/ceph/ceph:v18.2.7"),
+        Image("tentacle", Suite("sid", "20261030T120000Z"), "20.2.4", "quay.io/ceph/ceph:v20.2.4", _TENTACLE),
     )
 }
 
@@ -99,7 +107,11 @@ def ceph_directory(release: str, root: Path | None = None) -> Path:
 
 
 def find_or_build(
-    release: str, root: Path | None = None, say: Callable[[str], None] = print, tell: Tell = silent
+    release: str,
+    root: Path | None = None,
+    say: Tell = print,
+    tell: Tell = silent,
+    archive: Archive | None = None,
 ) -> Path:
     """The directory of a release's image, made now unless it is there.
 
@@ -108,29 +120,39 @@ def find_or_build(
         root: where images are kept; :func:`default_root` unless given.
         say: told in one line when an image has to be made.
         tell: told every step of that.
+        archive: Debian's; :meth:`Archive.wanted` unless given.
 
     Raises:
         LocalError: there is no such release, or a program failed; its output is in a log beside the image.
-        Unsupported: making images needs root and ``debootstrap``.
+        Unsupported: making images needs root, ``debootstrap`` and the keys of Debian's archive.
     """
     wanted, directory = image(release), ceph_directory(release, root)
-    return _found_or_made(
-        directory, lambda work, to: _make_ceph(work, wanted.suite, to), say, tell,
-        f"making an image of Ceph {wanted.version} from Debian {wanted.suite} in {directory}",
+    if _is_usable(directory):
+        return directory
+    source = archive or Archive.wanted()
+    return _made(
+        directory, lambda work, to: _make_ceph(work, source, wanted.suite, to), say, tell,
+        f"making an image of Ceph {wanted.version}", source, wanted.suite,
     )  # fmt: skip
 
 
-def python_base(root: Path | None = None, say: Callable[[str], None] = print, tell: Tell = silent) -> Path:
+def python_base(
+    root: Path | None = None, say: Tell = print, tell: Tell = silent, archive: Archive | None = None
+) -> Path:
     """The directory of a small root file system with Python, made now unless it is there.
 
     Raises:
         LocalError: a program failed; its output is in a log beside the image.
-        Unsupported: making images needs root and ``debootstrap``.
+        Unsupported: making images needs root, ``debootstrap`` and the keys of Debian's archive.
     """
     directory = (root or default_root()) / f"python-{PYTHON_VERSION}"
-    return _found_or_made(
-        directory, _make_python, say, tell, f"making a base with Python from Debian {PYTHON_SUITE} in {directory}"
-    )
+    if _is_usable(directory):
+        return directory
+    source = archive or Archive.wanted()
+    return _made(
+        directory, lambda work, to: _make_python(work, source, to), say, tell,
+        "making a base with Python", source, PYTHON_SUITE,
+    )  # fmt: skip
 
 
 def is_ready(directory: Path) -> bool:
@@ -143,15 +165,37 @@ def version(directory: Path) -> str:
     return (directory / _READY).read_text().strip()
 
 
-def _found_or_made(
-    directory: Path, make: Callable[[Work, Path], str], say: Callable[[str], None], tell: Tell, announcement: str
-) -> Path:
+def _is_usable(directory: Path) -> bool:
+    """True if an image is there, whole, and no other user can have made or changed it.
+
+    Raises:
+        LocalError: another user can.
+    """
     if is_ready(directory):
-        return directory
+        check_own(directory, "image")
+        return True
+    return False
+
+
+def _made(
+    directory: Path,
+    make: Callable[[Work, Path], str],
+    say: Tell,
+    tell: Tell,
+    announcement: str,
+    archive: Archive,
+    suite: Suite,
+) -> Path:
     _check_means()
+    keys = archive.keys()
     with alone(directory, say):
+        check_own(directory.parent, "directory of images")
         if not is_ready(directory):
-            say(announcement)
+            say(
+                f"{announcement} in {directory}: debootstrap and apt fetch packages of Debian {suite.name} from"
+                f" {archive.mirror_of(suite)}, verify them with {keys} and run their scripts as root in a chroot"
+                " (minutes, and up to a gigabyte)"
+            )
             with whole(directory) as unfinished:
                 made = make(Work(directory.with_name(directory.name + ".log"), tell), unfinished)
                 (unfinished / _READY).write_text(made + "\n")
@@ -165,9 +209,10 @@ def _check_means() -> None:
         raise Unsupported("no debootstrap in PATH (Debian: apt-get install debootstrap)")
 
 
-def _make_ceph(work: Work, suite: str, directory: Path) -> str:
+def _make_ceph(work: Work, archive: Archive, suite: Suite, directory: Path) -> str:
     """Returns the version of Ceph."""
-    work.run(*_DEBOOTSTRAP, suite, str(directory), MIRROR)
+    tls = ("--include=ca-certificates",) if archive.mirror_of(suite).startswith("https:") else ()
+    archive.bootstrap(work, suite, directory, _MINIMAL, *tls)
     policy = directory / "usr/sbin/policy-rc.d"
     policy.write_text(_NO_SERVICES)
     policy.chmod(0o755)
@@ -179,14 +224,14 @@ def _make_ceph(work: Work, suite: str, directory: Path) -> str:
     return work.run(*inside, "ceph-mon", "--version").split()[2]
 
 
-def _make_python(work: Work, directory: Path) -> str:
+def _make_python(work: Work, archive: Archive, directory: Path) -> str:
     """Returns the version of Python. Unpacked, not installed, packages take a quarter of the time."""
     packages = "--include=python3-minimal,libpython3-stdlib"
-    work.run(*_DEBOOTSTRAP, "--foreign", packages, PYTHON_SUITE, str(directory), MIRROR)
+    archive.bootstrap(work, PYTHON_SUITE, directory, _MINIMAL, "--foreign", packages)
     work.run("sh", "-ec", _UNPACK, "sh", str(directory))
     for needless in (*_NEEDLESS, "var/cache/apt", "var/lib/apt/lists"):
         shutil.rmtree(directory / needless, ignore_errors=True)
     inside = ("chroot", str(directory), *_INSIDE)
     return work.run(
-        *inside, "python3", "-c", "import ctypes, ssl, platform as p; print(p.python_version())"
+        *inside, "python3", "-I", "-c", "import ctypes, ssl, platform as p; print(p.python_version())"
     ).strip()

@@ -31,20 +31,38 @@ def has(engine: "docker.DockerClient", tag: str) -> bool:
     return True
 
 
-def fetch(place: str, reference: str, work: Work) -> bool:
-    """Pull an image from its registry, if that answers within seconds and has it; whether it did."""
+def fetch(place: str, reference: str, work: Work) -> str | None:
+    """Pull an image from its registry, if that answers within seconds and has it.
+
+    Args:
+        place: of the engine.
+        reference: with a tag, or with a digest, which the engine verifies.
+        work: gets a line with the digest of what was pulled, or with the reason why nothing was.
+
+    Returns:
+        The name of the image with its digest; None if it is not to be had.
+    """
     import docker.errors
     import requests
 
     try:
         with closing(connect(place, timeout_s=_REGISTRY_TIMEOUT_S)) as engine:
-            engine.api.inspect_distribution(reference)
+            digest = engine.api.inspect_distribution(reference)["Descriptor"]["digest"]
+        pulled = f"{_repository(reference)}@{digest}"
         with closing(connect(place, timeout_s=_PULL_TIMEOUT_S)) as engine:
-            _follow(engine.api.pull(reference, stream=True, decode=True), work)
+            _follow(engine.api.pull(pulled, stream=True, decode=True), work)
     except (docker.errors.APIError, requests.exceptions.RequestException) as error:
         work.note(f"{reference} is not to be had: {getattr(error, 'explanation', None) or error}")
-        return False
-    return True
+        return None
+    work.note(f"{reference} is {pulled}")
+    return pulled
+
+
+def _repository(reference: str) -> str:
+    """The reference without tag and digest; the colon of a port is no tag's."""
+    name = reference.partition("@")[0]
+    head, slash, last = name.rpartition("/")
+    return f"{head}{slash}{last.partition(':')[0]}"
 
 
 def build(

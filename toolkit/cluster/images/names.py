@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from messenger.errors import LocalError
 from toolkit.cluster.images import ceph, debian, docker, node
+from toolkit.cluster.images.archive import Archive
 from toolkit.cluster.images.work import Tell, alone, silent
 from toolkit.errors import Unsupported
 from toolkit.machine.docker_engine import connected
@@ -42,14 +43,27 @@ def check(name: str) -> str:
     return name
 
 
-def build(name: str, place: str = "", root: Path | None = None, say: Tell = print, tell: Tell = silent) -> str:
+def build(
+    name: str,
+    place: str = "",
+    root: Path | None = None,
+    say: Tell = print,
+    tell: Tell = silent,
+    archive: Archive | None = None,
+) -> str:
     """The tag of a Docker image, which is made unless the engine has it; see the modules of either kind."""
     if check(name) == node.NAME:
-        return node.build(place, root, say, tell)
-    return ceph.build(name.removeprefix(CEPH_PREFIX), place, root, say, tell)
+        return node.build(place, root, say, tell, archive)
+    return ceph.build(name.removeprefix(CEPH_PREFIX), place, root, say, tell, archive)
 
 
-def directory(name: str, root: Path | None = None, say: Tell = print, tell: Tell = silent) -> str:
+def directory(
+    name: str,
+    root: Path | None = None,
+    say: Tell = print,
+    tell: Tell = silent,
+    archive: Archive | None = None,
+) -> str:
     """The directory of a release of Ceph, made unless it is there.
 
     Raises:
@@ -58,7 +72,7 @@ def directory(name: str, root: Path | None = None, say: Tell = print, tell: Tell
     """
     if check(name) == node.NAME:
         raise LocalError("the image 'node' is Docker's alone: leave out --directory")
-    return str(debian.find_or_build(name.removeprefix(CEPH_PREFIX), root, say, tell))
+    return str(debian.find_or_build(name.removeprefix(CEPH_PREFIX), root, say, tell, archive))
 
 
 def tag(name: str) -> str:

@@ -1,7 +1,8 @@
 """The image of our own node: Python, the wheels that the messenger needs, and our source, this one.
 
-Wheels are fetched by pip on this machine and installed in the image without a network. The image is named by a
-hash of all that goes into it, so a changed source makes a new one, in about a second.
+Wheels are fetched by pip on this machine, in the versions and with the hashes that are locked beside the
+Dockerfile (docs/supply-chain.md), and installed in the image without a network. The image is named by a hash of
+all that goes into it, so a changed source makes a new one, in about a second.
 """
 
 import hashlib
@@ -11,14 +12,15 @@ import sys
 import tarfile
 from collections.abc import Iterator
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import toolkit
 from messenger.errors import LocalError
 from toolkit.cluster.images import debian, docker
+from toolkit.cluster.images.archive import Archive
 from toolkit.cluster.images.work import Tell, Work, alone, silent, whole
+from toolkit.interpreters import PYTHON
 from toolkit.machine.docker_engine import connected
 
 if TYPE_CHECKING:
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
 
 NAME = "node"
 REPOSITORY = "msgrlab/node"
-DEPENDENCIES = ("cryptography", "fastcrc", "lazy-loader", "cramjam", "lz4", "zstandard", "brotli")
-"""What a node imports; the rest of our dependencies is for the people around it."""
-
 _SOURCE = Path(toolkit.__file__).parents[1]
 _PACKAGES = ("messenger", "toolkit")
 _BASES = "msgrlab/python"
@@ -36,6 +35,9 @@ _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 """Python's words for an engine's architectures."""
 _MANYLINUX = ("2_34", "2_28", "2_17")
 """Versions of the C library that every base has, as wheels name them."""
+_LOCKS = ("requirements.txt", "pip.txt")
+"""What a node imports, and what installs that; the rest of our dependencies is not in the image."""
+_RECIPE = ("Dockerfile", "msgrlab", *_LOCKS)
 _KEPT = 3
 """Images of earlier sources that are kept, for whoever goes back to one."""
 _HASH_DIGITS = 12
@@ -48,11 +50,16 @@ def tag() -> str:
     for name, path in sorted(_content()):
         content.update(f"{name}\0{path.stat().st_size}\0".encode())
         content.update(path.read_bytes())
-    content.update("\n".join(_requirements()).encode())
     return f"{REPOSITORY}:{content.hexdigest()[:_HASH_DIGITS]}"
 
 
-def build(place: str = "", root: Path | None = None, say: Tell = print, tell: Tell = silent) -> str:
+def build(
+    place: str = "",
+    root: Path | None = None,
+    say: Tell = print,
+    tell: Tell = silent,
+    archive: Archive | None = None,
+) -> str:
     """The node's image of this source, made now unless the engine has it; returns its tag.
 
     Args:
@@ -60,6 +67,7 @@ def build(place: str = "", root: Path | None = None, say: Tell = print, tell: Te
         root: where parts and logs are kept; :func:`toolkit.cluster.images.default_root` unless given.
         say: told in one line when something has to be made.
         tell: told every step of that.
+        archive: Debian's, for a base; :meth:`Archive.wanted` unless given.
 
     Raises:
         LocalError: it cannot be made; where to read why.
@@ -71,9 +79,9 @@ def build(place: str = "", root: Path | None = None, say: Tell = print, tell: Te
             return tag()
         with alone(root / "docker-node", say):
             if not docker.has(engine, tag()):
-                say(f"making the image {tag()}")
+                say(f"making the image {tag()}: pip fetches wheels that are not there yet")
                 work = Work(root / "docker-node.log", tell)
-                base, python = _base(engine, place, root, say, work)
+                base, python = _base(engine, place, root, say, work, archive)
                 wheels = _wheelhouse(python, str(engine.version()["Arch"]), root, work)
                 docker.build(engine, _context(wheels), tag(), work, {"BASE": base})
                 _forget_old(engine)
@@ -85,42 +93,40 @@ def exists(engine: "DockerClient") -> bool:
     return bool(engine.api.images(name=REPOSITORY))
 
 
-def _base(engine: "DockerClient", place: str, root: Path, say: Tell, work: Work) -> tuple[str, str]:
+def _base(
+    engine: "DockerClient", place: str, root: Path, say: Tell, work: Work, archive: Archive | None
+) -> tuple[str, str]:
     """An image with Python, and Python's version: a stock one of the version that runs this, or Debian's."""
     wanted = f"{sys.version_info.major}.{sys.version_info.minor}"
     for python in dict.fromkeys((wanted, debian.PYTHON_VERSION)):
         if docker.has(engine, base := f"{_BASES}:{python}"):
             return base, python
     stock = f"docker.io/library/python:{wanted}-slim"
-    if docker.fetch(place, stock, work):
-        engine.api.tag(stock, _BASES, wanted)
+    if pulled := docker.fetch(place, stock, work):
+        engine.api.tag(pulled, _BASES, wanted)
         return f"{_BASES}:{wanted}", wanted
     if _MACHINES.get(engine.version()["Arch"]) != platform.machine():
         raise work.failed(f"no registry to fetch {stock} from, and the engine is of another architecture")
-    directory = debian.python_base(root, say, work.tell)
+    directory = debian.python_base(root, say, work.tell, archive)
     base = f"{_BASES}:{debian.PYTHON_VERSION}"
     docker.import_directory(engine, directory, base, work, {docker.LABEL: NAME})
     return base, debian.PYTHON_VERSION
 
 
-def _requirements() -> list[str]:
-    """The versions that this machine runs with."""
-    return [f"{name}=={version(name)}" for name in DEPENDENCIES]
-
-
 def _wheelhouse(python: str, architecture: str, root: Path, work: Work) -> Path:
-    """A directory with the wheels for a Python, and pip's own."""
+    """A directory with the locked wheels for a Python, and pip's own."""
     machine = _MACHINES.get(architecture, architecture)
-    digest = hashlib.sha256("\n".join(_requirements()).encode()).hexdigest()[:_HASH_DIGITS]
+    locks = [_recipe() / name for name in _LOCKS]
+    digest = hashlib.sha256(b"".join(lock.read_bytes() for lock in locks)).hexdigest()[:_HASH_DIGITS]
     directory = root / f"wheels-{python}-{machine}-{digest}"
     if not directory.exists():
         with whole(directory) as unfinished:
-            (unfinished / "requirements.txt").write_text("\n".join(_requirements()) + "\n")
             work.run(
-                sys.executable, "-m", "pip", "download", "--only-binary=:all:", f"--python-version={python}",
+                *PYTHON, "-m", "pip", "download", "--only-binary=:all:", "--require-hashes", "--no-deps",
+                f"--python-version={python}",
                 *(f"--platform=manylinux_{version}_{machine}" for version in _MANYLINUX),
                 f"--platform=manylinux2014_{machine}", f"--dest={unfinished}",
-                f"--requirement={unfinished / 'requirements.txt'}", "pip",
+                *(f"--requirement={lock}" for lock in locks),
             )  # fmt: skip
     return directory
 
@@ -135,7 +141,7 @@ def _recipe() -> Path:
 
 def _content() -> Iterator[tuple[str, Path]]:
     """Names in the context, and files, but for the wheels."""
-    for name in ("Dockerfile", "msgrlab"):
+    for name in _RECIPE:
         yield name, _recipe() / name
     for package in _PACKAGES:
         for path in (_SOURCE / package).rglob("*"):

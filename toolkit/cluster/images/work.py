@@ -1,16 +1,25 @@
 """Making an image: one at a time, with everything that is said in a log, and nothing half-made left behind."""
 
-import fcntl
-import shutil
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from messenger.errors import LocalError
+from toolkit.machine.changes import Tree
+from toolkit.machine.private import locked
 
 Tell = Callable[[str], None]
 """Told in a few words what is being done, for whoever waits."""
+
+
+class ProgramFailed(LocalError):
+    """A program that makes an image has failed."""
+
+    def __init__(self, message: str, output: str) -> None:
+        super().__init__(message)
+        self.output = output
+        """What it has printed."""
 
 
 def silent(_what: str) -> None:
@@ -34,7 +43,7 @@ class Work:
         """What a program prints.
 
         Raises:
-            LocalError: it failed, and where to read why.
+            ProgramFailed: it failed; where to read why.
         """
         self.note(f"$ {' '.join(command)}")
         said = []
@@ -50,7 +59,8 @@ class Work:
                 running.kill()
                 raise
         if running.returncode:
-            raise self.failed(f"{command[0]} ended with exit code {running.returncode}")
+            why = self.failed(f"{command[0]} ended with exit code {running.returncode}")
+            raise ProgramFailed(str(why), "".join(said))
         return "".join(said)
 
     def note(self, line: str) -> None:
@@ -74,15 +84,15 @@ def alone(path: Path, say: Tell) -> Iterator[None]:
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        lock = (path.parent / f".{path.name}.lock").open("wb")
     except OSError as error:
         raise LocalError(f"{path.parent}: {error.strerror}; --root names another directory") from None
-    with lock:
+    lock = path.parent / f".{path.name}.lock"
+    with ExitStack() as holding:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            holding.enter_context(locked(lock, wait=False))
         except BlockingIOError:
-            say(f"somebody else is making {path.name}: waiting")
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            say(f"{path.name} is being made already: waiting")
+            holding.enter_context(locked(lock))
         yield
 
 
@@ -95,7 +105,7 @@ def whole(directory: Path) -> Iterator[Path]:
     unfinished = directory.with_name(f".{directory.name}.unfinished")
     _remove(unfinished)
     try:
-        unfinished.mkdir()
+        unfinished.mkdir(mode=0o755)
         yield unfinished
         _remove(directory)
         unfinished.rename(directory)
@@ -105,5 +115,4 @@ def whole(directory: Path) -> Iterator[Path]:
 
 
 def _remove(directory: Path) -> None:
-    if directory.exists():
-        shutil.rmtree(directory)
+    Tree(str(directory)).undo()

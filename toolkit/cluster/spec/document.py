@@ -16,6 +16,7 @@ MAX_CHARS = 200_000
 MAX_VALUES = 50_000
 """More than any cluster needs, unless aliases repeat parts of it over and over."""
 _MAX_DEPTH = 30
+_MOST_BITS = 128
 _TAG = "tag:yaml.org,2002:"
 _SCALARS = ("null", "bool", "int", "float")
 _TEXTS = ("str", "timestamp")
@@ -48,14 +49,19 @@ class Document:
         return self.lines.get(place, 1)
 
 
-def parse_document(text: str) -> Document:
+def parse_document(text: str, max_chars: int = MAX_CHARS, max_values: int = MAX_VALUES) -> Document:
     """The values in a text.
+
+    Args:
+        text: YAML.
+        max_chars: the limit for its length.
+        max_values: the limit for its values, counting what aliases repeat.
 
     Raises:
         BadDocument: it is not YAML, or too much of it.
     """
-    if len(text) > MAX_CHARS:
-        raise BadDocument(1, f"{len(text)} characters are too many: {MAX_CHARS} are possible")
+    if len(text) > max_chars:
+        raise BadDocument(1, f"{len(text)} characters are too many: {max_chars} are possible")
     yaml = YAML(typ="safe", pure=True)
     try:
         with warnings.catch_warnings():
@@ -63,7 +69,7 @@ def parse_document(text: str) -> Document:
             root = yaml.compose(text)
         if root is None:
             return Document()
-        reader = _Reader(yaml.constructor)
+        reader = _Reader(yaml.constructor, max_values)
         reader.document.lines[()] = _line(root)
         reader.document.value = reader.read(root, (), ())
     except MarkedYAMLError as error:
@@ -98,15 +104,17 @@ def _line(node: Node) -> int:
 class _Reader:
     """Makes values of nodes; aliases are followed, but not without end."""
 
-    def __init__(self, constructor: SafeConstructor) -> None:
+    def __init__(self, constructor: SafeConstructor, max_values: int) -> None:
         self.document = Document()
         self._constructor = constructor
         self._values = 0
+        self._max_values = max_values
 
     def read(self, node: Node, place: Place, inside: tuple[int, ...]) -> Any:  # noqa: ANN401 - JSON
         self._values += 1
-        if self._values > MAX_VALUES:
-            raise BadDocument(_line(node), f"more than {MAX_VALUES} values, counting what aliases (*name) repeat")
+        if self._values > self._max_values:
+            repeated = "counting what aliases (*name) repeat"
+            raise BadDocument(_line(node), f"more than {self._max_values} values, {repeated}")
         if id(node) in inside:
             raise BadDocument(_line(node), "an alias (*name) to something that it is itself a part of")
         if len(inside) > _MAX_DEPTH:
@@ -159,12 +167,17 @@ class _Reader:
             value = self._constructor.construct_object(node)
         except (ValueError, ArithmeticError, LookupError):
             value = math.nan
-        if isinstance(value, float) and not math.isfinite(value):
+        if (isinstance(value, float) and not math.isfinite(value)) or _is_too_large(value):
             self.document.mistakes.append(
                 Mistake(place, f"{str(node.value)[:40]!r} is no number that can be used")
             )
             return 0
         return value
+
+
+def _is_too_large(value: object) -> bool:
+    """True for a whole number that no field takes and that Python refuses to print."""
+    return isinstance(value, int) and value.bit_length() > _MOST_BITS
 
 
 def _check_text(text: str, node: Node) -> None:

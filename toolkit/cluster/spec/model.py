@@ -67,7 +67,7 @@ class ClusterSpec(Part):
     """What it is made of, unless the command line says otherwise: programs of this machine, network namespaces, or
     containers."""
     seed: Seed = 1
-    """Decides everything random that is ours."""
+    """Repeats what nodes draw for their faults (ms_inject_*) and pauses; keys are new each time."""
     speaks: Speech = Speech()
     """What all nodes speak unless they say otherwise."""
     networks: dict[NodeName, Network] = Field(default={"public": Network()})

@@ -10,12 +10,15 @@ from typing import Any
 from pydantic import ValidationError
 
 from messenger.errors import LocalError
+from messenger.files import read_text
 from toolkit.cluster.spec.document import MAX_CHARS, BadDocument, Document, parse_document
 from toolkit.cluster.spec.mistakes import Mistake
 from toolkit.cluster.spec.model import ClusterSpec
 from toolkit.cluster.spec.wording import mistakes_of, shown
 
 SUFFIX = ".yaml"
+MAX_BYTES = 4 * MAX_CHARS
+"""Of a spec's file: the longest text in UTF-8."""
 _INSTALLED = Path(__file__).parents[1] / "ready"
 """Where the wheel has the specs."""
 _CHECKED_OUT = Path(__file__).parents[3] / "clusters"
@@ -40,17 +43,7 @@ def read_spec(path: str | Path) -> ClusterSpec:
         LocalError: there is no such file, or mistakes in it: a line each, as ``FILE:LINE: WHERE: WHAT``.
     """
     found = _find(str(path))
-    try:
-        with found.open("rb") as file:
-            raw = file.read(4 * MAX_CHARS + 1)
-    except OSError as error:
-        raise LocalError(f"{found}: {(error.strerror or str(error)).lower()}") from None
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise LocalError(f"{found}:{line}: not UTF-8: byte 0x{raw[error.start]:02x}") from None
-    return parse_spec(text, str(found))
+    return parse_spec(read_text(found, MAX_BYTES, "cluster spec"), str(found))
 
 
 def _find(text: str) -> Path:

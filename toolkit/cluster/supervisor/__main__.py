@@ -22,10 +22,13 @@ def main() -> int:
     from toolkit.machine.leases import Lease  # noqa: PLC0415
 
     Backend.zygote = zygote
+    # What anything here prints goes to the log: on the standard output the front expects lines of JSON.
+    tell = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     lease = Lease.find(name)
     with lease.held():
         wanted = json.loads(sys.stdin.buffer.readline())
-        return Supervisor(lease, wanted, sys.stdin.buffer, sys.stdout.buffer).run()
+        return Supervisor(lease, wanted, sys.stdin.buffer, tell).run()
 
 
 try:
@@ -33,6 +36,10 @@ try:
 except LocalError as error:
     print(f"msgrlab: {error}", file=sys.stderr)
     code = 2
+except FileNotFoundError as error:  # the directory has just been removed
+    print(f"msgrlab: {error.filename}: {error.strerror}", file=sys.stderr)
+    code = 2
 # Threads that still wait for something that has ended are not waited for.
+sys.stdout.flush()
 sys.stderr.flush()
 os._exit(code)

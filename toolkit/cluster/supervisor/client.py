@@ -6,9 +6,7 @@ import os
 import select
 import signal
 import socket
-import struct
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,13 +15,18 @@ from typing import Any
 from messenger.errors import LocalError
 from toolkit.attention import wait_for_end
 from toolkit.cluster.supervisor import wire
+from toolkit.interpreters import PYTHON, environment
 from toolkit.machine.labels import PROCESS_VARIABLE
-from toolkit.machine.leases import Lease, leases
+from toolkit.machine.leases import STATE_VARIABLE, Lease, leases
 
 LOG = "supervisor.log"
-_PACKAGES = Path(__file__).parents[3]
-_CREDENTIALS = struct.Struct("3i")
-_DOWN_S = 3.0
+_ENDING = "ending"
+"""The stage in which nodes and networks end; see :attr:`Cluster.stage`. The later ones may take any time."""
+_ENDING_S = 60.0
+_SILENCE_S = 10.0
+"""A supervisor that takes a cluster down is heard of more often than that."""
+_LAST_WORDS_S = 3.0
+"""How long a supervisor may take to end by itself before it is ended; its journal is undone then."""
 
 
 class NotKept(LocalError):
@@ -51,48 +54,53 @@ def ask(lease: Lease, do: str, *, timeout_s: float = 60.0, **args: Any) -> Any: 
     return wire.result(answer)
 
 
-def ask_down(lease: Lease, keep: Path | None = None) -> list[str] | None:
+def ask_down(lease: Lease, keep: Path | None = None, *, keep_keys: bool = False) -> list[str] | None:
     """Have the supervisor take its cluster down, and wait until it has ended itself.
+
+    Removing many files takes its time; a supervisor that works says so, and is waited for.
 
     Args:
         lease: of the cluster.
         keep: see :meth:`Cluster.down`.
+        keep_keys: likewise.
 
     Returns:
-        What could not be undone; None if there is no supervisor, or it takes too long.
+        What could not be undone; None if there is no supervisor of this user, or it does not end.
     """
-    deadline_s = time.monotonic() + _DOWN_S
     try:
-        with _connected(lease, _DOWN_S) as connection:
-            raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-            pid = _CREDENTIALS.unpack(raw)[0]
-            with contextlib.suppress(ProcessLookupError):
-                ends = os.pidfd_open(pid)
-                try:
-                    wire.send(connection, {"do": "down", "keep": str(keep) if keep else ""})
-                    answer = wire.receive(connection)
-                    if not select.select([ends], [], [], max(0.0, deadline_s - time.monotonic()))[0]:
-                        return None
-                finally:
-                    os.close(ends)
-                return list(answer["result"]) if "result" in answer else None
-    except (NotKept, OSError):
+        with _connected(lease, _SILENCE_S) as connection, contextlib.ExitStack() as closing:
+            ends = os.pidfd_open(wire.check_peer(connection).pid)
+            closing.callback(os.close, ends)
+            wire.send(connection, {"do": "down", "keep": str(keep) if keep else "", "keep_keys": keep_keys})
+            lines = closing.enter_context(connection.makefile("rb"))
+            deadline_s = time.monotonic() + _ENDING_S
+            while "stage" in (answer := wire.receive_from(lines)):
+                if answer["stage"] == _ENDING and time.monotonic() > deadline_s:
+                    return None
+            if "result" not in answer or not select.select([ends], [], [], _SILENCE_S)[0]:
+                return None
+            return list(answer["result"])
+    except (LocalError, OSError):
         return None
-    return None
 
 
 @contextlib.contextmanager
 def _connected(lease: Lease, timeout_s: float) -> Iterator[socket.socket]:
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(timeout_s)
+        name = lease.label.name
         try:
             with wire.short_path(lease.directory) as path:
                 connection.connect(path)
         except OSError:
-            name = lease.label.name
+            if not lease.directory.exists():
+                raise NotKept(
+                    f"cluster {name!r} is being removed, or was when that was interrupted: msgrlab down {name}"
+                ) from None
             if lease.is_held:
                 raise NotKept(f"cluster {name!r} is on its way up or down") from None
             raise NotKept(f"cluster {name!r} is kept up by nobody any more: msgrlab down {name}") from None
+        wire.check_peer(connection)
         yield connection
 
 
@@ -128,19 +136,14 @@ class Starting:
         self, lease: Lease, spec: Path, backend: str, settings: list[str], *, foreground: bool = False
     ) -> None:
         self._lease = lease
-        paths = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH")])]
-        environment = {
-            **os.environ,
-            PROCESS_VARIABLE: str(lease.label),
-            "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
-        }
+        own = {PROCESS_VARIABLE: str(lease.label), STATE_VARIABLE: str(lease.directory.parent)}
         with (lease.directory / LOG).open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "toolkit.cluster.supervisor", lease.label.name],
+                [*PYTHON, "-m", "toolkit.cluster.supervisor", lease.label.name],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env=environment,
+                env={**environment(), **own},
                 cwd="/",
                 start_new_session=True,
             )
@@ -190,7 +193,7 @@ class Starting:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
         try:
-            self._process.wait(_DOWN_S)
+            self._process.wait(_LAST_WORDS_S)
         except subprocess.TimeoutExpired:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()

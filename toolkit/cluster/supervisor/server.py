@@ -19,8 +19,15 @@ from toolkit.cluster.running import Cluster
 from toolkit.cluster.supervisor import wire
 from toolkit.cluster.supervisor.requests import Requests
 from toolkit.machine.leases import Lease
+from toolkit.machine.private import FILE_MODE
 
 _STARTING = "the cluster is not ready"
+_NEWS_S = 0.5
+"""How often a client that waits for the end hears that it is coming."""
+_LOOK_S = 0.5
+"""How often the supervisor looks whether its directory is still there."""
+_GOODBYE_S = 2.0
+"""How long the answers to clients that wait for the end may take."""
 
 
 class _Over(BaseException):
@@ -49,8 +56,12 @@ class Supervisor:
         self._ending = False
         self._wake = threading.Event()
         self._keep: Path | None = None
-        self._waiting: list[socket.socket] = []
-        """Whoever asked for the end, and is told what came of it."""
+        self._keep_keys = False
+        self._remains: list[str] = []
+        self._over = threading.Event()
+        """Everything is undone but for ``_remains``."""
+        self._waiting: list[threading.Thread] = []
+        """Requests that are answered when it is over."""
 
     def run(self) -> int:
         """Keep it up until somebody wants it down; the exit code."""
@@ -58,7 +69,7 @@ class Supervisor:
             signal.signal(number, self._on_signal)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         listening = self._listen()
-        remains: list[str] = []
+        threading.Thread(target=self._watch_directory, name="directory", daemon=True).start()
         code = 0
         try:
             threading.Thread(target=self._watch_front, name="front", daemon=True).start()
@@ -75,13 +86,14 @@ class Supervisor:
             code = 1
         finally:
             self._ending = True
-            remains = self._cluster.down(self._keep) if self._cluster is not None else []
-            remains += self._lease.journal.undo()
-        for connection in self._waiting:
-            with contextlib.suppress(OSError):
-                wire.send(connection, {"result": remains})
+            if self._cluster is not None:
+                self._remains += self._cluster.down(self._keep, keep_keys=self._keep_keys)
+            self._remains += self._lease.journal.undo()
+        self._over.set()
+        for thread in self._waiting:
+            thread.join(_GOODBYE_S)
         listening.close()
-        return 1 if remains else code
+        return 1 if self._remains else code
 
     def _bring_up(self) -> None:
         spec = spec_from(Path(self._wanted["spec"]), self._wanted["settings"])
@@ -91,7 +103,12 @@ class Supervisor:
             self._tell(node=node, stage=stage)
 
         self._cluster = Cluster(
-            spec, self._lease, self._wanted["backend"], lambda words: self._tell(say=words), progress
+            spec,
+            self._lease,
+            self._wanted["backend"],
+            lambda words: self._tell(say=words),
+            progress,
+            lambda words: self._tell(announce=words),
         )
         self._cluster.up()
         self._requests = Requests(self._cluster)
@@ -121,6 +138,19 @@ class Supervisor:
         if self._requests is None or self._wanted["foreground"]:
             self._end()
 
+    def _watch_directory(self) -> None:
+        """End the cluster if its directory is removed, or replaced by another one."""
+        directory = self._lease.directory
+        own = directory.stat().st_ino
+        while not self._over.wait(_LOOK_S):
+            try:
+                is_there = directory.stat().st_ino == own
+            except OSError:
+                is_there = False
+            if not is_there:
+                self._end()
+                return
+
     # ---- the end
 
     def _end(self) -> None:
@@ -139,6 +169,7 @@ class Supervisor:
         listening = socket.socket(socket.AF_UNIX)
         with wire.short_path(self._lease.directory) as path:
             listening.bind(path)
+            Path(path).chmod(FILE_MODE)
         listening.listen()
         threading.Thread(target=self._accept, args=(listening,), name="control", daemon=True).start()
         return listening
@@ -150,22 +181,30 @@ class Supervisor:
                 threading.Thread(target=self._serve, args=(connection,), name="request", daemon=True).start()
 
     def _serve(self, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), connection:
             try:
+                wire.check_peer(connection)
                 request = wire.receive(connection)
                 if request.get("do") == "down":
-                    self._waiting.append(connection)
-                    self._keep = Path(request["keep"]) if request.get("keep") else None
-                    self._end()
-                    return  # it is answered at the end
+                    self._go_down(connection, request)
+                    return
                 answer = {"result": self._answer(request)} if request else {}
             except LocalError as error:
                 answer = wire.refusal(error)
             except Exception as error:  # noqa: BLE001 - a mistake of ours is not to end the cluster
                 print(f"{type(error).__name__}: {error}", file=sys.stderr, flush=True)
                 answer = wire.refusal(LocalError(f"{type(error).__name__}: {error}"))
-            with connection:
-                wire.send(connection, answer)
+            wire.send(connection, answer)
+
+    def _go_down(self, connection: socket.socket, request: dict[str, Any]) -> None:
+        """Have the cluster go down; the answer comes when it is, and before it, again and again, how far it is."""
+        self._waiting.append(threading.current_thread())
+        self._keep = Path(request["keep"]) if request.get("keep") else None
+        self._keep_keys = bool(request.get("keep_keys"))
+        self._end()
+        while not self._over.wait(_NEWS_S):
+            wire.send(connection, {"stage": "ending" if self._cluster is None else self._cluster.stage})
+        wire.send(connection, {"result": self._remains})
 
     def _answer(self, request: dict[str, Any]) -> Any:  # noqa: ANN401 - as JSON
         if self._requests is None:

@@ -6,10 +6,11 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from messenger.errors import LocalError
 from toolkit.errors import Unsupported
+from toolkit.machine.private import Peer
 
 SOCKET = "control"
 """In the cluster's directory."""
@@ -37,14 +38,31 @@ def send(connection: socket.socket, values: dict[str, Any]) -> None:
     connection.sendall(json.dumps(values, separators=(",", ":")).encode() + b"\n")
 
 
+def check_peer(connection: socket.socket) -> Peer:
+    """The process at the other end.
+
+    Raises:
+        LocalError: it is another user's.
+    """
+    peer = Peer.of(connection)
+    if not peer.is_trusted:
+        raise LocalError(f"control socket: process {peer.pid} at the other end belongs to uid {peer.uid}")
+    return peer
+
+
 def receive(connection: socket.socket) -> dict[str, Any]:
     """Read one line; empty at the end.
 
     Raises:
-        LocalError: it is no line of ours.
+        LocalError: it is not a JSON object.
     """
     with connection.makefile("rb") as lines:
-        line = lines.readline(MOST_BYTES)
+        return receive_from(lines)
+
+
+def receive_from(lines: BinaryIO) -> dict[str, Any]:
+    """Read the next line of a connection that brings several; see :func:`receive`."""
+    line = lines.readline(MOST_BYTES)
     if not line:
         return {}
     try:

@@ -1,14 +1,16 @@
 """A capture read as conversations: fed frame by frame, asked afterwards."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Self
 
 from messenger.errors import LocalError
 from toolkit.dissect.analysis.latency import Exchange, Exchanges
+from toolkit.dissect.analysis.limits import Limits
 from toolkit.dissect.analysis.links import LinkView
 from toolkit.dissect.analysis.messages import Transmission
 from toolkit.dissect.analysis.sessions import Party, Sessions, SessionView
+from toolkit.dissect.analysis.volume import Volume
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import DecodedFrame
 
@@ -16,14 +18,36 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _NANO = 1e9
+_MESSAGE_COLUMNS = (
+    *("session", "sender", "receiver", "seq", "name", "tid", "bytes"),
+    *("sent", "streams", "first_s", "last_s", "ack_s"),
+)
+_SESSION_COLUMNS = (
+    *("session", "client", "server", "identity", "protocol", "mode", "streams"),
+    *("to_server", "to_client", "resent", "missing", "unacked"),
+)
+_HANDSHAKE_COLUMNS = (
+    *("stream", "client", "server", "protocol", "mode", "began_s"),
+    *("banner_ms", "auth_ms", "ident_ms", "ready_ms", "outcome", "session"),
+)
+_TRAFFIC_COLUMNS = ("stream", "sender", "receiver", "at_s", "frames", "bytes", "bytes_per_s")
+_BATCH_COLUMNS = ("stream", "sender", "receiver", "packets", "frames", "frames_per_packet", "most")
 _IN_SEQ = frozenset({"SESSION_RECONNECT", "SESSION_RECONNECT_OK"})
 """v2 frames that say with ``msg_seq`` what their sender has received (§4.9)."""
 
 
 class Analysis:
-    """What the frames of a capture amount to; it keeps no payloads."""
+    """What the frames of a capture amount to; it keeps no payloads.
 
-    def __init__(self) -> None:
+    A frame with a wrong crc, authentication tag or signature counts as traffic and as nothing else.
+
+    Args:
+        limits: how much it takes; what comes behind is left out, and :attr:`left_out` says so.
+    """
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.left_out: str | None = None
+        """Where the analysis ends ahead of the capture, and why, in one line; None if it covers everything."""
         self.links: list[LinkView] = []
         """In the order in which they began."""
         self.began_ns: int | None = None
@@ -32,13 +56,14 @@ class Analysis:
         self._by_stream: dict[int, LinkView] = {}
         self._sessions = Sessions()
         self._exchanges = Exchanges()
-        self._packets: dict[tuple[int, Direction], Counter[int]] = defaultdict(Counter)
-        self._volume: dict[tuple[int, Direction], list[tuple[int, int]]] = defaultdict(list)
+        self._limits = limits or Limits()
+        self._frames = 0
+        self._volumes: dict[tuple[int, Direction], Volume] = defaultdict(Volume)
 
     @classmethod
-    def of(cls, frames: Iterable[DecodedFrame]) -> Self:
-        """The analysis of all these frames."""
-        analysis = cls()
+    def of(cls, frames: Iterable[DecodedFrame], limits: Limits | None = None) -> Self:
+        """The analysis of these frames, up to the limits."""
+        analysis = cls(limits)
         for frame in frames:
             analysis.take(frame)
         return analysis
@@ -46,23 +71,35 @@ class Analysis:
     @property
     def sessions(self) -> list[SessionView]:
         """The sessions, in the order in which they began."""
-        return [session for session in self._sessions.all if session.links]
+        return [session for session in self._sessions.all if session.joined]
 
     def take(self, frame: DecodedFrame) -> None:
         """One more frame, in the order of the capture."""
+        link = self._by_stream.get(frame.stream.index)
+        if self.left_out or self._is_full(frame, is_new=link is None):
+            return
         if self.began_ns is None:
             self.began_ns = frame.time_ns
         self.ended_ns = frame.time_ns
-        link = self._by_stream.get(frame.stream.index)
+        self._frames += 1
         if link is None:
             link = self._by_stream[frame.stream.index] = LinkView(frame.stream, frame.time_ns)
             self.links.append(link)
         step = link.take(frame)
-        self._volume[frame.stream.index, frame.direction].append((frame.time_ns, frame.length))
-        self._packets[frame.stream.index, frame.direction][frame.packet] += 1
+        self._volumes[frame.stream.index, frame.direction].add(frame.time_ns, frame.length, frame.packet)
         if step is not None:
             self._sessions.take(link, step)
-        self._follow(link, frame)
+        if not frame.is_bad:
+            self._follow(link, frame)
+
+    def _is_full(self, frame: DecodedFrame, *, is_new: bool) -> bool:
+        limits = self._limits
+        end = f"the analysis ends before frame {frame.frame:,}, at its limit of"
+        if self._frames >= limits.frames:
+            self.left_out = f"{end} {limits.frames:,} frames"
+        elif is_new and len(self.links) >= limits.links:
+            self.left_out = f"{end} {limits.links:,} links"
+        return self.left_out is not None
 
     def _follow(self, link: LinkView, frame: DecodedFrame) -> None:
         """What a frame says of messages: one itself, or how many have arrived."""
@@ -116,11 +153,11 @@ class Analysis:
 
     def has_session(self, link: LinkView) -> bool:
         """Whether a link belongs to a session: it came so far, or carried a message."""
-        return any(link in session.links for session in self._sessions.all)
+        return self._sessions.has(link)
 
-    def volume(self, link: LinkView, direction: Direction) -> list[tuple[int, int]]:
+    def volume(self, link: LinkView, direction: Direction) -> Volume:
         """Time (ns) and bytes of every frame that passed on a link in a direction."""
-        return self._volume.get((link.stream.index, direction), [])
+        return self._volumes.get((link.stream.index, direction)) or Volume()
 
     def _streams(self) -> str:
         numbers = sorted(self._by_stream)
@@ -145,9 +182,11 @@ class Analysis:
         head = f"session {session.index}, {party.name} → {to}, seq {seq}"
         message = party.outbox.messages.get(seq)
         if message is None:
-            if seq in party.outbox.missing:
-                return [f"{head}: not in the capture, though seqs before and after it are"]
-            return []
+            gap = next((gap for gap in party.outbox.gaps if seq in gap), None)
+            if gap is None:
+                return []
+            hole = f"seqs {gap.start} to {gap.stop - 1}"
+            return [f"{head}: not in the capture, which lacks {hole if gap.stop - gap.start > 1 else 'it'}"]
         lines = [f"{head}: {message.name}, tid {message.tid}, {message.size_bytes} bytes"]
         for again, sent in enumerate(message.transmissions):
             lines.append(f"  {self._when(sent)}: sent{' again' if again else ''}")
@@ -192,7 +231,7 @@ class Analysis:
                             "ack_s": None if ack is None else (ack.time_ns - last.time_ns) / _NANO,
                         }
                     )
-        return DataFrame(rows)
+        return DataFrame(rows, columns=_MESSAGE_COLUMNS)
 
     def session_table(self) -> "DataFrame":
         """A row for each session: its parties, links, messages each way, those sent again or missing."""
@@ -201,23 +240,24 @@ class Analysis:
         rows = []
         for session in self.sessions:
             first, second = session.parties
+            links = session.links
             rows.append(
                 {
                     "session": session.index,
                     "client": first.name,
                     "server": second.name,
                     "identity": session.identity,
-                    "protocol": session.links[0].protocol,
-                    "mode": session.links[-1].mode,
-                    "streams": [link.stream.index for link in session.links],
+                    "protocol": links[0].protocol,
+                    "mode": links[-1].mode,
+                    "streams": [link.stream.index for link in links],
                     "to_server": len(first.outbox.messages),
                     "to_client": len(second.outbox.messages),
                     "resent": len(first.outbox.resent) + len(second.outbox.resent),
-                    "missing": len(first.outbox.missing) + len(second.outbox.missing),
+                    "missing": first.outbox.missing + second.outbox.missing,
                     "unacked": len(first.outbox.unacked) + len(second.outbox.unacked),
                 }
             )
-        return DataFrame(rows)
+        return DataFrame(rows, columns=_SESSION_COLUMNS)
 
     def handshake_table(self) -> "DataFrame":
         """A row for each link: when its handshake began, how long its phases took (ms), and how it ended."""
@@ -226,7 +266,6 @@ class Analysis:
         start = self.began_ns or 0
         rows = []
         for link in self.links:
-            spent = link.phases_ns()
             ready = link.ready_ns
             rows.append(
                 {
@@ -236,14 +275,13 @@ class Analysis:
                     "protocol": link.protocol,
                     "mode": link.mode,
                     "began_s": (link.began_ns - start) / _NANO,
-                    **{f"{phase}_ms": spent.get(phase, 0) / 1e6 for phase in ("banner", "auth", "ident")},
+                    **{f"{phase}_ms": link.phases_ns.get(phase, 0) / 1e6 for phase in ("banner", "auth", "ident")},
                     "ready_ms": None if ready is None else (ready - link.began_ns) / 1e6,
                     "outcome": link.outcome,
                     "session": self._sessions.of(link).index if self.has_session(link) else None,
                 }
             )
-        table = DataFrame(rows)
-        return table.astype({"session": "Int64"}) if rows else table
+        return DataFrame(rows, columns=_HANDSHAKE_COLUMNS).astype({"session": "Int64"})
 
     @property
     def exchanges(self) -> list[Exchange]:
@@ -282,7 +320,7 @@ class Analysis:
             raise LocalError(f"bin_s {bin_s}: a span of time is longer than 0 s")
         start = self.began_ns or 0
         rows = []
-        for (stream, direction), passed in self._volume.items():
+        for (stream, direction), passed in self._volumes.items():
             link = self._by_stream[stream]
             bins: dict[int, list[int]] = defaultdict(lambda: [0, 0])
             for time_ns, length in passed:
@@ -301,24 +339,25 @@ class Analysis:
                         "bytes_per_s": size_bytes / bin_s,
                     }
                 )
-        return DataFrame(rows)
+        return DataFrame(rows, columns=_TRAFFIC_COLUMNS)
 
     def batch_table(self) -> "DataFrame":
         """How many frames one packet completed: a row for each direction of each link."""
         from pandas import DataFrame  # noqa: PLC0415 - tables are made when somebody asks
 
         rows = []
-        for (stream, direction), packets in self._packets.items():
+        for (stream, direction), passed in self._volumes.items():
             link = self._by_stream[stream]
+            packets, most = passed.per_packet()
             rows.append(
                 {
                     "stream": stream,
                     "sender": link.name(direction),
                     "receiver": link.name(direction.other),
-                    "packets": len(packets),
-                    "frames": packets.total(),
-                    "frames_per_packet": packets.total() / len(packets),
-                    "most": max(packets.values()),
+                    "packets": packets,
+                    "frames": len(passed),
+                    "frames_per_packet": len(passed) / packets,
+                    "most": most,
                 }
             )
-        return DataFrame(rows)
+        return DataFrame(rows, columns=_BATCH_COLUMNS)

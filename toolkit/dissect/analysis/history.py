@@ -1,8 +1,9 @@
 """A capture as a history, so that charts and invariants read it as they read a run (toolkit.checks.history).
 
 A capture sees the wire at one place. A frame that was complete there counts as sent by the one side and received
-by the other at that moment. What stood in a send queue, why a link ended and what applications were told it cannot
-see; invariants about that find nothing to judge by. A link counts as open from its first frame to its last.
+by the other at that moment. A frame that is judged bad is left out: its receiver did not take it, and what its
+sender sent is not known. What stood in a send queue, why a link ended and what applications were told a capture
+cannot see; invariants about that find nothing to judge by. A link counts as open from its first frame to its last.
 """
 
 from collections import defaultdict
@@ -11,9 +12,10 @@ from dataclasses import asdict
 
 from toolkit.checks.history import History
 from toolkit.dissect.analysis.analysis import Analysis
+from toolkit.dissect.analysis.limits import Limits
 from toolkit.dissect.analysis.links import LinkView
 from toolkit.dissect.direction import Direction
-from toolkit.dissect.frames import DecodedFrame
+from toolkit.dissect.frames import DecodedFrame, MessageInfo
 
 _NANO = 1e9
 TO_SERVER, TO_CLIENT = Direction.TO_SERVER, Direction.TO_CLIENT
@@ -24,20 +26,28 @@ class HistoryMaker:
     """Gathers the frames of a capture; parties get their names when all has been seen.
 
     Args:
-        analysis: is fed with the same frames.
+        analysis: is fed with the same frames, each of them first.
+        limits: those of the analysis.
     """
 
-    def __init__(self, analysis: Analysis) -> None:
+    def __init__(self, analysis: Analysis, limits: Limits | None = None) -> None:
+        self.left_out: str | None = None
+        """Where the history ends ahead of the analysis, and why, in one line; None if it covers all of it."""
         self._analysis = analysis
-        self._seen: list[tuple[int, int, Direction, str, int, int, int, dict[str, object]]] = []
+        self._most_frames = (limits or Limits()).history_frames
+        self._seen: list[tuple[int, int, Direction, str, int, int, int, MessageInfo | dict[str, object]]] = []
         self._counts: dict[tuple[int, Direction], int] = defaultdict(int)
 
     def take(self, frame: DecodedFrame) -> None:
         """One more frame."""
-        if frame.tag in _NO_FRAMES:
+        if frame.tag in _NO_FRAMES or frame.is_bad or self.left_out or self._analysis.left_out:
+            return
+        if len(self._seen) >= self._most_frames:
+            limit = f"{self._most_frames:,} frames"
+            self.left_out = f"charts and invariants end before frame {frame.frame:,}, at their limit of {limit}"
             return
         way = frame.stream.index, frame.direction
-        fields = frame.fields if frame.message is None else asdict(frame.message)
+        fields = frame.message or frame.fields
         number = self._counts[way]
         self._counts[way] += 1
         self._seen.append((frame.time_ns, *way, frame.tag, number, frame.offset, frame.length, fields))
@@ -50,7 +60,7 @@ class HistoryMaker:
         last = {seen[1]: place for place, seen in enumerate(self._seen)}
         opened: set[int] = set()
         start = self._analysis.began_ns or 0
-        for place, (time_ns, stream, direction, tag, number, offset, length, fields) in enumerate(self._seen):
+        for place, (time_ns, stream, direction, tag, number, offset, length, said) in enumerate(self._seen):
             if chosen is not None and stream not in chosen:
                 continue
             link, time_s = links[stream], (time_ns - start) / _NANO
@@ -58,6 +68,7 @@ class HistoryMaker:
             if stream not in opened:
                 opened.add(stream)
                 self._tell(history, link, time_s, session, {"dial": TO_SERVER, "accept": TO_CLIENT})
+            fields = asdict(said) if isinstance(said, MessageInfo) else said
             for end, way in ((direction, "tx"), (direction.other, "rx")):
                 history.append(
                     time_s,

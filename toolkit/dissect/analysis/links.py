@@ -50,68 +50,80 @@ class LinkView:
     mode: str = ""
     """That of its last frame."""
     ended_ns: int = 0
-    steps: list[Step] = field(default_factory=list)
-    """Its handshake."""
     ready_ns: int | None = None
     """When messages could flow; None if it did not come so far."""
-    names: dict[Direction, str] = field(default_factory=dict)
-    """Who sends in a direction, as Ceph's logs name it; its address where that is not known."""
+    outcome: str = ""
+    """The last word of the handshake: the tag of its last frame, or of v1's last reply."""
+    phases_ns: dict[str, int] = field(default_factory=dict)
+    """How long each phase of the handshake took, up to its last frame."""
+    connect: Step | None = None
+    """The last CONNECT of a v1 link."""
+    addresses: dict[Direction, str] = field(default_factory=dict)
+    """Addresses that the sides of a v1 link have announced, by who sends."""
     dialler: int = 0
     """Which party of its session opened it."""
     frames: int = 0
     messages: int = 0
+    _names: dict[Direction, str] = field(default_factory=dict)
+    _kinds: dict[Direction, object] = field(default_factory=dict)
+    """The entity type that each side's first HELLO announces."""
+    _last_step_ns: int | None = None
+    _has_ident: bool = False
 
     def take(self, frame: DecodedFrame) -> Step | None:
-        """One more frame of it; what it is in the handshake, if it is of the handshake."""
+        """Add a frame; returns it as a step of the handshake, if it is one.
+
+        Of a frame with a wrong crc, authentication tag or signature only the time counts.
+        """
         self.ended_ns = frame.time_ns
         self.frames += 1
+        if frame.is_bad:
+            return None
         self.protocol = frame.protocol or self.protocol
         self.mode = frame.mode or self.mode
         if frame.message is not None:
             self.messages += 1
             if frame.message.src:
-                self.names[frame.direction] = frame.message.src
+                self._names[frame.direction] = frame.message.src
         if frame.tag in _DATA or frame.tag in _NO_FRAMES or frame.message is not None:
             return None
         step = Step(frame.time_ns, frame.direction, frame.tag, frame.fields)
-        self.steps.append(step)
-        self._learn_name(step)
-        if self.ready_ns is None and (frame.tag in OPENING_TAGS or step.fields.get("tag") in _READY):
-            self.ready_ns = frame.time_ns
+        self._follow(step)
         return step
+
+    def _follow(self, step: Step) -> None:
+        """Update what is known of the link; a hostile handshake has any number of steps, so none is kept."""
+        if self.ready_ns is None or step.time_ns <= self.ready_ns:
+            before = self.began_ns if self._last_step_ns is None else self._last_step_ns
+            self.phases_ns[step.phase] = self.phases_ns.get(step.phase, 0) + step.time_ns - before
+            self._last_step_ns = step.time_ns
+        if self.ready_ns is None and (step.tag in OPENING_TAGS or step.fields.get("tag") in _READY):
+            self.ready_ns = step.time_ns
+        self._learn_name(step)
+        is_ident = step.phase == "ident" and step.tag != "SEQ"
+        if step.tag == "CONNECT_REPLY":
+            self.outcome = str(step.fields.get("tag", step.tag))
+        elif is_ident or not self._has_ident:
+            self.outcome = step.tag
+        self._has_ident |= is_ident
+        if step.tag == "CONNECT":
+            self.connect = step
+        elif step.tag == "IDENTIFY":
+            name = "client_addr" if step.direction is Direction.TO_SERVER else "server_addr"
+            self.addresses[step.direction] = str(step.fields.get(name, self.stream.source(step.direction)))
 
     def _learn_name(self, step: Step) -> None:
         """HELLO says what the sender is, the ident frames which one."""
+        if step.tag == "HELLO":
+            self._kinds.setdefault(step.direction, step.fields.get("entity_type"))
         gid = step.fields.get("gid")
-        kinds = [
-            hello.fields.get("entity_type")
-            for hello in self.steps
-            if hello.tag == "HELLO" and hello.direction is step.direction
-        ]
-        if isinstance(gid, int) and kinds:
-            self.names.setdefault(step.direction, f"{kinds[0]}.{gid}")
+        if isinstance(gid, int) and step.direction in self._kinds:
+            self._names.setdefault(step.direction, f"{self._kinds[step.direction]}.{gid}")
 
     def name(self, direction: Direction) -> str:
-        """Who sends in a direction."""
-        return self.names.get(direction) or self.stream.source(direction)
+        """Who sends in a direction, as Ceph's logs name it; its address where that is not known."""
+        return self._names.get(direction) or self.stream.source(direction)
 
-    @property
-    def outcome(self) -> str:
-        """What the last word of the handshake was: the tag of its last frame, or of v1's last reply."""
-        for step in reversed(self.steps):
-            if step.tag == "CONNECT_REPLY":
-                return str(step.fields.get("tag", step.tag))
-            if step.phase == "ident" and step.tag != "SEQ":
-                return step.tag
-        return self.steps[-1].tag if self.steps else ""
-
-    def phases_ns(self) -> dict[str, int]:
-        """How long each phase of the handshake took, up to its last frame."""
-        spent: dict[str, int] = {}
-        before = self.began_ns
-        for step in self.steps:
-            if self.ready_ns is not None and step.time_ns > self.ready_ns:
-                break
-            spent[step.phase] = spent.get(step.phase, 0) + step.time_ns - before
-            before = step.time_ns
-        return spent
+    def address(self, direction: Direction) -> str:
+        """The address that the sender in a direction has announced on v1; that of the packets if none was seen."""
+        return self.addresses.get(direction) or self.stream.source(direction)

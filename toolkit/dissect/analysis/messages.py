@@ -69,10 +69,14 @@ class Outbox:
         return sorted(seq for seq, message in self.messages.items() if message.resent)
 
     @property
-    def missing(self) -> list[int]:
-        """The seqs between those seen that the capture does not have."""
-        seen = sorted(self.messages)
-        return [seq for low, high in pairwise(seen) for seq in range(low + 1, high)]
+    def gaps(self) -> list[range]:
+        """The seqs between those seen that the capture does not have, in ascending order."""
+        return [range(low + 1, high) for low, high in pairwise(sorted(self.messages)) if high - low > 1]
+
+    @property
+    def missing(self) -> int:
+        """Number of seqs in :attr:`gaps`."""
+        return sum(gap.stop - gap.start for gap in self.gaps)
 
     @property
     def unacked(self) -> list[int]:

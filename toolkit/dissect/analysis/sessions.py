@@ -30,9 +30,15 @@ class SessionView:
     """Counted from 0 in the order in which they began."""
     parties: tuple[Party, Party]
     """Who opened its first link, and the other side."""
-    links: list[LinkView] = field(default_factory=list)
     identity: str = ""
     """The cookies, or the addresses, in words."""
+    joined: dict[LinkView, None] = field(default_factory=dict)
+    """Its links, in order: a session that is resumed over and over has any number of them."""
+
+    @property
+    def links(self) -> list[LinkView]:
+        """Its links, in the order in which they joined it."""
+        return list(self.joined)
 
     def party(self, link: LinkView, direction: Direction) -> Party:
         """Who sends in a direction of one of its links."""
@@ -58,6 +64,10 @@ class Sessions:
         self._of_link: dict[LinkView, SessionView] = {}
         self._cookies: dict[LinkView, tuple[int, str]] = {}
         """Of links whose CLIENT_IDENT was seen: the client's cookie and address."""
+
+    def has(self, link: LinkView) -> bool:
+        """True if a link belongs to a session: its handshake came so far, or it carried a message."""
+        return link in self._of_link
 
     def of(self, link: LinkView) -> SessionView:
         """The session of a link; one that never said is a session by itself."""
@@ -104,8 +114,7 @@ class Sessions:
             self._go_on(link, frozenset((client, server)), client, server, f"addresses {client} and {server}")
 
     def _connect_reply(self, link: LinkView, step: Step) -> None:
-        asked = next((step for step in reversed(link.steps) if step.tag == "CONNECT"), None)
-        resumes = asked is not None and _number(asked, "connect_seq")
+        resumes = link.connect is not None and _number(link.connect, "connect_seq")
         if step.fields.get("tag") in {"READY", "SEQ"} and not resumes:
             client, server = _addresses(link)
             self._begin(link, frozenset((client, server)), client, server, f"addresses {client} and {server}")
@@ -130,11 +139,10 @@ class Sessions:
     def _join(self, session: SessionView, link: LinkView, client: str) -> None:
         before = self._of_link.get(link)
         if before is not None and before is not session:
-            before.links.remove(link)
+            del before.joined[link]
         link.dialler = 1 if client == session.parties[1].address else 0
         self._of_link[link] = session
-        if link not in session.links:
-            session.links.append(link)
+        session.joined[link] = None
 
 
 def _number(step: Step, name: str) -> int:
@@ -147,12 +155,5 @@ def _cookies(client_cookie: int, server_cookie: int) -> str:
 
 
 def _addresses(link: LinkView) -> tuple[str, str]:
-    """What both sides of a v1 link call themselves; the addresses of the packets where they have not said."""
-    client, server = link.stream.client, link.stream.server
-    for step in link.steps:
-        if step.tag == "IDENTIFY":
-            if step.direction is Direction.TO_SERVER:
-                client = str(step.fields.get("client_addr", client))
-            else:
-                server = str(step.fields.get("server_addr", server))
-    return client, server
+    """What both sides of a v1 link call themselves."""
+    return link.address(Direction.TO_SERVER), link.address(Direction.TO_CLIENT)

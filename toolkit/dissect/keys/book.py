@@ -12,8 +12,8 @@ from messenger.cephx.structures import NAMED_KEY_SECRET_ID, RotatingSecrets, Tic
 from messenger.cephx.tickets import TicketGrant
 from messenger.denc.codec import Buffer
 from messenger.denc.entity import AuthName, EntityType
-from messenger.errors import LocalError
-from messenger.keylog import LinkSecrets, link_digest, parse_key_log
+from messenger.files import read_text
+from messenger.keylog import MOST_KEY_LOG_BYTES, LinkSecrets, link_digest, parse_key_log
 from toolkit.dissect.keys.recent import Recent
 
 _MOST_LEARNT = 1 << 16
@@ -56,22 +56,16 @@ class KeyBook:
 
     @classmethod
     def read(cls, keyrings: Sequence[Path] = (), key_logs: Sequence[Path] = ()) -> Self:
-        """A book of files.
+        """The keys in files.
 
         Raises:
-            LocalError: a file that cannot be read, or is none; names file and line.
+            LocalError: a file cannot be read, is too long, or is not a keyring or key log; names file and line.
         """
         book = cls()
         for path in keyrings:
             book.add_keyring(Keyring.load(path))
         for path in key_logs:
-            try:
-                text = path.read_text(encoding="utf-8")
-            except OSError as error:
-                raise LocalError(f"{path}: {error.strerror}") from None
-            except UnicodeDecodeError:
-                raise LocalError(f"{path}: not a key log: not text") from None
-            book.add_key_log(text, str(path))
+            book.add_key_log(read_text(path, MOST_KEY_LOG_BYTES, "key log"), str(path))
         return book
 
     # ---- given

@@ -60,7 +60,7 @@ class LinkDecoder:
     @property
     def pending_bytes(self) -> int:
         """How much memory the frames take that are not complete."""
-        return sum(len(flow.view) for flow in self._link.flows.values())
+        return sum(flow.pending_bytes for flow in self._link.flows.values())
 
     @property
     def over(self) -> bool:

@@ -10,6 +10,8 @@ from toolkit.dissect.direction import Direction
 from toolkit.dissect.stream import Ending, Run
 
 _EMPTY = memoryview(b"")
+_PACKET_COST_BYTES = 120
+"""Of a packet: three numbers in three lists."""
 _HEAD_BYTES = 256
 """How much is looked at, at least, behind a frame whose beginning came earlier."""
 
@@ -58,6 +60,11 @@ class Flow:
         self._packets: list[int] = []
         self._past_end = 0
         self._past = 0, 0  # when what ends there came
+
+    @property
+    def pending_bytes(self) -> int:
+        """How much memory is taken by bytes that no frame has taken yet, and by what is known of their packets."""
+        return len(self.view) + _PACKET_COST_BYTES * len(self._ends)
 
     def take(self, run: Run) -> None:
         """Read what comes next. :meth:`more` and :meth:`keep` are to follow."""

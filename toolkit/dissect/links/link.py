@@ -1,6 +1,5 @@
 """What the parts of one link's decoder share: its flows, how each is read at the moment, and where records go."""
 
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -82,7 +81,7 @@ class Link:
         self._held: list[DecodedFrame] = []
         """Records without contents of what may be other traffic, of which nobody wants to know."""
         self._shown = self._on_ceph_port()
-        self._key_messages: dict[Direction, deque[tuple[int, bytes]]] = {way: deque() for way in Direction}
+        self._key_messages: dict[Direction, list[tuple[int, bytes]]] = {way: [] for way in Direction}
         self._asked = False
 
     def prove(self) -> None:
@@ -115,10 +114,10 @@ class Link:
         while True:
             if requests and (not self._asked or len(requests) > _MOST_HELD):
                 self._asked = True
-                self.keys.message(Direction.TO_SERVER, *requests.popleft())
+                self.keys.message(Direction.TO_SERVER, *requests.pop(0))
             elif replies and (self._asked or len(replies) > _MOST_HELD):
                 self._asked = False
-                self.keys.message(Direction.TO_CLIENT, *replies.popleft())
+                self.keys.message(Direction.TO_CLIENT, *replies.pop(0))
             else:
                 return
 

@@ -116,7 +116,7 @@ class V1Lane(Lane):
         front, middle, data = parts
         sizes = len(front), len(middle), len(data)
         src = source_name(src_type, src_num)
-        if kind in KEY_MESSAGES:
+        if kind in KEY_MESSAGES and not judged.is_bad:
             self.link.key_message(self.flow.direction, kind, front)
         message = Message(kind, front, middle, data, tid, priority, version, compat, seq, flags, off)
         record = self._made(view, at, stop, _MSG_NAME, judged)

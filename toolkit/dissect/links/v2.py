@@ -218,7 +218,11 @@ class V2Talk:
         self.passed(lane, tag, control, view[at : found[0]], lane.flow.offset + found[0])
 
     def passed(self, lane: V2Lane, tag: int, control: ControlFrame | None, wire: memoryview, stop: int) -> None:
-        """A frame of the handshake has passed, right or wrong; ``stop`` is the offset behind it."""
+        """A frame of the handshake has passed; ``stop`` is the offset behind it.
+
+        One that is judged bad has its place in the order and in the transcript, but no ``control``: what it says
+        moves nothing.
+        """
         direction = lane.flow.direction
         if tag in _DATA:
             self._open()
@@ -353,9 +357,9 @@ class _HandshakeLane(V2Lane):
         super().__init__(link, flow, reader, talk, rev1=rev1)  # type: ignore[arg-type]
         self._talk = talk
 
-    def mended(self, tag: int, control: ControlFrame | None, wire: memoryview, stop: int) -> None:
+    def mended(self, tag: int, control: ControlFrame | None, wire: memoryview, stop: int, judged: Judged) -> None:
         """See :meth:`V2Lane.mended`."""
-        if self.phase is self._talk:
+        if self.phase is self._talk and not (judged.is_bad and tag in _DATA):
             self._talk.passed(self, tag, control, wire, stop)
 
     def disorder(self) -> None:

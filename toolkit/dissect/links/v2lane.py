@@ -1,7 +1,9 @@
 """One direction of a v2 link: its frames as records, and the verdict on wrong ones (protocol.md §4.5)."""
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import overload
 
 from messenger.denc.codec import Buffer
 from messenger.errors import DecodeError, FaultReason, PeerError
@@ -26,6 +28,9 @@ from toolkit.dissect.links.search import CrcSearch, Proof, Resync, SealedSearch
 _MESSAGE = int(Tag.MESSAGE)
 _MESSAGE_NAME = Tag.MESSAGE.name
 _HEADER_SIZE = MESSAGE_HEADER.size
+_SEGMENTS = 4
+_LARGE_BYTES = 1 << 20
+"""Of the segments of a compressed frame; from this size on they are not kept."""
 
 
 @dataclass(slots=True)
@@ -35,6 +40,11 @@ class Judged:
     crc: Verdict = Verdict.OK
     auth: Verdict = Verdict.NONE
     error: str | None = None
+
+    @property
+    def is_bad(self) -> bool:
+        """See :attr:`DecodedFrame.is_bad`."""
+        return self.crc is Verdict.BAD or self.auth is Verdict.BAD
 
 
 class V2Lane(Lane):
@@ -84,42 +94,52 @@ class V2Lane(Lane):
         """Emit the record of a frame whose borders are known."""
         compressed = found[1] >= COMPRESSED
         try:
-            stop, tag, *segments = self.restored(found)
+            stop, tag, *restored_segments = self.restored(found)
         except PeerError as error:
             stop, tag, *segments = found
             tag &= ~COMPRESSED
             judged.error = judged.error or f"{error.reason.value}: {error.detail}"
             self._emit(view, at, stop, tag_name(tag), judged, compressed=True, segments=tuple(segments))
             return None
-        parts = tuple(segments)
+        parts = tuple(restored_segments)
+        kept: Sequence[Buffer] = parts
+        if compressed and sum(map(len, parts)) >= _LARGE_BYTES:
+            kept = _Restored(found, self.restored)
         if tag == _MESSAGE:
-            self._message(view, at, stop, judged, parts, compressed=compressed)
+            self._message(view, at, stop, judged, parts, kept, compressed=compressed)
             return None
         if tag == ABORTED:
             judged.error = judged.error or "aborted by its sender"
-            self._emit(view, at, stop, _MESSAGE_NAME, judged, segments=parts)
+            self._emit(view, at, stop, _MESSAGE_NAME, judged, segments=kept)
             return None
-        return self._control(view, at, stop, tag, judged, parts, compressed=compressed)
+        return self._control(view, at, stop, tag, judged, parts, kept, compressed=compressed)
 
     def _message(
-        self, view: memoryview, at: int, stop: int, judged: Judged, parts: tuple[Buffer, ...], *, compressed: bool
+        self,
+        view: memoryview,
+        at: int,
+        stop: int,
+        judged: Judged,
+        parts: tuple[Buffer, ...],
+        kept: Sequence[Buffer],
+        *,
+        compressed: bool,
     ) -> None:
         header, front, middle, data = parts
         if len(header) < _HEADER_SIZE:
             judged.error = judged.error or f"message header of {len(header)} bytes, {_HEADER_SIZE} are needed"
-            self._emit(view, at, stop, _MESSAGE_NAME, judged, compressed=compressed, segments=parts)
+            self._emit(view, at, stop, _MESSAGE_NAME, judged, compressed=compressed, segments=kept)
             return
-        seq, tid, kind, priority, version, _, off, ack_seq, flags, compat, _ = MESSAGE_HEADER.unpack_from(header)
+        seq, tid, kind, priority, version, _, _, ack_seq, _, compat, _ = MESSAGE_HEADER.unpack_from(header)
         sizes = len(front), len(middle), len(data)
         info = MessageInfo(
             kind, message_name(kind), seq, tid, self.source, version, compat, priority, *sizes, ack_seq
         )
-        if kind in KEY_MESSAGES:
+        if kind in KEY_MESSAGES and not judged.is_bad:
             self.link.key_message(self.flow.direction, kind, front)
-        message = Message(kind, front, middle, data, tid, priority, version, compat, seq, flags, off)
-        fields = partial(message_fields, message, self.features)
+        fields = partial(_message_fields, kept, self.features)
         record = self._made(view, at, stop, _MESSAGE_NAME, judged)
-        record.message, record.compressed, record.segments, record.read_fields = info, compressed, parts, fields
+        record.message, record.compressed, record.segments, record.read_fields = info, compressed, kept, fields
         self.link.emit(record)
 
     def _control(
@@ -130,19 +150,20 @@ class V2Lane(Lane):
         tag: int,
         judged: Judged,
         parts: tuple[Buffer, ...],
+        kept: Sequence[Buffer],
         *,
         compressed: bool,
     ) -> ControlFrame | None:
         name = tag_name(tag)
         control: ControlFrame | None = None
         record = self._made(view, at, stop, name, judged)
-        record.compressed, record.segments = compressed, parts
+        record.compressed, record.segments = compressed, kept
         try:
             control = decode_control(tag, parts, last=True)
         except PeerError as error:
             record.error = record.error or in_words(error)
         else:
-            record.read_fields = control.printable
+            record.read_fields = control.printable if kept is parts else partial(_control_fields, tag, kept)
         self.link.emit(record)
         return control
 
@@ -155,7 +176,7 @@ class V2Lane(Lane):
         judged: Judged,
         *,
         compressed: bool = False,
-        segments: tuple[Buffer, ...] = (),
+        segments: Sequence[Buffer] = (),
     ) -> None:
         record = self._made(view, at, stop, tag, judged)
         record.compressed, record.segments = compressed, segments
@@ -212,13 +233,14 @@ class V2Lane(Lane):
 
     def _put_broken(self, view: memoryview, at: int, broken: Broken) -> int:
         stop = broken.frame[0]
-        control = self.record(view, at, broken.frame, Judged(broken.crc, broken.auth, broken.error))
+        judged = Judged(broken.crc, broken.auth, broken.error)
+        control = self.record(view, at, broken.frame, judged)
         tag = broken.frame[1]
         tag = tag & ~COMPRESSED if tag >= COMPRESSED else tag
-        self.mended(tag, control, view[at:stop], self.flow.offset + stop)
+        self.mended(tag, None if judged.is_bad else control, view[at:stop], self.flow.offset + stop, judged)
         return stop
 
-    def mended(self, tag: int, control: ControlFrame | None, wire: memoryview, stop: int) -> None:
+    def mended(self, tag: int, control: ControlFrame | None, wire: memoryview, stop: int, judged: Judged) -> None:
         """A frame that was wrong has been dealt with, up to the offset ``stop``; a handshake has to know."""
 
     def _mend_sealed(self, view: memoryview, at: int, error: PeerError) -> int | None:
@@ -310,6 +332,48 @@ class V2Lane(Lane):
             return False
         self._put_broken(view, 0, broken)
         return True
+
+
+class _Restored(Sequence[Buffer]):
+    """The segments of a large compressed frame, decompressed each time they are asked for.
+
+    A capture of a few KiB may hold any number of frames of 128 MiB.
+
+    Args:
+        found: the frame as it was cut out.
+        restore: decompresses it.
+    """
+
+    __slots__ = ("_found", "_restore")
+
+    def __init__(self, found: Frame, restore: Callable[[Frame], Frame]) -> None:
+        stop, tag, s0, s1, s2, s3 = found
+        self._found = stop, tag, bytes(s0), bytes(s1), bytes(s2), bytes(s3)
+        self._restore = restore
+
+    def __len__(self) -> int:
+        return _SEGMENTS
+
+    def __iter__(self) -> Iterator[Buffer]:
+        return iter(self._restore(self._found)[2:])
+
+    @overload
+    def __getitem__(self, index: int) -> Buffer: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Buffer]: ...
+    def __getitem__(self, index: int | slice) -> Buffer | Sequence[Buffer]:
+        return self._restore(self._found)[2:][index]
+
+
+def _message_fields(segments: Sequence[Buffer], features: int) -> dict[str, object]:
+    header, front, middle, data = segments
+    seq, tid, kind, priority, version, _, off, _, flags, compat, _ = MESSAGE_HEADER.unpack_from(header)
+    message = Message(kind, front, middle, data, tid, priority, version, compat, seq, flags, off)
+    return message_fields(message, features)
+
+
+def _control_fields(tag: int, segments: Sequence[Buffer]) -> dict[str, object]:
+    return decode_control(tag, tuple(segments), last=True).printable()
 
 
 def in_words(error: PeerError) -> str:

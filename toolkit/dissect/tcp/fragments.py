@@ -10,16 +10,17 @@ _LONGEST_DATAGRAM = 1 << 16
 
 
 class _Datagram:
-    __slots__ = ("cost_bytes", "pieces", "size")
+    __slots__ = ("cost_bytes", "pieces", "present_bytes", "size")
 
     def __init__(self) -> None:
         self.pieces: dict[int, bytes] = {}
         self.size: int | None = None
+        self.present_bytes = 0
         self.cost_bytes = 0
 
     def joined(self) -> bytes | None:
         """Everything, if nothing is missing; of what came twice, the part that begins first."""
-        if self.size is None:
+        if self.size is None or self.present_bytes < self.size:
             return None
         whole = bytearray()
         for offset in sorted(self.pieces):
@@ -53,6 +54,7 @@ class Fragments:
         cost = len(payload) + _PIECE_COST_BYTES
         if offset not in datagram.pieces:
             datagram.pieces[offset] = payload
+            datagram.present_bytes += len(payload)
             datagram.cost_bytes += cost
             self._cost_bytes += cost
         if not more:

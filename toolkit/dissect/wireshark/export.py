@@ -6,7 +6,7 @@ its own packet: what was plain is what it was, the rest is framed again, of the 
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from messenger.cephx.exchange import ConMode
 from messenger.denc.codec import Buffer
 from messenger.denc.features import Msgr2Feature
 from messenger.errors import DecodeError
+from messenger.files import amount
 from messenger.v2.framing import RawWriter
 from messenger.v2.revision import crc_frames
 from messenger.v2.wire import AuthDone, Tag
@@ -22,6 +23,8 @@ from toolkit.dissect.frames import DecodedFrame, Verdict
 from toolkit.dissect.stream import End, Ending, Gap, Run, Stream, StreamEvent
 from toolkit.dissect.wireshark.packets import Conversation
 
+MOST_RESTORED_BYTES = 1 << 32
+"""Of what was compressed; more would let a small capture fill the disk."""
 GAP = "GAP"
 SECURE = "secure"
 _REVISIONS = {"v2.0": 0, "v2.1": int(Msgr2Feature.REVISION_1)}
@@ -59,6 +62,8 @@ class Exported:
         return ", ".join(told)
 
 
+Plain = Callable[[], Buffer]
+"""Makes the bytes to write for a frame; called when they are written, since a compressed frame may be huge."""
 Made = Callable[[Conversation], list[bytes]]
 """Makes packets of a conversation; called in the order in which they are written."""
 
@@ -90,6 +95,7 @@ class Exporter:
         self._source = source
         self._conversations: dict[int, Conversation] = {}
         self._frames: list[DecodedFrame] = []
+        self._restored_bytes = 0
         self._steps: list[_Step] = []
         self._latest: dict[tuple[int, Direction], tuple[int, int]] = {}
         """Packet and time of the last step of a direction: what was captured out of order does not go back."""
@@ -143,12 +149,13 @@ class Exporter:
             return
         where = (frame.packet, frame.time_ns, frame.stream, frame.direction)
         plain = self._plain(frame)
-        if plain is None:
+        if isinstance(plain, str):
             self.total.left_out += 1
-            comment = f"left out: {frame.tag}, {frame.length} bytes, {frame.error or 'not opened'}"
+            comment = f"left out: {frame.tag}, {frame.length} bytes, {plain}"
             self._step(*where, lambda talk: [talk.acknowledge(frame.direction)], comment)
-        else:
-            self._data(*where, *plain)
+            return
+        make, remark = plain
+        self._step(*where, lambda talk: talk.data(frame.direction, make()), remark)
 
     def _begin(self, stream: Stream, time_ns: int) -> None:
         talk = self._conversations[stream.index] = Conversation(stream.client, stream.server)
@@ -161,16 +168,8 @@ class Exporter:
         self._sink.packet(time_ns, packet, comment=comment)
         self.total.packets += 1
 
-    def _data(
-        self,
-        packet: int,
-        time_ns: int,
-        stream: Stream,
-        direction: Direction,
-        data: Buffer,
-        comment: str | None = None,
-    ) -> None:
-        self._step(packet, time_ns, stream, direction, lambda talk: talk.data(direction, data), comment)
+    def _data(self, packet: int, time_ns: int, stream: Stream, direction: Direction, data: Buffer) -> None:
+        self._step(packet, time_ns, stream, direction, lambda talk: talk.data(direction, data))
 
     def _skip(self, stream: Stream, direction: Direction, size_bytes: int) -> None:
         """What is missing has no time of its own: it shows when what comes behind has long been captured."""
@@ -194,17 +193,23 @@ class Exporter:
             self._latest[stream.index, direction] = now
         self._steps.append(_Step(*now, stream, make, comment, ends))
 
-    def _plain(self, frame: DecodedFrame) -> tuple[Buffer, str | None] | None:
-        """What to write for a frame, and what to say of it; None if it was not opened."""
+    def _plain(self, frame: DecodedFrame) -> tuple[Plain, str | None] | str:
+        """What to write for a frame, and what to say of it; or why it is left out."""
         sealed = frame.mode == SECURE
         if not (sealed or frame.compressed) or not _is_opened(frame):
-            as_it_was = (frame.wire, frame.error) if frame.wire and not sealed else None
-            return self._announcing_crc(frame) or as_it_was
+            if announcing := self._announcing_crc(frame):
+                return announcing
+            return (lambda: frame.wire, frame.error) if frame.wire and not sealed else frame.error or "not opened"
+        if frame.compressed:
+            info = frame.message
+            self._restored_bytes += info.front + info.middle + info.data if info else frame.length
+            if self._restored_bytes > MOST_RESTORED_BYTES:
+                return f"more than {amount(MOST_RESTORED_BYTES)} were compressed, which is the limit for an export"
         self.total.rewritten += 1
         was = " and ".join(word for word, holds in ((SECURE, sealed), ("compressed", frame.compressed)) if holds)
-        return self._framed(frame, frame.segments), f"was {was}, {frame.length} bytes"
+        return lambda: self._framed(frame, frame.segments), f"was {was}, {frame.length} bytes"
 
-    def _announcing_crc(self, frame: DecodedFrame) -> tuple[bytes, str] | None:
+    def _announcing_crc(self, frame: DecodedFrame) -> tuple[Plain, str] | None:
         """AUTH_DONE of a link whose frames follow in crc mode; None if it is another frame, or needs no change."""
         if frame.tag != Tag.AUTH_DONE.name or not frame.segments or frame.mode == SECURE:
             return None
@@ -215,10 +220,10 @@ class Exporter:
         if done.con_mode != ConMode.SECURE:
             return None
         self.total.rewritten += 1
-        plain = replace(done, con_mode=ConMode.CRC).encode()
-        return self._framed(frame, (plain,)), "con_mode was secure: what follows was encrypted"
+        plain = self._framed(frame, (replace(done, con_mode=ConMode.CRC).encode(),))
+        return lambda: plain, "con_mode was secure: what follows was encrypted"
 
-    def _framed(self, frame: DecodedFrame, segments: tuple[Buffer, ...]) -> bytes:
+    def _framed(self, frame: DecodedFrame, segments: Sequence[Buffer]) -> bytes:
         writer = self._writers[frame.protocol]
         if frame.tag != Tag.MESSAGE.name:
             tag = Tag[frame.tag] if frame.tag in Tag.__members__ else int(frame.tag)

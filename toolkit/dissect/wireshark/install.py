@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 from messenger.errors import LocalError
+from messenger.files import open_file, replacing
 from toolkit.dissect.wireshark.dissector import MARK, dissector
 
 FILE_NAME = "msgr2.lua"
@@ -12,6 +13,8 @@ _PROGRAMS = ("tshark", "wireshark")
 _FOLDER = "Personal Lua Plugins:"
 _USUAL_FOLDER = Path("~/.local/lib/wireshark/plugins")
 _TIMEOUT_S = 10.0
+_MODE = 0o666
+"""Less the umask: the dissector is no secret."""
 
 
 def write_dissector(place: Path) -> Path:
@@ -21,10 +24,13 @@ def write_dissector(place: Path) -> Path:
         LocalError: a file of somebody else is there, or it cannot be written.
     """
     path = place / FILE_NAME if place.is_dir() else place
+    if path.exists():
+        with open_file(path) as file:
+            if file.read(len(MARK)) != MARK.encode():
+                raise LocalError(f"{path} exists and is not a dissector that msgrlab wrote; it stays as it is")
     try:
-        if path.exists() and not path.read_text(encoding="utf-8", errors="replace").startswith(MARK):
-            raise LocalError(f"{path} exists and is not a dissector that msgrlab wrote; it stays as it is")
-        path.write_text(dissector(), encoding="utf-8")
+        with replacing(path, _MODE) as file:
+            file.write(dissector().encode())
     except OSError as error:
         raise LocalError(f"{path} cannot be written: {error.strerror}") from error
     return path

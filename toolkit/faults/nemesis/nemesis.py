@@ -187,6 +187,8 @@ class Nemesis:
         self.problems += scene.make_whole()
         rest = come_to_rest(scene, timeout_s)
         results = check_so_far(scene.history, rest.ends, scene.now_s())
+        if trouble := getattr(scene.history, "trouble", ""):
+            self.problems.append(f"{trouble}: nothing later is judged")
         if self._checker is not None:
             self._checker.stop()
         scene.resume_traffic(*(name for name in scene.names if scene.node(name).alive))

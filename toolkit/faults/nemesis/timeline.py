@@ -8,9 +8,11 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from reprlib import repr as shortened
 from typing import TYPE_CHECKING, Any, Self
 
 from messenger.errors import LocalError
+from messenger.files import read_text
 from toolkit.faults.language import Fault, Undo, parse
 from toolkit.faults.language.grammar import plain
 
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
     from toolkit.cluster.spec.model import Moment
 
 _LONGEST_S = 7 * 86_400.0
+_MOST_BYTES = 1_000_000
+_MOST_VALUES = 100_000
+_LONGEST_FAULT = 4096
+"""Characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +65,26 @@ class Timeline:
         """Read the YAML that :meth:`yaml` writes, or the ``timeline`` of a cluster's spec.
 
         Raises:
-            LocalError: it cannot be read, or is no timeline; says where.
+            LocalError: it cannot be read, is not a timeline, or is longer than a million bytes; says where.
         """
-        from ruamel.yaml import YAML  # noqa: PLC0415 - for whoever reads one
-        from ruamel.yaml.error import YAMLError  # noqa: PLC0415
+        return cls.parse(read_text(path, _MOST_BYTES, "timeline"), str(path))
+
+    @classmethod
+    def parse(cls, text: str, name: str = "timeline") -> Self:
+        """Read the text of a file; ``name`` stands in errors.
+
+        Raises:
+            LocalError: it is not a timeline; says where.
+        """
+        from toolkit.cluster.spec.document import BadDocument, parse_document  # noqa: PLC0415 - ruamel loads slowly
 
         try:
-            values = YAML(typ="safe", pure=True).load(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
-            raise LocalError(f"{path}: {error.strerror}") from None
-        except (UnicodeDecodeError, YAMLError) as error:
-            raise LocalError(f"{path}: {' '.join(str(error).split())}") from None
-        return cls.of_values(values, str(path))
+            document = parse_document(text, _MOST_BYTES, _MOST_VALUES)
+        except BadDocument as error:
+            raise LocalError(f"{name}:{error.line}: {error.text}") from None
+        for mistake in document.mistakes[:1]:
+            raise LocalError(f"{name}:{document.line_of(mistake.place)}: {mistake.text}")
+        return cls.of_values(document.value, name)
 
     @classmethod
     def of_values(cls, values: object, name: str = "timeline") -> Self:
@@ -130,11 +144,13 @@ class Timeline:
 
 def _step(values: object, where: str) -> Step:
     if not isinstance(values, dict) or values.keys() != {"at_s", "fault"}:
-        raise LocalError(f"{where} is not {{at_s: SECONDS, fault: FAULT}}, but {values!r}")
+        raise LocalError(f"{where} is not {{at_s: SECONDS, fault: FAULT}}, but {shortened(values)}")
     at_s, fault = values["at_s"], values["fault"]
     if type(at_s) not in {int, float} or not 0 <= at_s <= _LONGEST_S:
-        raise LocalError(f"{where}: at_s is {at_s!r}; give seconds since the cluster was ready")
-    return Step(float(at_s), _fault(str(fault), where))
+        raise LocalError(f"{where}: at_s is {shortened(at_s)}; give seconds since the cluster was ready")
+    if len(text := str(fault)) > _LONGEST_FAULT:
+        raise LocalError(f"{where}: a fault of {len(text)} characters, {_LONGEST_FAULT} are possible")
+    return Step(float(at_s), _fault(text, where))
 
 
 def _fault(text: str, where: str) -> Fault:

@@ -4,9 +4,12 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from messenger.errors import LocalError
+from messenger.files import read_text
 from toolkit.faults.script.rule import Rule, Where
 from toolkit.faults.script.verbs import VERBS, Cut
 from toolkit.faults.strike import Strike
+
+_MOST_BYTES = 1 << 20
 
 __all__ = ["VERBS", "Cut", "Rule", "Rules", "Where", "as_rules", "parse_script", "read_script", "strikes"]
 
@@ -32,18 +35,12 @@ def parse_script(text: str, source: str = "") -> list[Rule]:
 
 
 def read_script(path: Path) -> list[Rule]:
-    """The rules of a file.
+    """The rules of a file of up to 1 MiB.
 
     Raises:
-        LocalError: it cannot be read, or has a line that is none.
+        LocalError: it cannot be read, is longer, or has a line that is not a rule.
     """
-    try:
-        text = path.read_text("utf-8")
-    except OSError as error:
-        raise LocalError(f"{path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise LocalError(f"{path}, byte {error.start}: not UTF-8") from None
-    return parse_script(text, str(path))
+    return parse_script(read_text(path, _MOST_BYTES, "script of rules"), str(path))
 
 
 Rules = str | Rule | Iterable[str | Rule]

@@ -2,24 +2,22 @@
 
 import contextlib
 import json
-import os
 import select
 import subprocess
-import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-import toolkit
 from messenger.errors import LocalError
+from toolkit import interpreters
 from toolkit.errors import Unsupported
+from toolkit.interpreters import PYTHON
 from toolkit.network.state import LinkState
 
 _ANSWER_TIMEOUT_S = 20.0
 _END_TIMEOUT_S = 5.0
-_TREE = Path(toolkit.__file__).parent.parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +45,13 @@ class Wire:
     """
 
     def __init__(self, *, environment: Mapping[str, str] | None = None, log: Path | None = None) -> None:
-        path = os.pathsep.join(filter(None, (str(_TREE), os.environ.get("PYTHONPATH"))))
         with contextlib.ExitStack() as files:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "toolkit.network.wire"],
+                [*PYTHON, "-m", "toolkit.network.wire"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=files.enter_context(log.open("ab")) if log else None,
-                env={**os.environ, "PYTHONPATH": path, **(environment or {})},
+                env={**interpreters.environment(), **(environment or {})},
                 start_new_session=True,  # an interrupt at the terminal is for whoever keeps the cluster
             )
         self._lock = threading.Lock()

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Callable
-from random import Random
 from typing import Any
 
 from messenger.cephx.client import CephxClient
@@ -15,6 +14,7 @@ from messenger.messenger import Connection, Messenger
 from messenger.outputs import TraceRecord
 from toolkit.rados.client import Rados
 from toolkit.rados.node.spec import RadosSpec
+from toolkit.randomness import LiveRandom
 
 Write = Callable[[float, str, dict[str, Any]], None]
 """Takes a history record: time in seconds since the run began, kind, fields."""
@@ -66,7 +66,7 @@ class RecordingClient(Rados):
             auth_client=auth,
             dispatcher=self,
             config=config,
-            rng=Random(f"{spec.seed} {spec.name} {spec.incarnation}"),
+            rng=LiveRandom(f"{spec.seed} {spec.name} {spec.incarnation}"),
             route=self._way_to,
             trace=self._trace,
         )

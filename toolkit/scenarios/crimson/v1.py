@@ -210,10 +210,8 @@ def _reaccepting() -> list[Row]:
         *((point, early, once) for point in _UNANSWERED),
         *((point, early, twice) for point in _INTRODUCED),
         *((point, (_accepted(2), _CLOSED_RETURNED, _REPLACED_RETURNED), twice) for point in _ASKED),
-        *(
-            (point, (_accepted(3), _REPLACED_RETURNED, _REPLACED_RETURNED), twice)
-            for point in (_LAST_REPLY, "SEQ WRITE")
-        ),
+        (_LAST_REPLY, (_accepted(2), _REPLACED_RETURNED, _REPLACED_RETURNED), twice),
+        ("SEQ WRITE", (_accepted(3), _REPLACED_RETURNED, _REPLACED_RETURNED), twice),
         ("SEQ READ", (_accepted(3), _REPLACED_RETURNED, _REPLACED_RETURNED), (_connected(3, 1, 2, 3),)),
     ]
     return [(f"FAULT MSG READ, FAULT {second(point)}", tested, peer) for point, tested, peer in rows]

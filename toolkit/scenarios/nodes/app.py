@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from messenger.denc.address import AddressType, AddrVec
+from messenger.denc.codec import Buffer
 from messenger.dispatch import Dispatcher
 from messenger.driver import Connection, Driver
 from messenger.errors import Fault, LocalError
@@ -141,6 +142,11 @@ class NodeApp(Inside, Dispatcher):
         """Unix time, as its host tells it."""
         return self.driver.endpoint.wall_time_s(self.driver.now())
 
+    @property
+    def keeps(self) -> bool:
+        """True while it keeps what arrives."""
+        return self._keeps
+
     def give_up(self, connection: Connection) -> None:
         """End a connection."""
         self._mark_down(connection)
@@ -171,6 +177,11 @@ class NodeApp(Inside, Dispatcher):
             self._connections.pop(peer, None)
         self._connection(peer, policy, anonymous=anonymous)
 
+    def connect_by(self, peer: str, addrs: AddrVec) -> None:
+        """Open a session with a peer at some of its addresses, or take the one that there is with it."""
+        peer_type = parse_entity(self.spec.peer_entities[peer]).type
+        self._connections[peer] = self.driver.connect(addrs, peer_type)
+
     def send(
         self,
         peer: str,
@@ -198,6 +209,15 @@ class NodeApp(Inside, Dispatcher):
             self._last_message[peer] = message
             if connection.send(message):
                 self._record_message("send", connection, {"tid": tid}, message)
+
+    def send_parts(self, peer: str, front: Buffer, middle: Buffer, data: Buffer) -> None:
+        """Send one message with such parts, numbered like all others."""
+        connection = self._connection(peer)
+        self._last_tid += 1
+        self._sent[peer] = self._last_tid
+        message = Message(MessageType.PING, front=front, middle=middle, data=data, tid=self._last_tid)
+        self._record_message("send", connection, {"tid": message.tid}, message)
+        connection.send(message)
 
     def say(self, connection: Connection, payload: Payload) -> None:
         """Send a message with a meaning, numbered like all others."""
@@ -386,8 +406,9 @@ class NodeApp(Inside, Dispatcher):
         if connection.session.peer_addrs.front.nonce in self._outdated:
             self.give_up(connection)
             return
-        self._connections[self.name_of(connection)] = connection
-        self.logins.accepted(connection)
+        if connection.state is not SessionState.CLOSED:  # another dispatcher may have refused it
+            self._connections[self.name_of(connection)] = connection
+            self.logins.accepted(connection)
 
     def ms_handle_refused(self, connection: Connection, fault: Fault) -> None:
         """Perhaps other tickets are needed."""

@@ -303,7 +303,9 @@ class Credentials:
         times = {name: auth[name] for name in ("auth_ttl_s", "service_ttl_s") if name in auth}
         keys = KeyServer(
             {AuthName.parse(name): _principal(entity) for name, entity in auth["entities"].items()},
-            Random(f"{self._spec.seed} service keys"),  # those of all monitors
+            Random(
+                f"{self._spec.seed} {self._spec.service_key} service keys"
+            ),  # those of all monitors, and a secret
             policy=CipherPolicy(allowed, allowed[0], service_cipher),
             first_global_id=auth.get("first_global_id", 4100),
             **times,

@@ -15,10 +15,11 @@ from tests.support.machine import new_lease as new_lease  # noqa: PLC0414 - a fi
 from tests.support.waiting import eventually
 from toolkit.cluster.backends.base import HostWish, NetworkWish
 from toolkit.cluster.backends.netns import NetnsBackend
-from toolkit.machine.changes import labelled_processes
+from toolkit.machine.changes import Namespace, labelled_processes
 from toolkit.machine.labels import PROCESS_VARIABLE
 from toolkit.machine.leaks import leftovers
 from toolkit.machine.leases import Lease
+from toolkit.network import namespaces
 
 pytestmark = pytest.mark.needs("netns")
 
@@ -146,6 +147,21 @@ def test_again_and_again_nothing_is_left(new_lease: Callable[[], Lease]) -> None
     # what others have left behind in this process may end meanwhile
     growing = [(was, now) for was, now in pairwise(counts) if now[0] > was[0] or now[1] > was[1]]
     assert growing == []
+
+
+def test_a_namespace_that_another_program_has_made_is_left_alone(new_lease: Callable[[], Lease]) -> None:
+    lease = new_lease()
+    name = lease.label.namespace("b")
+    namespaces.create(name)
+    try:
+        backend = NetnsBackend(lease, lambda _: None)
+        with pytest.raises(LocalError, match=f"namespace {name} is there already, made by another program"):
+            backend.open(PUBLIC, TWO)
+        backend.close()
+        assert lease.journal.undo() == []
+        assert [path.name for path in namespaces.DIRECTORY.glob(f"{lease.label.prefix}-*")] == [name]
+    finally:
+        Namespace(name).undo()
 
 
 def test_what_a_crash_leaves_the_journal_undoes(new_lease: Callable[[], Lease]) -> None:

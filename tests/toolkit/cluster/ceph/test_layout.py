@@ -157,3 +157,11 @@ def test_pools_are_those_of_the_spec_and_those_of_files() -> None:
     }
     nothing = ClusterSpec.model_validate({"name": "paper", "nodes": {"mon": {"ceph": "mon"}}})
     assert Layout(nothing, {"mon": PaperHost("mon", {"public": "10.0.0.1"})}).pools == {}
+
+
+def test_keys_are_others_each_time_and_identities_follow_from_the_seed() -> None:
+    first, second = layout(), layout()
+    assert (first.fsid, first.osd_uuids) == (second.fsid, second.osd_uuids)
+    assert first.keyring.entries.keys() == second.keyring.entries.keys()
+    keys = [entry.key.secret for of in (first, second) for entry in of.keyring.entries.values()]
+    assert len(set(keys)) == len(keys)

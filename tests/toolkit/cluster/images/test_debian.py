@@ -6,9 +6,13 @@ import pytest
 
 from captures.recipes import RECIPES
 from messenger.errors import LocalError
+from tests.support.users import OTHER_UID, as_user, needs_root, shared
 from toolkit.cluster import images
-from toolkit.cluster.images import debian
+from toolkit.cluster.images import archive, debian
+from toolkit.cluster.images.archive import Archive
 from toolkit.errors import Unsupported
+
+__all__ = ["shared"]
 
 
 def test_images_are_of_four_releases(monkeypatch, tmp_path):
@@ -43,10 +47,26 @@ def test_what_images_need_is_said(monkeypatch, tmp_path, uid, tool, words, make)
 def test_an_image_that_cannot_be_made_leaves_only_a_log(monkeypatch, tmp_path):
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr("shutil.which", lambda _: "/x")
-    monkeypatch.setattr(debian, "_DEBOOTSTRAP", ("sh", "-c", "echo no such mirror; exit 1"))
+    monkeypatch.setattr(archive, "_DEBOOTSTRAP", ("sh", "-c", "echo no such mirror; exit 1"))
+    keys = tmp_path / "keys.gpg"
+    keys.touch()
     said = []
     with pytest.raises(LocalError, match=r"sh ended with exit code 1; what was said is in .*ceph-reef.log"):
-        images.find_or_build("reef", tmp_path, said.append)
-    assert said == [f"making an image of Ceph 18.2.7 from Debian trixie in {tmp_path}/ceph-reef"]
+        images.find_or_build("reef", tmp_path, said.append, archive=Archive("http://mirror", keys))
+    (announced,) = said
+    assert announced.startswith(f"making an image of Ceph 18.2.7 in {tmp_path}/ceph-reef: ")
+    assert f"Debian trixie from http://mirror, verify them with {keys}" in announced
+    keys.unlink()
     assert sorted(path.name for path in tmp_path.iterdir()) == [".ceph-reef.lock", "ceph-reef.log"]
     assert "no such mirror" in (tmp_path / "ceph-reef.log").read_text()
+
+
+@needs_root
+def test_an_image_that_another_user_could_have_made_is_not_used(shared):
+    as_user(OTHER_UID, lambda: ready(shared / "images" / "ceph-reef", "18.2.7"))
+    with pytest.raises(LocalError, match=f"{shared}/images belongs to"):
+        images.find_or_build("reef", shared / "images", say=pytest.fail)
+    ready(shared / "ours" / "ceph-reef", "18.2.7")
+    (shared / "ours" / "ceph-reef").chmod(0o777)
+    with pytest.raises(LocalError, match="writable for others: chmod go-w"):
+        images.find_or_build("reef", shared / "ours", say=pytest.fail)

@@ -9,6 +9,7 @@ import pytest
 from messenger.errors import LocalError
 from tests.support.docker import registry
 from toolkit.cluster.images import ceph, debian, docker, names
+from toolkit.cluster.images.archive import Suite
 from toolkit.cluster.images.work import Work
 from toolkit.errors import Unsupported
 from toolkit.machine.docker_engine import connected
@@ -94,17 +95,37 @@ def test_a_build_that_fails_says_where_to_read_why(engine, tag, tmp_path):
 
 def test_ceph_comes_from_a_registry_that_answers(monkeypatch, engine, release, tmp_path):
     with registry("ceph/ceph", "v1.2.3") as stock:
-        monkeypatch.setitem(debian.RELEASES, release, debian.Image(release, "sid", "1.2.3", stock))
+        image = debian.Image(release, Suite("sid", "20260101T000000Z"), "1.2.3", stock)
+        monkeypatch.setitem(debian.RELEASES, release, image)
         said = []
         made = ceph.build(release, root=tmp_path, say=said.append)
-        engine.api.remove_image(stock)
-    assert said == [f"making the image msgrlab/ceph:{release}"]
+        pulled = engine.api.inspect_image(made)["Config"]["Labels"][ceph.BASE_LABEL]
+        engine.api.remove_image(pulled)
+    assert said == [
+        f"making the image msgrlab/ceph:{release} of {stock}, or of Debian's packages if that is not to be had"
+    ]
     assert "from-the-registry" in files(engine, made)
     assert engine.api.inspect_image(made)["Config"]["Labels"] == {
         docker.LABEL: f"ceph:{release}",
         ceph.VERSION_LABEL: "1.2.3",
+        ceph.BASE_LABEL: pulled,
     }
+    assert pulled.startswith(f"{stock.rpartition(':')[0]}@sha256:")
     assert ceph.build(release, root=tmp_path, say=pytest.fail) == made
+
+
+def test_an_image_that_is_pinned_is_taken_by_its_digest_alone(engine, tmp_path):
+    work = Work(tmp_path / "log")
+    with registry("ceph/ceph", "v1.2.3") as stock:
+        pulled = docker.fetch("", stock, work)
+        assert pulled is not None
+        engine.api.remove_image(pulled)
+        name, _, digest = pulled.partition("@")
+        pinned = debian.Image("r", Suite("sid", "20260101T000000Z"), "1.2.3", stock, digest).pinned
+        assert docker.fetch("", pinned, work) == pinned == pulled
+        engine.api.remove_image(pulled)
+        assert docker.fetch("", f"{name}@sha256:{'0' * 64}", work) is None
+    assert f"{stock} is {pulled}" in (tmp_path / "log").read_text()
 
 
 def test_ceph_comes_from_debian_where_no_registry_answers(engine, release, root, tmp_path):

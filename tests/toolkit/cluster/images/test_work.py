@@ -70,7 +70,7 @@ def test_others_wait_and_say_so(tmp_path):
         release.set()
 
     with alone(tmp_path / "image", say):
-        assert said == ["somebody else is making image: waiting"]
+        assert said == ["image is being made already: waiting"]
     other.join()
 
 

@@ -1,5 +1,6 @@
 """Specs from files: what is found, and what is said of files that are none."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -67,18 +68,31 @@ def test_a_file_that_is_not_there_is_said_so_in_one_line(
 def test_bytes_that_are_no_text_are_said_with_their_line(tmp_path: Path) -> None:
     path = tmp_path / "f.yaml"
     path.write_bytes(SMALLEST.encode() + b"about: \xff\n")
-    with pytest.raises(LocalError, match=r"f\.yaml:2: not UTF-8: byte 0xff$"):
+    with pytest.raises(LocalError, match=r"f\.yaml:2: not a cluster spec: byte 0xff is not text in UTF-8$"):
         read_spec(path)
 
 
-def test_a_file_without_end_is_not_read_to_the_end() -> None:
-    with pytest.raises(LocalError, match=r"^/dev/zero:1: .*too many"):
-        read_spec("/dev/zero")
+def test_a_file_without_end_is_not_read_to_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "sparse.yaml"
+    path.touch()
+    os.truncate(path, 1 << 40)
+    with pytest.raises(LocalError, match=r"sparse\.yaml: more than 800000 bytes, the limit for a cluster spec$"):
+        read_spec(path)
 
 
-def test_a_directory_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(LocalError, match=r"is a directory$"):
-        read_spec(tmp_path)
+@pytest.mark.parametrize(("name", "kind"), [("/dev/zero", "a device"), ("/", "a directory")])
+def test_a_spec_is_a_file(name: str, kind: str) -> None:
+    with pytest.raises(LocalError, match=f"^{name}: is {kind}, not a file$"):
+        read_spec(name)
+
+
+@pytest.mark.parametrize("digits", ["0x" + "f" * 5000, "0b" + "1" * 20_000, "0o" + "7" * 6000, str(1 << 128)])
+def test_a_number_of_any_length_is_a_mistake_in_its_line(digits: str) -> None:
+    with pytest.raises(LocalError) as caught:
+        parse_spec(f"{SMALLEST}records: {digits}\n", "f.yaml")
+    line = str(caught.value)
+    assert line.startswith(f"f.yaml:{SMALLEST.count(chr(10)) + 1}: records: ")
+    assert line.endswith("is no number that can be used")
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,10 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import socket
+import stat
 import subprocess
 import time
 from pathlib import Path
@@ -249,11 +251,54 @@ def test_what_is_worth_keeping_is_kept(*, killed: bool, spec: str, state: Path, 
     assert done("down", "--keep", str(tmp_path / "kept")) == "pair: down\n"
     history = History.load(tmp_path / "kept" / "pair" / "history.ndjson")
     assert {"a", "b"} == set(history.nodes)
+    kept = [path for path in (tmp_path / "kept").rglob("*") if path.is_file()]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in kept} == {0o600}
     assert remains(state) == []
     done("up", spec)
     again = msgrlab("down", "--keep", str(tmp_path / "kept"))
     assert (again.returncode, "nothing is overwritten" in again.stderr) == (2, True)
     done("down")
+
+
+@pytest.mark.parametrize(
+    "label", [b"", b"two words", b"bad x 01234567", b"other 0 01234567", b"\xff\xfe 0 0", None]
+)
+def test_a_damaged_cluster_is_named_and_the_others_are_served(label: bytes | None, spec: str, state: Path) -> None:
+    done("up", spec)
+    bad = state / "bad"
+    bad.mkdir()
+    (bad / "journal").write_text("")
+    if label is not None:
+        (bad / "label").write_bytes(label)
+    about = told("status", "--json")["clusters"]
+    assert [(each["name"], each["state"]) for each in about] == [("pair", "up"), ("bad", "damaged")]
+    assert f"cluster 'bad' is damaged: {bad / 'label'}: " in done("status")
+    assert done("exec", "a", "--", "echo", "served") == "served\n"
+    for arguments in (["down", "bad"], ["status", "bad"], ["exec", "--name", "bad", "a", "--", "true"]):
+        refused = msgrlab(*arguments)
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+        assert "cluster 'bad' is damaged" in refused.stderr
+    down = msgrlab("down", "--all")
+    assert (down.returncode, down.stderr) == (1, "")
+    assert down.stdout.startswith("pair: down\ncluster 'bad' is damaged: ")
+    assert down.stdout.endswith(f"remove {bad} by hand\n")
+    assert remains(state) == ["bad"]
+    shutil.rmtree(bad)
+
+
+def test_a_damaged_journal_is_named_and_the_other_clusters_go(spec: str, state: Path) -> None:
+    for name in ("one", "two"):
+        done("up", spec, "--name", name)
+    with (state / "one" / "journal").open("a") as journal:
+        journal.write("[]\n")
+    assert "one on process: up" in done("status")
+    down = msgrlab("down", "--all")
+    assert (down.returncode, down.stderr) == (1, "")
+    assert down.stdout.startswith("one: not all could be undone\n  ")
+    assert f"{state}/one/journal:3: journal: not a JSON object: remove {state}/one by hand" in down.stdout
+    assert down.stdout.endswith("two: down\n")
+    assert remains(state) == ["one"]
+    shutil.rmtree(state / "one")
 
 
 def test_cycles_leave_nothing(spec: str, state: Path) -> None:

@@ -3,9 +3,12 @@
 MSGRLAB_CRASHES says how often on each backend; 50 and more take their time.
 """
 
+import contextlib
 import os
+import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +19,11 @@ import pytest
 
 from tests.support.clusters import command_line, done, environment, msgrlab, processes_of, remains, state
 from tests.support.machine_state import Apart, changes
+from tests.support.waiting import eventually
+from toolkit.cluster.ending import take_down
 from toolkit.cluster.images import node
+from toolkit.cluster.supervisor import client, wire
+from toolkit.machine.journal import removed_name
 from toolkit.machine.leaks import leftovers
 from toolkit.machine.leases import STATE_VARIABLE, Lease, leases
 
@@ -162,6 +169,71 @@ def test_supervisor_killed_at_any_moment(backend: str, seed: int, torture: Calla
         os.kill(supervisors[0], signal.SIGKILL)
     cluster.running.wait()
     cluster.down_with_all()
+
+
+def test_a_supervisor_that_stops_while_it_removes_files_is_no_end_of_that(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The directory is renamed first and its journal goes last, so that any other process can go on."""
+    monkeypatch.setattr(client, "_SILENCE_S", 1.0)
+    done("up", "two-peers")
+    lease = leases()[0]
+    with client._connected(lease, 5.0) as connection:
+        supervisor = wire.check_peer(connection).pid
+    many = lease.directory / "a" / "many"
+    many.mkdir()
+    (many / "0").write_text("")
+    for number in range(1, 30_000):
+        os.link(many / "0", many / str(number))
+
+    def stop() -> None:
+        while Path(f"/proc/{supervisor}").exists():
+            if removed_name(lease.directory).exists():
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(supervisor, signal.SIGSTOP)
+                return
+            time.sleep(0.001)
+
+    stopping = threading.Thread(target=stop)
+    stopping.start()
+    assert take_down(lease) == []
+    stopping.join()
+    assert (remains(state), processes_of(str(lease.label))) == ([], [])
+
+
+def test_a_removal_that_was_interrupted_is_named_and_done(state: Path) -> None:
+    done("up", "two-peers")
+    lease = leases()[0]
+    for pid in processes_of(str(lease.label)):
+        os.kill(pid, signal.SIGKILL)
+    lease.directory.rename(removed_name(lease.directory))
+    assert "is being removed, or was when that was interrupted" in done("status")
+    done("up", "two-peers")  # its name is free
+    assert done("down") == "two-peers: down\n"
+    assert remains(state) == []
+
+
+def test_a_supervisor_ends_when_its_directory_is_removed(state: Path) -> None:
+    done("up", "two-peers")
+    lease = leases()[0]
+    shutil.rmtree(state)
+    eventually(lambda: not processes_of(str(lease.label)))
+    assert remains(state) == []
+
+
+@pytest.mark.needs("netns")
+def test_nothing_is_left_in_the_machine_either_when_a_directory_is_removed(
+    state: Path, apart: Apart | None
+) -> None:
+    assert apart is not None
+    before = apart.state()
+    up = [*apart.entering, *command_line("up", "two-peers", "--backend", "netns")]
+    subprocess.run(up, env=environment(), check=True, capture_output=True)
+    lease = leases()[0]
+    shutil.rmtree(lease.directory)
+    eventually(lambda: not processes_of(str(lease.label)))
+    assert changes(before, apart.state()) == []
+    assert remains(state) == []
 
 
 def test_what_is_left_of_a_killed_supervisor_is_named(state: Path) -> None:

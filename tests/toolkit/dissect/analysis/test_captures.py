@@ -31,7 +31,7 @@ def test_a_session_that_was_cut_is_one_session_over_its_links(name: str) -> None
     (seqs,) = resent.values()
     assert seqs == list(range(seqs[0], seqs[-1] + 1)), "replay is from the first that did not arrive, in order"
     for party in cut.parties:
-        assert party.outbox.missing == []
+        assert party.outbox.gaps == []
         for seq in party.outbox.resent:
             ack = party.outbox.ack_of(seq)
             assert ack is not None

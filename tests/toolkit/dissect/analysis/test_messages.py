@@ -24,7 +24,7 @@ def test_what_was_sent_over_two_links_is_one_message_sent_twice() -> None:
 
 def test_seqs_that_the_capture_lacks_are_missing_and_unacknowledged_ones_are_told() -> None:
     box = outbox(3, 4, 8)
-    assert box.missing == [5, 6, 7]
+    assert (box.gaps, box.missing) == ([range(5, 8)], 3)
     assert box.unacked == []  # nothing was ever acknowledged, so that says nothing
     box.acked(4, at(9))
     assert box.unacked == [8]

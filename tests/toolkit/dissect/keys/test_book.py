@@ -53,7 +53,7 @@ def test_keyrings_and_key_logs_from_files(tmp_path: Path) -> None:
         ("", "v2 x\n", "log:1: neither"),
         (None, "", "keyring: No such file or directory"),
         ("", None, "log: No such file or directory"),
-        ("", b"\xff\xfe", "log: not a key log: not text"),
+        ("", b"\xff\xfe", "log:1: not a key log: byte 0xff is not text in UTF-8"),
     ],
 )
 def test_files_that_are_none_are_named_in_one_line(

@@ -1,5 +1,6 @@
 """Timelines as text, YAML and parts."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,13 @@ STORY = timeline(
 )
 
 
+BILLION = "".join(
+    f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n" for before, name in pairwise("_abcdefghi")
+)
+"""Each line repeats the one before it nine times."""
+BILLION = BILLION.replace("*_", "x")
+
+
 def test_steps_are_in_order_and_shown() -> None:
     assert [step.at_s for step in STORY] == [1.0, 2.0, 2.5, 3.0, 4.0, 5.0]
     assert str(STORY).splitlines()[0] == "   1.000  partition a b"
@@ -51,11 +59,18 @@ def test_a_spec_can_have_it() -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("timeline: [", "timeline.yaml: while parsing"),
+        ("timeline: [", "timeline.yaml:1: not YAML"),
+        ("a:\n  &a [*a]", "timeline.yaml:2: an alias (*name) to something that it is itself a part of"),
+        ("[" * 10_000, "timeline.yaml:1: nested too deeply"),
+        (BILLION, "timeline.yaml:1: more than 100000 values, counting what aliases (*name) repeat"),
+        ("- {at_s: 1, fault: !!python/name:os.system x}", "timeline.yaml:1: tags (!name) are not read"),
+        (f"- {{at_s: 1, fault: {'heal ' * 1000}}}", "step 1: a fault of 4999 characters, 4096 are possible"),
+        (f"- {{at_s: {'heal ' * 1000}, fault: heal}}", "step 1: at_s is 'heal heal"),
+        (f"- {{at_s: 0x{'f' * 5000}, fault: heal}}", "timeline.yaml:1: '0xff"),
         ("timeline: 7", "a timeline is a list of {at_s: SECONDS, fault: FAULT}"),
         ("- {at_s: 1}", "step 1 is not {at_s: SECONDS, fault: FAULT}"),
         ("- {at_s: -1, fault: heal}", "step 1: at_s is -1"),
-        ("- {at_s: .nan, fault: heal}", "step 1: at_s is nan"),
+        ("- {at_s: .nan, fault: heal}", "timeline.yaml:1: '.nan' is no number that can be used"),
         ("- {at_s: 1, fault: heal}\n- {at_s: 2, fault: kil b}", "step 2: no fault 'kil'; did you mean kill?"),
     ],
 )
@@ -66,11 +81,13 @@ def test_mistakes_are_told(tmp_path: Path, text: str, complaint: str) -> None:
         Timeline.load(path)
     assert complaint in str(caught.value)
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
 
 
-def test_no_file(tmp_path: Path) -> None:
-    with pytest.raises(LocalError, match="No such file"):
-        Timeline.load(tmp_path / "nowhere.yaml")
+@pytest.mark.parametrize(("name", "complaint"), [("/nowhere.yaml", "No such file"), ("/dev/zero", "is a device")])
+def test_no_file(name: str, complaint: str) -> None:
+    with pytest.raises(LocalError, match=complaint):
+        Timeline.load(name)
 
 
 def test_what_belongs_together_stays_together() -> None:

@@ -193,7 +193,7 @@ class DockerBackend(Backend):
     def _tags(self, place: str, hosts: Sequence[HostWish]) -> dict[str, str]:
         """Docker's names of the images that hosts wish for; that of our node is made anew of a changed source."""
         wished = {wish.image for wish in hosts}
-        return {name: images.tag(name) if name else node.build(place, say=self.say) for name in wished}
+        return {name: images.tag(name) if name else node.build(place, say=self.announce) for name in wished}
 
     def _make_host(self, wish: HostWish, place: str, tags: Mapping[str, str], all_of: Addressing) -> ContainerHost:
         api, addresses = self._engines[place].api, all_of.of(wish.name)

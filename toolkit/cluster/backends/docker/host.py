@@ -3,7 +3,6 @@
 import io
 import os
 import signal
-import sys
 import tarfile
 import threading
 import time
@@ -16,6 +15,7 @@ from messenger.errors import LocalError
 from toolkit.cluster.backends.base import Host
 from toolkit.cluster.backends.docker.program import ContainerProgram
 from toolkit.errors import Unsupported
+from toolkit.interpreters import PYTHON
 from toolkit.machine.docker_engine import refused
 from toolkit.machine.labels import PROCESS_VARIABLE
 from toolkit.network.namespaces import inside
@@ -124,7 +124,7 @@ class ContainerHost(Host):
     def entering(self, argv: Sequence[str]) -> list[str]:
         """See :meth:`Host.entering`."""
         module = "toolkit.cluster.backends.docker.terminal"
-        return [sys.executable, "-m", module, self._place, self._container, *self._with_variables(argv)]
+        return [*PYTHON, "-m", module, self._place, self._container, *self._with_variables(argv)]
 
     def _with_variables(self, argv: Sequence[str]) -> list[str]:
         settings = [f"{name}={value}" for name, value in self.variables.items()]

@@ -14,8 +14,8 @@ _SOON_S = 1.0
 
 
 def peers(lab: Lab, features: int = 3, **options: Any) -> None:  # noqa: ANN401 - Config options
-    """Two lossless peers with an open link, of that revision."""
-    lab.two(msgr2_features=features, **options)
+    """Two lossless peers with an open link, of that revision, which is broken so often that pauses would grow."""
+    lab.two(msgr2_features=features, **{"ms_max_backoff": 0.2, **options})
     lab.connect("a", "b")
 
 

@@ -159,10 +159,12 @@ def inline_boundary(lab: Lab, size: int, features: int) -> None:
     got = lab.records("a", "deliver")[0]
     lab.require(got["size"] == 3 * size, f"{got['size']} bytes of {3 * size} were delivered")
     lab.send("a", "b", size_bytes=size, front_bytes=size, middle_bytes=size)
-    sent = lab.records("a", "send")[0]
     message = link.skip_to(RawMessage)
     lab.require([*map(len, (message.front, message.middle, message.data))] == [size] * 3, "three segments")
-    lab.require(sent["size"] == 3 * size and lab.faults("a") == [], "nothing broke")
+    lab.require(lab.faults("a") == [], "nothing broke")
+    sent = lab.records("a", "send")[0]
+    lab.require(sent["size"] == 3 * size, f"{sent['size']} bytes were sent")
+    lab.wait_until(lambda: bool(lab.messages("a")), "the record of the message that was written")
     wire = lab.messages("a")[0]["length"]
     blocks = 3 * (-(-size // 16) * 16)
     expected = 96 + (blocks + 32 if size else 0) if features else 32 + 48 + blocks + 32

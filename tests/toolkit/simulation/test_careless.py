@@ -1,0 +1,57 @@
+"""What seeds draw beside faults: all of it comes, and seeds without it stay what they were."""
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from toolkit.simulation.careless import draw_carelessness
+from toolkit.simulation.drawing import Size, draw_options
+from toolkit.simulation.schedule import Operation, draw_schedule
+from toolkit.simulation.swarm import draw, live_plan
+
+SEEDS = range(400)
+VERBS = {"react", "take_back", "dial_one", "stranger", "skew"}
+
+
+def test_every_kind_is_drawn_and_most_seeds_have_none() -> None:
+    verbs: Counter[str] = Counter()
+    careless = 0
+    rules: set[str] = set()
+    for seed in SEEDS:
+        rng = Random(f"swarm small {seed}")
+        plain = draw_options(rng)
+        plan = draw_schedule(rng, plain)
+        options, drawn = draw(seed)
+        careless += (options, drawn) != (plain, plan)
+        verbs.update({operation.verb for operation in drawn} - {operation.verb for operation in plan})
+        for node, before in zip(options.nodes, plain.nodes, strict=True):
+            rules |= node.options.keys() - before.options.keys()
+    assert 0.3 < careless / len(SEEDS) < 0.5
+    assert verbs.keys() >= VERBS
+    assert {"max_held_messages", "frame_timeout_s", "peer_identity", "skipped_seq"} <= rules
+
+
+def test_clusters_have_none() -> None:
+    rng = Random("swarm cluster 1")
+    options = draw_options(rng, Size.CLUSTER)
+    plan = draw_schedule(rng, options)
+    assert draw_carelessness(Random(1), options, plan) == (options, plan)
+
+
+@pytest.mark.parametrize(
+    ("operation", "kind"),
+    [
+        (("react", "b", "accept", 1, "raise"), "exception"),
+        (("take_back", "a", "b", 2), "unsent"),
+        (("stranger", "b", "a", "noise", 9), "fault"),
+    ],
+)
+def test_what_is_drawn_happens(operation: tuple[str, ...], kind: str) -> None:
+    verb, *args = operation
+    options = draw_options(Random("what happens"))
+    sends = [Operation(at_s, "send", (*options.pairs[0], 2, 20)) for at_s in (0.1, 3.0)]
+    plan = (Operation(0.0, verb, tuple(args)), *sends)
+    outcome = live_plan(1, options, plan, plan)
+    assert outcome.passed, outcome.failures
+    assert outcome.history.of(kind)

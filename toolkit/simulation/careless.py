@@ -1,0 +1,169 @@
+"""What a seed draws beside its faults: careless applications, lying strangers, other rules, smaller limits.
+
+They have a generator of their own, so that a seed that draws none of them means what it meant without them.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from enum import StrEnum
+from random import Random
+from typing import Any
+
+from messenger.link import Protocol
+from messenger.rules import SETTINGS
+from toolkit.simulation.drawing import TICKET_MOTIFS, Options, Size, chance, one_of
+from toolkit.simulation.schedule import Operation, Plan
+
+CALLBACKS = ("dispatch", "connect", "accept", "reset", "remote_reset", "refused")
+"""Of an application, in which it may do something careless."""
+
+
+class Carelessness(StrEnum):
+    """Kinds, beside those of faults."""
+
+    CALLBACK = "callback"
+    """An application raises, marks down, dials or sends in one of its callbacks."""
+    UNSENDABLE = "unsendable"
+    """It takes a part of a message away while the messenger still needs it."""
+    ONE_ADDRESS = "one_address"
+    """It dials one of a peer's addresses where there are two."""
+    STRANGER = "stranger"
+    """A peer stops, lies about its address, or declares a message that it does not send."""
+    CLOCK = "clock"
+    """A wall clock is set."""
+    RULES = "rules"
+    """Two rules are other than the defaults."""
+    LIMITS = "limits"
+    """Limits are small; nobody reads for longer than deadlines last."""
+
+
+_CHANCE = 0.4
+_CHANCE_OF_KIND = 0.35
+_DEEDS = (("raise", 3), ("mark_down", 3), ("send", 2), ("dial", 2), ("release", 1))
+_ENDINGS = (("stop", 2), ("close", 1), ("noise", 1), ("declare", 3), ("squat", 2), ("own", 1))
+_NO_LIVENESS = frozenset(
+    {
+        # A race whose winner cannot dial lasts for ever: what the default is there for.
+        ("race_winner", "insists"),
+        # Peers whose clients have no port, or that listen at two addresses, are refused for good.
+        ("portless_peer", "refuse"),
+        ("server_addresses", "exact"),
+        ("server_number", "close"),
+        ("hello_addr", "own"),
+    }
+)
+"""Settings by which nodes of some runs never meet."""
+_RULES = tuple(
+    (rule, setting)
+    for rule, settings in SETTINGS.items()
+    for setting in settings[1:]
+    if (rule, setting) not in _NO_LIVENESS
+)
+
+
+def draw_carelessness(rng: Random, options: Options, plan: Plan) -> tuple[Options, Plan]:
+    """Add to what a seed has drawn already."""
+    if options.size is not Size.SMALL or not chance(rng, _CHANCE):
+        return options, plan
+    kinds = tuple(kind for kind in Carelessness if chance(rng, _CHANCE_OF_KIND)) or (Carelessness.CALLBACK,)
+    drawer = _Drawer(rng, options, end_s=plan[-1].at_s if plan else 0.0)
+    for kind in kinds:
+        drawer.draw(kind)
+    operations = sorted((*plan, *drawer.operations), key=lambda operation: operation.at_s)
+    return drawer.options, tuple(operations)
+
+
+class _Drawer:
+    """Draws what each kind adds."""
+
+    def __init__(self, rng: Random, options: Options, end_s: float) -> None:
+        self._rng = rng
+        self._end_s = end_s
+        self.options = options
+        self.operations: list[Operation] = []
+        self._kinds: Mapping[Carelessness, Callable[[], None]] = {
+            Carelessness.CALLBACK: self._callbacks,
+            Carelessness.UNSENDABLE: self._unsendable,
+            Carelessness.ONE_ADDRESS: self._one_address,
+            Carelessness.STRANGER: self._strangers,
+            Carelessness.CLOCK: self._clock,
+            Carelessness.RULES: self._rules,
+            Carelessness.LIMITS: self._limits,
+        }
+
+    def draw(self, kind: Carelessness) -> None:
+        """Draw one kind."""
+        self._kinds[kind]()
+
+    # ---- operations
+
+    def _callbacks(self) -> None:
+        for _ in range(self._rng.randrange(1, 4)):
+            deed = one_of(self._rng, *_DEEDS)
+            self._add("react", self._node(), self._rng.choice(CALLBACKS), self._rng.randrange(1, 4), deed)
+
+    def _unsendable(self) -> None:
+        for _ in range(self._rng.randrange(1, 3)):
+            self._add("take_back", *self._pair(), self._rng.randrange(3))
+
+    def _one_address(self) -> None:
+        """Every node that listens does so for both protocols, and each application dials where it likes."""
+        if self.options.way.protocol is Protocol.V1:  # there, v2 addresses would come first
+            return
+        self.options = replace(self.options, both_protocols=True)
+        for _ in range(self._rng.randrange(1, 4)):
+            self._add("dial_one", *self._pair(), self._rng.randrange(2))
+
+    def _strangers(self) -> None:
+        for _ in range(self._rng.randrange(1, 3)):
+            target, victim = self._pair()
+            ending = one_of(self._rng, *_ENDINGS)
+            self._add("stranger", target, victim, ending, self._rng.randrange(9))
+
+    def _clock(self) -> None:
+        if self.options.motif in TICKET_MOTIFS:
+            return
+        node = self._node()
+        self._add("skew", node, float(self._rng.choice((-600, 1, 600))))
+        self._add("skew", node, 0.0)
+
+    # ---- options
+
+    def _rules(self) -> None:
+        """Two rules, of one node or of all."""
+        (one, setting), (other, other_setting) = self._rng.sample(_RULES, 2)
+        whose = None if chance(self._rng, 0.5) else self._node()
+        self._set({one: setting, other: other_setting}, whose)
+
+    def _limits(self) -> None:
+        """Someone keeps messages for longer than the deadlines of links."""
+        rng = self._rng
+        limits: dict[str, Any] = {
+            "max_held_messages": rng.choice((1, 3)),
+            "frame_timeout_s": rng.choice((0.5, 3.0)),
+        }
+        if chance(rng, 0.5):
+            limits["ms_connection_idle_timeout"] = 3.0
+        self._set(limits, None)
+        node = self._node()
+        self._add("hold", node)
+        self._add("release", node, later_s=rng.choice((2.0, 8.0, 20.0)))
+
+    def _set(self, settings: Mapping[str, Any], whose: str | None) -> None:
+        nodes = tuple(
+            replace(node, options={**node.options, **settings}) if whose in {None, node.name} else node
+            for node in self.options.nodes
+        )
+        self.options = replace(self.options, nodes=nodes)
+
+    # ----
+
+    def _add(self, verb: str, *args: str | float, later_s: float = 0.0) -> None:
+        at_s = self._rng.random() * self._end_s + later_s
+        self.operations.append(Operation(round(at_s, 6), verb, args))
+
+    def _node(self) -> str:
+        return self._rng.choice(self.options.nodes).name
+
+    def _pair(self) -> tuple[str, str]:
+        return self._rng.choice(self.options.pairs)
