@@ -10,10 +10,10 @@ SUPPLY := $(VENV)/supply
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench fuzz lab setup lock audit sbom clean
+.PHONY: help demo test lint bench fuzz mutants lab setup lock audit sbom clean
 
 help:  ## say what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED)  ## reconnect, standby and session reset on an embedded cluster, with a report
 	@$(BIN)/msgrlab demo
@@ -32,6 +32,11 @@ bench: $(INSTALLED)  ## measure the messenger
 fuzz: $(INSTALLED)  ## look for inputs that break a parser; TARGET=name and SECONDS=each to choose
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install -qq --group fuzz
 	@$(BIN)/python -m tests.fuzz $(TARGET) $(if $(SECONDS),--seconds $(SECONDS))
+
+mutants: $(INSTALLED)  ## which suite notices which mistake; AREA, SUITE and JOBS to choose
+	@$(BIN)/python -c 'import coverage' 2>/dev/null || $(BIN)/python -m pip install -qq --group mutants
+	@$(BIN)/python -m tests.mutations $(AREA) $(if $(SUITE),--suite $(SUITE)) $(if $(JOBS),--jobs $(JOBS)); status=$$?; \
+	 PYTHONPATH=. $(BIN)/python docs/mutants.py; exit $$status
 
 lab: $(INSTALLED)  ## JupyterLab on the notebooks
 	@$(BIN)/msgrlab lab

@@ -15,6 +15,9 @@ Written by `python docs/checks.py`. A history (its format is at the top of `tool
 by these rules, whether it comes from a simulation, a live run or a capture: `check(history)` asks for all of them,
 `check(history, only=["INV-8", "no_plaintext"])` for some, by number or by name. What a history does not tell, a
 check does not judge, and says so in its note.
+
+That they can fail is tested: `tests/toolkit/checks/damage` lists more than a hundred kinds of damage to a recorded
+history, each with the check that must notice it every time, and with the reason where nothing can.
 """
 TITLES = {
     "ordering": "Order and delivery",

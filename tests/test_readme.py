@@ -40,8 +40,16 @@ def test_cluster_commands_run_one_after_the_other(tmp_path: Path, monkeypatch: p
 
 def test_pytest_example_passes(msgrlab_cluster: Callable[..., Cluster]) -> None:
     names: dict[str, Callable[[object], object]] = {}
+    made: list[Cluster] = []
+
+    def new_cluster(*args: str, **options: bool) -> Cluster:
+        made.append(msgrlab_cluster(*args, **options))
+        return made[-1]
+
     exec(compile(PYTEST, "README.md", "exec"), names)
-    names["test_nothing_is_lost"](msgrlab_cluster)
+    names["test_nothing_is_lost"](new_cluster)
+    (cluster,) = made
+    assert set(cluster.nodes) == {"a", "b"}
 
 
 @pytest.mark.needs("ceph-mon", "ceph-authtool", "ceph")

@@ -38,6 +38,9 @@ UNFINISHED = re.compile(
 )
 """The text says what the project is, not what it was or is going to be."""
 
+JUDGES = re.compile("expect|require|refus|check")
+"""Names of what asserts in another file."""
+
 WRITTEN = ("*.py", "*.md", "*.toml", "*.yaml", "*.ipynb", "Makefile", ".ci/run")
 HIDDEN = (".git", ".venv", ".ipynb_checkpoints")
 
@@ -93,7 +96,34 @@ def unfinished(_path: str, text: str) -> list[str]:
     return [f"says {match[0]!r}" for match in UNFINISHED.finditer(text)]
 
 
-PYTHON_RULES = (impure_core, upward_import, stray_scapy, long_function, long_file)
+def idle_test(path: str, text: str) -> list[str]:
+    """A test asserts something, or calls what does: in its file, or by a name that says so."""
+    if not path.startswith("tests/"):
+        return []
+    functions = [
+        node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    judging = {function.name for function in functions if _asserts(function)}
+    return [
+        f"{function.name} asserts nothing"
+        for function in functions
+        if function.name.startswith("test_")
+        and not _asserts(function)
+        and not any(name in judging or JUDGES.match(name) for name in _calls(function))
+    ]
+
+
+def _asserts(function: ast.AST) -> bool:
+    return any(isinstance(node, ast.Assert) for node in ast.walk(function)) or "raises" in _calls(function)
+
+
+def _calls(function: ast.AST) -> set[str]:
+    """The names of what it calls."""
+    called = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
+    return {getattr(each, "attr", getattr(each, "id", "")) for each in called}
+
+
+PYTHON_RULES = (idle_test, impure_core, upward_import, stray_scapy, long_function, long_file)
 
 
 def files(*patterns: str) -> Iterator[tuple[str, str]]:
@@ -126,6 +156,7 @@ def test_the_rules_see_the_project() -> None:
 
 
 BAD_SAMPLES = [
+    (idle_test, "tests/test_bad.py", "def helper():\n    pass\n\ndef test_nothing():\n    helper()\n"),
     (impure_core, "messenger/session/bad.py", "import time\n"),
     (impure_core, "messenger/bad.py", "def f():\n    from os.path import join\n"),
     (impure_core, "messenger/bad.py", "import asyncio.events as events\n"),
@@ -140,6 +171,9 @@ BAD_SAMPLES = [
 ]
 
 GOOD_SAMPLES = [
+    (idle_test, "tests/test_good.py", "def held(x):\n    assert x\n\ndef test_it():\n    held(1)\n"),
+    (idle_test, "tests/test_good.py", "def test_it(lab):\n    lab.expect_delivered('a', 'b', 1)\n"),
+    (idle_test, "toolkit/good.py", "def test_drive():\n    pass\n"),
     (
         impure_core,
         "messenger/session/good.py",

@@ -50,10 +50,14 @@ def test_memory_for_a_length_that_was_not_checked() -> None:
 
 @pytest.mark.usefixtures("_traced_memory")
 def test_memory_deserved_by_what_the_parser_was_given() -> None:
+    unpacked: list[int] = []
+
     def unpacks(data: bytes) -> int:
-        return len(data * 1_000_000)
+        unpacked.append(len(data * 1_000_000))
+        return unpacked[-1]
 
     run_checked(target_of(unpacks), b"x")
+    assert unpacked == [1_000_000]
 
 
 def test_results_that_depend_on_the_cut() -> None:

@@ -20,7 +20,7 @@ from messenger.outputs import TraceRecord
 from messenger.session.policy import LOSSLESS_CLIENT, LOSSY_CLIENT, STATEFUL_SERVER, STATELESS_SERVER, PolicySet
 from messenger.session.session import SessionState
 from tests.support import aio
-from tests.support.aio import connected, messenger, on_loop, until
+from tests.support.aio import connected, messenger, on_loop, unchanged, until
 from tests.support.node import OTHER_KEY, cephx_client, numbered
 
 MIB = 1 << 20
@@ -192,8 +192,14 @@ async def test_a_peer_of_another_protocol_is_tried_again_but_not_for_ever(
 async def test_whoever_waits_is_told_of_the_end() -> None:
     async with impostor(b"") as address, messenger(1) as client:
         connection = client.connect(address, EntityType.OSD)
-        waiting = [asyncio.ensure_future(connection.ready()) for _ in range(3)]
-        await asyncio.sleep(0.01)
+        begun: list[int] = []
+
+        async def wait(number: int) -> None:
+            begun.append(number)
+            await connection.ready()
+
+        waiting = [asyncio.ensure_future(wait(number)) for number in range(3)]
+        await until(lambda: len(begun) == 3)
         connection.mark_down()
         for waiter in waiting:
             with pytest.raises(FaultError, match="marked down"):
@@ -248,8 +254,9 @@ async def test_a_slow_reader_stops_the_sender_and_loses_nothing() -> None:
         connection = await connected(client, server)
         for number in range(600):
             connection.send(numbered(number, 50_000))
-        await until(lambda: inbox)  # each of two workers has half of the throttle
-        await asyncio.sleep(0.05)
+        # Each of two workers has half of the throttle.
+        await until(lambda: server.endpoint.held_by_application_bytes >= limit // max(1, aio.workers.get()))
+        await unchanged(lambda: (len(inbox), client.endpoint.snapshot()["queued"]))
         assert server.endpoint.held_by_application_bytes <= limit + 50_000
         assert len(inbox) <= 3
         assert client.endpoint.snapshot()["queued"] > 0  # type: ignore[operator]
@@ -396,9 +403,8 @@ async def test_several_readers_of_one_inbox_get_one_message_each() -> None:
     async with messenger(1) as client, messenger(2, inbox) as server:
         connection = await connected(client, server)
         readers = [asyncio.ensure_future(inbox.get(10.0)) for _ in range(5)]
-        impatient = asyncio.ensure_future(inbox.get(0.001))
-        await asyncio.sleep(0.01)
-        assert isinstance(impatient.exception(), TimeoutError)
+        with pytest.raises(TimeoutError):
+            await inbox.get(0.001)
         for number in range(1, 6):
             connection.send(numbered(number))
         received = [message.tid for _, message in await asyncio.gather(*readers)]

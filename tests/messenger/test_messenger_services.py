@@ -25,7 +25,9 @@ from messenger.session.policy import (
     ThrottleLimit,
 )
 from messenger.session.session import SessionState
-from tests.support.aio import connected, messenger, on_loop, until
+from messenger.transport import binding as binding_module
+from messenger.transport.tcp import listening_socket
+from tests.support.aio import connected, messenger, on_loop, unchanged, until
 from tests.support.node import auth_pair, numbered
 
 
@@ -77,11 +79,18 @@ async def test_ports_are_taken_from_the_range_upwards() -> None:
 
 
 @on_loop
-async def test_a_taken_port_is_tried_again() -> None:
+async def test_a_taken_port_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    tries: list[int] = []
+
+    def counted(host: str, port: int, **options: int) -> socket.socket:
+        tries.append(port)
+        return listening_socket(host, port, **options)
+
+    monkeypatch.setattr(binding_module, "listening_socket", counted)
     async with messenger(1) as first, messenger(2, ms_bind_retry_count=100, ms_bind_retry_delay=0.01) as second:
         address = await first.bind()
         binding = asyncio.ensure_future(second.bind_all(f"v2:127.0.0.1:{address.port}"))
-        await asyncio.sleep(0.03)
+        await until(lambda: len(tries) >= 3)
         assert not binding.done()
         await first.shutdown()
         assert (await binding).front.port == address.port
@@ -235,7 +244,8 @@ def test_nothing_is_left_behind(workers: int, graceful: bool) -> None:  # noqa: 
             config=Config.only_mode(ConMode.CRC, ms_shutdown_timeout=0.2),
             workers=workers,
         )
-        server = messenger(2, Inbox())
+        inbox = Inbox()
+        server = messenger(2, inbox)
         await client.bind()
         connection = await connected(client, server)
         connection.keep_alive(0.01)
@@ -245,7 +255,7 @@ def test_nothing_is_left_behind(workers: int, graceful: bool) -> None:  # noqa: 
         half = socket.create_connection((client.addrs.front.host, client.addrs.front.port))
         for number in range(100):
             connection.send(numbered(number, 100_000))
-        await asyncio.sleep(0.02)
+        await until(lambda: inbox)
         await client.shutdown(graceful=graceful)
         await server.shutdown(graceful=graceful)
         half.close()
@@ -288,8 +298,12 @@ def test_policies_throttle_wherever_data_phases_run(workers: int) -> None:
             for number in range(100):
                 for connection in connections:
                     connection.send(numbered(number, 100))
+            throttle = "throttle-osd_client_messages"
+            await until(
+                lambda: server.perf_dump()[throttle]["get_or_fail_fail"] >= 2
+            )  # each link has asked in vain
             await until(lambda: len(inbox) >= 4)
-            await asyncio.sleep(0.05)
+            await unchanged(lambda: len(inbox))
             assert len(inbox) == 4
             seen: dict[object, list[int]] = {}
             for _ in range(200):

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import time
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from pathlib import Path
@@ -78,6 +79,16 @@ async def until(condition: Callable[[], object], timeout_s: float = 10.0) -> Non
     async with asyncio.timeout(timeout_s):
         while not condition():  # noqa: ASYNC110 - conditions are about state that tells nobody when it changes
             await asyncio.sleep(0.001)
+
+
+async def unchanged(value: Callable[[], object], for_s: float = 0.05, timeout_s: float = 10.0) -> None:
+    """Wait until a value has not changed for some time: what is still on its way changes it."""
+    async with asyncio.timeout(timeout_s):
+        last, since_s = value(), time.monotonic()
+        while time.monotonic() - since_s < for_s:
+            await asyncio.sleep(0.005)
+            if (now := value()) != last:
+                last, since_s = now, time.monotonic()
 
 
 async def connected(client: Messenger, server: Messenger, policy: Policy | None = None) -> Connection:

@@ -26,6 +26,7 @@ def test_while_it_waits_for_an_event() -> None:
     event = threading.Event()
     with a_signal_that_another_thread_takes(event.set):
         wait_for_event(event)
+        assert event.is_set()
 
 
 def test_while_it_waits_for_the_end_of_a_process() -> None:

@@ -3,11 +3,12 @@
 from bisect import bisect_left
 from collections import defaultdict
 from math import inf
+from typing import Any
 
 from messenger.session.session import SessionState
 from toolkit.checks.conversations import Conversation
 from toolkit.checks.index import Index
-from toolkit.checks.records import Record
+from toolkit.checks.model.problems import About
 from toolkit.checks.result import Findings
 from toolkit.checks.sessions import SessionLog
 from toolkit.checks.wires import Entry
@@ -19,19 +20,22 @@ def sequence_accounting(index: Index, findings: Findings) -> None:
     """INV-8: in_seq counts deliveries; acked <= in_seq of the peer <= out_seq; sent holds acked+1..out_seq.
 
     So does the in_seq that the peer tells when it reconnects. A gap is documented, and no violation, if the peer
-    never put the missing numbers on the wire.
+    never put the missing numbers on the wire. Where frames are recorded, each number is what the frames make of
+    it, and at rest a node keeps as many messages for replay as are not acknowledged.
     """
+    for problem in index.models.problems[About.SEQ]:
+        findings.add(problem.record, problem.text)
+    followed = index.models.followed
     by_cookies: dict[tuple[int, int], list[Conversation]] = defaultdict(list)
     for log in index.sessions.values():
-        lossy = index.lossy(log)
         for conversation in index.conversations(log):
-            _judge_states(index, findings, conversation, lossy=lossy)
+            _judge_states(index, findings, conversation)
             if conversation.cookies[1]:
                 by_cookies[conversation.cookies].append(conversation)
     for group in by_cookies.values():
         for ours in group:
             for theirs in group:
-                if theirs.log.node != ours.log.node:
+                if theirs.log.node != ours.log.node and not {ours.log, theirs.log} <= followed:
                     _judge_agreement(index, findings, ours, theirs)
     agreed = {link: position for position, link, _ in index.by_tag.get("SESSION_RECONNECT_OK", ())}
     for tag in _TELL_IN_SEQ:
@@ -72,14 +76,15 @@ def _judge_deliveries(index: Index, findings: Findings, conversation: Conversati
     name = index.name(conversation.log)
     last = 0
     for position, record in conversation.entries:
-        if record.kind == "deliver":
-            seq = record["seq"]
+        kind = record.kind
+        if kind == "deliver":
+            seq = record.fields["seq"]
             if seq <= last:
                 findings.add(position, f"{name}: seq {seq} is delivered after seq {last}")
             elif seq > last + 1:
                 _judge_gap(index, findings, conversation, position, last)
             last = max(last, seq)
-        elif record.kind == "state" and record["state"] != SessionState.CLOSED and record["in_seq"] < last:
+        elif kind == "state" and record["state"] != SessionState.CLOSED and record["in_seq"] < last:
             findings.add(position, f"{name}: in_seq is {record['in_seq']}, but seq {last} has been delivered")
 
 
@@ -97,23 +102,22 @@ def _judge_gap(index: Index, findings: Findings, conversation: Conversation, pos
         findings.add(position, f"{name}: seq {seq} is delivered after seq {last}; seq {missing} is missing")
 
 
-def _judge_states(index: Index, findings: Findings, conversation: Conversation, *, lossy: bool) -> None:
+def _judge_states(index: Index, findings: Findings, conversation: Conversation) -> None:
     """Kept for replay are exactly the messages sent and not acknowledged; a lossy session keeps none."""
+    lossy = index.lossy(conversation.log)
     for position, record in conversation.entries:
-        if record.kind == "state" and record["state"] != SessionState.CLOSED:
-            text = _wrong_replay(conversation, record, lossy=lossy)
+        if record.kind == "state" and record.fields["state"] != SessionState.CLOSED:
+            text = _wrong_replay(record.fields, lossy=lossy)
             if text:
                 findings.add(position, f"{index.name(conversation.log)}: {text}")
 
 
-def _wrong_replay(conversation: Conversation, record: Record, *, lossy: bool) -> str:
-    out_seq, acked, sent = record["out_seq"], record["acked_seq"], record["sent"]
+def _wrong_replay(state: dict[str, Any], *, lossy: bool) -> str:
+    out_seq, acked, sent = state["out_seq"], state["acked_seq"], state["sent"]
     if acked > out_seq:
         return f"acked_seq {acked} is beyond out_seq {out_seq}"
     if lossy:
         return f"a lossy session keeps {sent} messages for replay" if sent else ""
-    if not acked and conversation.after_reset and not conversation.cookies[1]:
-        return ""  # v1: out_seq starts anywhere after a reset, acked_seq at 0
     if sent != out_seq - acked:
         return f"{sent} messages are kept for replay, but seq {acked + 1}..{out_seq} are unacknowledged"
     return ""

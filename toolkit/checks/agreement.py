@@ -1,10 +1,11 @@
 """Two ends of one stream, and whoever listened in, tell the same story of it."""
 
 from toolkit.checks.index import Index
+from toolkit.checks.lengths import JUDGED_TAGS, framing_of, wrong_length
 from toolkit.checks.result import Findings
-from toolkit.checks.wires import Entry, LinkLog
+from toolkit.checks.wires import Entry, LinkLog, behind, compresses
 
-_SAME = ("mode", "key", "revision")
+_SAME = ("mode", "key", "revision", "global_id")
 
 
 def agreement(index: Index, findings: Findings) -> None:
@@ -12,7 +13,6 @@ def agreement(index: Index, findings: Findings) -> None:
 
     Frames are compared by tag, number, length and every field that both tell, message seqs among them.
     """
-    mangled = {frozenset((record["a"], record["b"])) for _, record in index.by_kind.get("mangle", ())}
     for link in index.links.values():
         far = link.far
         if far is None:
@@ -20,12 +20,11 @@ def agreement(index: Index, findings: Findings) -> None:
                 findings.note(f"{link.key.link} has no other end in the history, so it was compared with nothing")
             continue
         if link.agreed < len(link.rx):
-            if frozenset((link.key.node, far.key.node)) in mangled:
+            if index.is_mangled(link):
                 findings.note(f"{link.key.link} was changed on the way, so its ends were not compared to the end")
             else:
                 _judge_difference(index, findings, link, far)
-        untouched = frozenset((link.key.node, far.key.node)) not in mangled
-        if link.dialled and (untouched or link.is_signed):
+        if link.dialled and (link.is_signed or not index.is_mangled(link)):
             _judge_auth(findings, link, far)
 
 
@@ -65,11 +64,24 @@ def _shown(value: object) -> str:
 def decode_total(index: Index, findings: Findings) -> None:
     """decode_total: streams are cut into frames without a gap, and nothing is read behind their ends.
 
+    A message, an ack and a keepalive are as long as what is in them makes them, where they are not compressed.
     That chunking does not matter, and that what is encoded is what is decoded, shows in ``agreement``.
     """
     for link in index.links.values():
         for frames in (link.tx, link.rx):
             _judge_cutting(findings, link, frames)
+        if link.auth is not None and not compresses(link):
+            _judge_lengths(findings, link, link.auth[0])
+
+
+def _judge_lengths(findings: Findings, link: LinkLog, since: int) -> None:
+    """Of what a link has sent; what it receives is compared with that, and strangers may send more than is due."""
+    framing = framing_of(link)
+    for position, record in link.tx[behind(link.tx, since) :]:
+        fields = record.fields
+        if fields["tag"] in JUDGED_TAGS and (due := wrong_length(framing, fields)) is not None:
+            text = f"{record['tag']} is sent with {record['length']} bytes, {due} are due"
+            findings.add(position, f"{link.key.link}: {text}")
 
 
 def _judge_cutting(findings: Findings, link: LinkLog, frames: list[Entry]) -> None:
@@ -77,6 +89,9 @@ def _judge_cutting(findings: Findings, link: LinkLog, frames: list[Entry]) -> No
         return
     first = frames[0][1].fields
     number, offset = first["index"], first["offset"]
+    if number and link.opened is not None:
+        text = f"{first['direction']} begins with frame {number}"
+        findings.add(frames[0][0], f"{link.key.link}: {text}")
     for position, record in frames:
         fields = record.fields
         if fields["index"] != number or fields["offset"] != offset:

@@ -6,6 +6,7 @@ A session's links come and go within a conversation; a reset, or a peer that sta
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import inf
+from typing import Any
 
 from toolkit.checks.sessions import Entry, SessionLog
 from toolkit.checks.wires import LinkLog
@@ -86,20 +87,15 @@ def v1_beginnings(log: SessionLog) -> list[int]:
 
     So does one whose sides do not tell each other what has come: its last reply is READY instead of SEQ.
     """
-    said = [
-        position
-        for link in log.links
-        for position, record in link.rx
-        if (record["tag"] == "CONNECT" and record["fields"].get("connect_seq") == 0)
-        or (record["tag"] == "CONNECT_REPLY" and record["fields"].get("tag") in {"RESETSESSION", "READY"})
-    ]
-    granted = [
-        position
-        for link in log.links
-        for position, record in link.tx
-        if record["tag"] == "CONNECT_REPLY" and record["fields"].get("tag") == "READY"
-    ]
-    return sorted(said + granted)
+    return sorted(position for link in log.links for position, record in link.talk if _begins(record.fields))
+
+
+def _begins(frame: dict[str, Any]) -> bool:
+    came, fields = frame["direction"] == "rx", frame["fields"]
+    if frame["tag"] == "CONNECT":
+        return bool(came and fields.get("connect_seq") == 0)
+    tag = fields.get("tag") if frame["tag"] == "CONNECT_REPLY" else None
+    return tag == "READY" or (tag == "RESETSESSION" and came)
 
 
 def _granted(log: SessionLog) -> list[tuple[int, int]]:
@@ -107,8 +103,8 @@ def _granted(log: SessionLog) -> list[tuple[int, int]]:
     return [
         (position, int(record["fields"].get("server_cookie", 0)))
         for link in log.links
-        for position, record in link.tx
-        if record["tag"] == "SERVER_IDENT"
+        for position, record in link.talk
+        if record.fields["tag"] == "SERVER_IDENT" and record.fields["direction"] == "tx"
     ]
 
 
@@ -120,7 +116,8 @@ def conversations(log: SessionLog) -> list[Conversation]:
     current = Conversation(log, start=-1)
     found = [current]
     last_state = -1
-    for position, record in log.entries:
+    for entry in log.entries:
+        position, record = entry
         while granted and granted[-1][0] < position:
             granted_at, server_cookie = granted.pop()
             if current.cookies[1] and server_cookie not in {0, current.cookies[1]}:
@@ -128,23 +125,28 @@ def conversations(log: SessionLog) -> list[Conversation]:
                 current = Conversation(log, granted_at, (0, server_cookie), current.after_reset)
                 found.append(current)
         is_state = record.kind == "state"
-        fresh = is_state and record["server_cookie"] not in {0, current.cookies[1]}
+        if not is_state and position not in resets:
+            current.entries.append(entry)
+            continue
+        fields = record.fields
+        server_cookie = fields["server_cookie"] if is_state else 0
+        fresh = server_cookie not in {0, current.cookies[1]}
         # v1 has no cookies: without resetcheck only its counting from 1 again tells that the peer starts anew.
         anew = (
             is_state
-            and not record["server_cookie"]
-            and not record["in_seq"]
+            and not server_cookie
+            and not fields["in_seq"]
             and any(last_state < begins < position for begins in beginnings)
         )
         if is_state:
             last_state = position
         # A partial reset is told to nobody: the cookies are gone.
-        forgotten = is_state and current.cookies[1] and not record["server_cookie"]
+        forgotten = is_state and current.cookies[1] and not server_cookie
         if position in resets or anew or forgotten or (fresh and current.cookies[1]):
             current.stop = position
             current = Conversation(log, position, after_reset=current.after_reset or position in resets)
             found.append(current)
-        if is_state and record["server_cookie"]:
-            current.cookies = (record["client_cookie"], record["server_cookie"])
-        current.entries.append((position, record))
+        if server_cookie:
+            current.cookies = (fields["client_cookie"], server_cookie)
+        current.entries.append(entry)
     return found

@@ -5,6 +5,7 @@ from collections import defaultdict
 from messenger.session.session import SessionState
 from messenger.v2.wire import FLAG_LOSSY
 from toolkit.checks.index import Index
+from toolkit.checks.model.problems import About
 from toolkit.checks.records import Record
 from toolkit.checks.result import Findings
 from toolkit.checks.sessions import SessionLog
@@ -14,7 +15,12 @@ _COOKIES = ("client_cookie", "server_cookie")
 
 
 def cookies(index: Index, findings: Findings) -> None:
-    """cookies: set where due, unique per session, the same over a reconnect, others after a reset."""
+    """cookies: set where due, unique per session, the same over a reconnect, others after a reset.
+
+    Where frames are recorded, both ends have the cookies that their handshake agreed on.
+    """
+    for problem in index.models.problems[About.COOKIE]:
+        findings.add(problem.record, problem.text)
     _judge_idents(index, findings)
     _judge_uniqueness(index, findings)
     disputed = _disputed(index)
@@ -97,7 +103,7 @@ def _judge_states(index: Index, findings: Findings, log: SessionLog, disputed: s
 
 def _client_was_lossy(log: SessionLog) -> bool:
     """Whether the client expected a lossy session, which has no client_cookie; the server's word counts (§4.9)."""
-    frames = (record for link in log.links for _, record in (*link.tx, *link.rx))
+    frames = (record for link in log.links for _, record in link.talk)
     return any(
         record["tag"] == "CLIENT_IDENT" and record["fields"].get("flags", 0) & FLAG_LOSSY for record in frames
     )

@@ -9,6 +9,7 @@ from messenger.session.session import SessionState
 from messenger.v1.existing import Verdict
 from toolkit.checks.conversations import v1_beginnings
 from toolkit.checks.index import Index
+from toolkit.checks.model.problems import About
 from toolkit.checks.records import Record
 from toolkit.checks.result import Findings
 from toolkit.checks.sessions import Process, SessionLog
@@ -43,11 +44,16 @@ _NUMBERS = {
 def monotonic_attempts(index: Index, findings: Findings) -> None:
     """INV-7: connect_seq and global_seq never fall; connect_seq grows only after the session was READY.
 
-    Who is told to retry comes back with a larger number.
+    Behind an answer to retry the next try has a larger number. Where frames are recorded, the numbers of a session
+    are those of the handshakes, and grow by one with each dial that resumes it.
     """
-    for log in index.sessions.values():
+    for problem in index.models.problems[About.ATTEMPT]:
+        findings.add(problem.record, problem.text)
+    others = [log for log in index.sessions.values() if log not in index.models.followed]
+    for log in others:
         _judge_connect_seq(index, findings, log)
-    _judge_global_seq(index, findings)
+    if others:
+        _judge_global_seq(index, findings)
     for answer, request in _RETRIED.items():
         retries = [
             (position, link, number)
@@ -144,8 +150,8 @@ def _raises(log: SessionLog) -> list[int]:
     return [
         position
         for link in log.links
-        for position, record in link.rx
-        if record["tag"] == "CONNECT_REPLY" and record["fields"].get("tag") == "RETRY_SESSION"
+        for position, record in link.talk
+        if record.fields["fields"].get("tag") == "RETRY_SESSION" and record.fields["direction"] == "rx"
     ]
 
 

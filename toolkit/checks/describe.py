@@ -114,12 +114,6 @@ def _keepalive(f: Mapping[str, Any]) -> str:
     return f"{who}: keepalive every {f['interval_s']:g} s{limit}"
 
 
-def _expect(f: Mapping[str, Any]) -> str:
-    most = f.get("most")
-    times = f"{f['count']}" if most is None else f"{f['count']} to {most}"
-    return f"{f['of']} is to hear {f['event']} of {f['peer']} {times} times"
-
-
 def _end(f: Mapping[str, Any]) -> str:
     queues = f"{f['queued']} queued, {f['sent']} unacknowledged, {f['dispatch_bytes']} bytes held"
     return f"at rest with {f['registry']} registered sessions, {f['links']} links; {queues}"
@@ -156,7 +150,6 @@ _WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "path": lambda f: _with(f"{f['fault']} {f['a']} {f['b']}".rstrip(), f.get("detail")),
     "leak": lambda f: f"plain text between {f['a']} and {f['b']}: {f['detail']}",
     "clock": lambda f: f"clock moved by {f['step_s']:+g} s",
-    "expect": _expect,
     "cut": lambda f: f"{f['a']} and {f['b']} cut {cut_point(f['at']) or f['detail']}".rstrip(),
     "step": lambda f: f"{f['verb']} {f['args']}".rstrip(),
     "process": lambda f: f"{f['action']}, incarnation {f['incarnation']}",

@@ -6,6 +6,7 @@ from messenger.outputs import EventKind
 from messenger.session.session import SessionState
 from toolkit.checks.index import Index
 from toolkit.checks.records import Record
+from toolkit.checks.resets import one_remote_reset
 from toolkit.checks.result import Findings
 from toolkit.checks.sessions import SessionLog
 from toolkit.checks.streams import What
@@ -18,52 +19,35 @@ _OWN_ENDS = (FaultReason.MARKED_DOWN.value, FaultReason.SHUTDOWN.value)
 def no_stale_session(index: Index, findings: Findings) -> None:
     """INV-3: nothing of a session is delivered behind its reset, remote_reset or mark_down, nor in its successor.
 
-    Whoever is told that its session is unknown to the peer tells the application by one remote_reset.
+    A reset by the peer is told to the application by one remote_reset, and there is none without.
     """
     _judge_deliveries(index, findings)
     for problem in index.streams.of[What.STALE]:
         findings.add(problem.record, problem.text)
-    _judge_resets(index, findings)
-
-
-def _judge_resets(index: Index, findings: Findings) -> None:
-    """SESSION_RESET, if it is full, is one remote_reset; RESETSESSION of v1 also none, if nothing was open yet."""
-    for tag, least in (("SESSION_RESET", 1), ("CONNECT_REPLY", 0)):
-        for position, link, record in index.by_tag.get(tag, ()):
-            fields = record["fields"]
-            is_reset = fields.get("full") is True or fields.get("tag") == "RESETSESSION"
-            log = index.session_of(link)
-            if record["direction"] != "rx" or not is_reset or log is None or not log.of("event"):
-                continue
-            if link.refused(position):
-                continue
-            opened = [at for at, event in log.of("event") if event["event"] in _OPENING and at > position]
-            until = opened[0] if opened else len(index.history)
-            told = sum(position < at < until for at in log.remote_resets)
-            if not least <= told <= 1 and index.ended(log) is None:
-                text = f"is told remote_reset {told} times of the reset by its peer"
-                findings.add(position, f"{index.name(log)} {text}")
+    one_remote_reset(index, findings)
 
 
 def _judge_deliveries(index: Index, findings: Findings) -> None:
-    for delivery in index.streams.deliveries:
-        log = delivery.log
-        what = f"{index.name(log)}: tid {index.history[delivery.position]['tid']} is delivered"
-        if log.marked_down is not None and log.marked_down < delivery.position:
-            findings.add(delivery.position, f"{what} after mark_down returned")
-        elif log.reset is not None and log.reset < delivery.position:
-            findings.add(delivery.position, f"{what} after the session's reset")
-        elif delivery.sent is not None:
-            ended = delivery.sent.source.ended
-            resets = [at for at in log.remote_resets if at < delivery.position]
-            if ended is not None and resets and ended < resets[-1]:
-                sender = index.name(delivery.sent.source.log)
-                text = f"{what} after remote_reset, but {sender} sent it before, in the session that was reset"
-                findings.add(delivery.position, text)
+    for position, log, sent in index.streams.deliveries:
+        why = ""
+        if log.marked_down is not None and log.marked_down < position:
+            why = "after mark_down returned"
+        elif log.reset is not None and log.reset < position:
+            why = "after the session's reset"
+        elif sent is not None and log.remote_resets and sent.source.ended is not None:
+            resets = [at for at in log.remote_resets if at < position]
+            if resets and sent.source.ended < resets[-1]:
+                sender = index.name(sent.source.log)
+                why = f"after remote_reset, but {sender} sent it before, in the session that was reset"
+        if why:
+            text = f"{index.name(log)}: tid {index.history[position]['tid']} is delivered {why}"
+            findings.add(position, text)
 
 
 def event_grammar(index: Index, findings: Findings) -> None:
     """INV-4: (accept | connect) (message | accept | connect | remote_reset)* [reset], and nothing behind.
+
+    A reset and a mark_down close the session.
 
     A dial that cannot ever succeed ends in a reset without a connect (protocol.md §4.2).
     """
@@ -82,6 +66,7 @@ class _Grammar:
         self.log = log
         self.lossy = index.lossy(log)
         self.name = index.name(log)
+        self.cut_off = log.key.process in index.process_ends
         self.announced = False
         self.open = False
         """Announced, and not reset by the peer since."""
@@ -103,8 +88,14 @@ class _Grammar:
                 self.filled = True
             elif record.kind == "mark_down":
                 self.ended_by = self.ended_by or "mark_down"
-            elif record.kind == "state" and record["state"] == SessionState.CLOSED:
-                self._closed(position, record)
+            elif record.kind == "state":
+                if record["state"] == SessionState.CLOSED:
+                    self._closed(position, record)
+                elif self.ended_by:
+                    self._add(position, f"{record['state']} after {self.ended_by}")
+        last = self.log.last_state
+        if self.ended_by and last is not None and last["state"] != SessionState.CLOSED and not self.cut_off:
+            self._add(self.log.entries[-1][0], f"{self.ended_by}, but the session is not closed")
 
     def _event(self, position: int, event: str) -> None:
         if self.ended_by:

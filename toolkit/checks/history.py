@@ -99,10 +99,11 @@ _MOST_VALUES = 1 << 25
 class History:
     """Records in order of time. Those of one node stand in the order in which it wrote them."""
 
-    __slots__ = ("records",)
+    __slots__ = ("_last_s", "_rounded_s", "records")
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
         self.records = list(records)
+        self._last_s = self._rounded_s = 0.0
 
     def append(self, time_s: float, node: str, kind: str, /, **fields: Any) -> None:  # noqa: ANN401 - as JSON
         """Add a record.
@@ -120,7 +121,9 @@ class History:
                 name for name, field in check_kind(kind).items() if name not in fields and not field.optional
             ]
             raise LocalError(f"{kind} record of {node} without {', '.join(missing)}")
-        self.records.append(Record(round(time_s, TIME_DIGITS), node, kind, fields))
+        if time_s != self._last_s:  # several records in a row have one time, and rounding takes time
+            self._last_s, self._rounded_s = time_s, round(time_s, TIME_DIGITS)
+        self.records.append(Record(self._rounded_s, node, kind, fields))
 
     @property
     def is_whole(self) -> bool:

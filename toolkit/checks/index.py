@@ -7,12 +7,15 @@ simulation, as good as the clocks in a live run.
 from collections import defaultdict
 from collections.abc import Iterable
 from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
 from messenger.session.session import SessionState
 from messenger.v2.wire import FLAG_LOSSY
 from toolkit.checks.conversations import Conversation, conversations
 from toolkit.checks.history import NETWORK, SCENARIO, History
+from toolkit.checks.model.session import Models
+from toolkit.checks.openings import Opening, find_openings
 from toolkit.checks.records import Record
 from toolkit.checks.sessions import Entry, Process, SessionKey, SessionLog, addresses
 from toolkit.checks.streams import Streams
@@ -20,7 +23,7 @@ from toolkit.checks.wires import LinkKey, LinkLog, pair_links
 
 _NO_NODES = frozenset({NETWORK, SCENARIO})
 _DATA_TAGS = frozenset({"MESSAGE", "MSG", "ACK"})
-_ABOUT_LINKS = frozenset({"auth", "fault", "usage"})
+_ABOUT_LINKS = frozenset({"auth", "decision", "fault", "usage"})
 _ABOUT_PROCESSES = frozenset({"process", "end", "io"})
 _OF_LINKS = frozenset({"auth", "decision", "exception"})
 """The session they name is not whose they are, or not known to be."""
@@ -68,10 +71,11 @@ class Index:
         self._nodes_by_address: dict[str, str] = {}
         self._conversations: dict[SessionLog, list[Conversation]] = {}
         self._lossy: dict[SessionLog, bool] = {}
+        self._last_records: dict[Process, int] = {}
         self.judged: dict[object, object] = {}
         """What rules have found already, by rule."""
         self._gather()
-        pair_links(self.links.values())
+        pair_links(self.links.values(), lambda peer: self.resolve(addresses(peer)))
         self._connect_sessions()
 
     # ---- building
@@ -95,7 +99,10 @@ class Index:
                     link.session = fields["session"]
                 (link.tx if fields["direction"] == "tx" else link.rx).append(entry)
                 tag = fields["tag"]
-                if tag not in _DATA_TAGS:
+                if tag in _DATA_TAGS:
+                    link.data.append(entry)
+                else:
+                    link.talk.append(entry)
                     tags[tag].append((position, link, record))
                 continue
             session = fields.get("session")
@@ -177,9 +184,10 @@ class Index:
                 if link.far.session is not None:
                     log.partners.add(_carried(link.far, link.far.session))
         for log in self.sessions.values():
-            log.peer_node = log.peer_node or self._resolve(log.peers)
+            log.peer_node = log.peer_node or self.resolve(log.peers)
 
-    def _resolve(self, peers: Iterable[str]) -> str | None:
+    def resolve(self, peers: Iterable[str]) -> str | None:
+        """The first node among names or addresses."""
         for peer in peers:
             if peer in self._lives:
                 return peer
@@ -188,6 +196,10 @@ class Index:
         return None
 
     # ---- asking
+
+    def has_any(self, kinds: Iterable[str]) -> bool:
+        """Whether there are records of any of these kinds."""
+        return any(map(self.by_kind.get, kinds))
 
     @property
     def nodes(self) -> list[str]:
@@ -199,12 +211,22 @@ class Index:
         """Every delivery with the send it comes from."""
         return Streams(self)
 
+    @cached_property
+    def openings(self) -> dict[SessionLog, list[Opening]]:
+        """The frames by which links open each session, in order."""
+        return find_openings(self)
+
+    @cached_property
+    def models(self) -> Models:
+        """The models of all sessions."""
+        return Models(self)
+
     def peer_of(self, link: LinkLog) -> str | None:
         """The node at the other end of a link, if it is known."""
         if link.far is not None:
             return link.far.key.node
         log = self.session_of(link)
-        return (log.peer_node if log else None) or self._resolve(addresses(link.peer))
+        return (log.peer_node if log else None) or self.resolve(addresses(link.peer))
 
     def name(self, log: SessionLog) -> str:
         """The session in words."""
@@ -236,18 +258,86 @@ class Index:
     def _links_by_name(self) -> dict[tuple[str, str], LinkLog]:
         return {(key.node, key.link): link for key, link in self.links.items()}
 
-    def option(self, node: str, name: str, default: float) -> float:
-        """A numeric option that a node was started with."""
-        value = self._options.get(node, {}).get(name, default)
+    def option(self, node: str, name: str, default: float, at: int | None = None) -> float:
+        """A numeric option of a node at a place of the history; at its end unless given."""
+        value = self.setting(node, name, default, at)
         return float(value) if type(value) in {int, float} else default
 
+    def setting(self, node: str, name: str, default: Any, at: int | None = None) -> Any:  # noqa: ANN401 - as JSON
+        """An option of a node: as it was started with, or told since; see :meth:`option`."""
+        for position, options in reversed(self._options.get(node, ())):
+            if (at is None or position <= at) and name in options:
+                return options[name]
+            if "" in options and (at is None or position <= at):
+                break
+        return default
+
     @cached_property
-    def _options(self) -> dict[str, dict[str, Any]]:
+    def _options(self) -> dict[str, list[tuple[int, dict[str, Any]]]]:
+        """The options that nodes were given, and where; the name "" marks those of a process that starts."""
+        found: dict[str, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
+        for position, record in self.by_kind.get("process", ()):
+            if record.fields.get("options") is not None:
+                found[record.node].append((position, {"": "start", **record["options"]}))
+        for position, record in self.by_kind.get("step", ()):
+            if record["verb"] == "configure":
+                node, *words = record["args"].split(", ")
+                found[node].append((position, dict(map(_told_option, words))))
+                found[node].sort(key=itemgetter(0))
+        return found
+
+    def frozen_s(self, node: str, since_s: float, until_s: float) -> float:
+        """How long a node stood still between two times."""
+        total_s, frozen_at_s = 0.0, None
+        for position in self.frozen.get(node, ()):
+            record = self.history[position]
+            if record["action"] == "freeze":
+                frozen_at_s = record.time_s
+            elif frozen_at_s is not None:
+                total_s += max(0.0, min(record.time_s, until_s) - max(frozen_at_s, since_s))
+                frozen_at_s = None
+        return total_s if frozen_at_s is None else total_s + max(0.0, until_s - max(frozen_at_s, since_s))
+
+    @cached_property
+    def tells_messages(self) -> set[str]:
+        """The nodes whose applications record what they send and get."""
+        return {record.node for kind in ("send", "deliver") for _, record in self.by_kind.get(kind, ())}
+
+    @cached_property
+    def _held(self) -> set[tuple[str, str]]:
         return {
-            record.node: record["options"]
-            for _, record in self.by_kind.get("process", ())
-            if record.fields.get("options") is not None
+            (record["link"], str(record["point"]).partition(" ")[0])
+            for _, record in self.by_kind.get("intercept", ())
         }
+
+    def is_held(self, link: LinkLog, tag: str) -> bool:
+        """Whether an interceptor held or broke a link at a frame of that tag: what came of it is not known."""
+        return bool(self._held) and (link.key.link, tag) in self._held
+
+    def is_cut_off(self, process: Process, position: int) -> bool:
+        """Whether the process died before it could record more than what stands at that place."""
+        if process not in self.process_ends:
+            return False
+        if process in self.sharded:
+            return True  # its threads record independently of each other
+        last = self._last_records.get(process)
+        if last is None:
+            places = [
+                log.entries[-1][0] for log in self.sessions.values() if log.key.process == process and log.entries
+            ]
+            for link in self.links.values():
+                if self.process_of(link) == process:
+                    places += [entries[-1][0] for entries in (link.actions, link.tx, link.rx) if entries]
+            last = self._last_records[process] = max(places, default=-1)
+        return last <= position
+
+    @cached_property
+    def _mangled(self) -> set[frozenset[str]]:
+        return {frozenset((record["a"], record["b"])) for _, record in self.by_kind.get("mangle", ())}
+
+    def is_mangled(self, link: LinkLog) -> bool:
+        """Whether somebody in the middle changed what passed between the nodes of a link."""
+        return bool(self._mangled) and frozenset((link.key.node, self.peer_of(link) or "")) in self._mangled
 
     @cached_property
     def end_s(self) -> float:
@@ -318,6 +408,15 @@ class Index:
         policies = [log.policy, *(self.sessions[key].policy for key in log.partners)]
         servers = [policy for policy in policies if policy is not None and policy.server]
         return any(policy.lossy for policy in (servers or policies) if policy is not None)
+
+
+def _told_option(word: str) -> tuple[str, Any]:
+    """An option and its value, as a ``configure`` step names them."""
+    name, _, value = word.partition("=")
+    try:
+        return name, float(value)
+    except ValueError:
+        return name, value
 
 
 def _carried(link: LinkLog, session: int) -> SessionKey:

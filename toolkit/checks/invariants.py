@@ -8,28 +8,35 @@ from collections.abc import Iterable
 
 from messenger.errors import LocalError
 from toolkit.checks.accounting import delivered_seqs, sequence_accounting
+from toolkit.checks.acks import acknowledged, received_once
 from toolkit.checks.agreement import agreement, decode_total
-from toolkit.checks.callbacks import callback_count
+from toolkit.checks.announcements import one_event_per_link
 from toolkit.checks.cookies import cookies
 from toolkit.checks.counters import monotonic_attempts
+from toolkit.checks.decisions import decided_answer
 from toolkit.checks.delivery import lossless_delivery, lossy_delivery
+from toolkit.checks.draws import drawn_numbers
 from toolkit.checks.events import event_grammar, no_stale_session
 from toolkit.checks.forgery import reject_forged
 from toolkit.checks.healing import liveness_after_heal
 from toolkit.checks.history import History
+from toolkit.checks.identity import session_identity
 from toolkit.checks.index import Index
 from toolkit.checks.keepalives import keepalive
+from toolkit.checks.lifecycle import link_lifecycle
 from toolkit.checks.liveness import liveness
 from toolkit.checks.memory import bounded_memory, bounded_strangers
 from toolkit.checks.nonces import nonce_unique
 from toolkit.checks.order import no_silent_gap, order, payload
 from toolkit.checks.quiescence import quiescence
 from toolkit.checks.races import one_winner
+from toolkit.checks.redials import redial_pause
 from toolkit.checks.registry import one_session_per_peer
-from toolkit.checks.resources import throttles_balance
+from toolkit.checks.resources import throttles_balance, throttles_limited
 from toolkit.checks.result import CheckResult, Invariant, Judge
 from toolkit.checks.secrecy import no_downgrade, no_plaintext
 from toolkit.checks.tickets import ticket_time
+from toolkit.checks.timeouts import link_timeouts
 from toolkit.checks.totality import table_total
 
 ORDERING, SESSION, SECURITY, RESOURCES = GROUPS = ("ordering", "session", "security", "resources")
@@ -79,6 +86,7 @@ _NUMBERED = (
         "connect_seq and global_seq never fall",
         SESSION,
         monotonic_attempts,
+        drawn_numbers,
         needs=("state",),
     ),
     _numbered(
@@ -96,6 +104,7 @@ _NUMBERED = (
         "Throttles give back what they took",
         RESOURCES,
         throttles_balance,
+        throttles_limited,
         needs=("throttle", "state"),
     ),
     _numbered(
@@ -114,6 +123,7 @@ _NUMBERED = (
         "Memory, time and timers are bounded, and given back",
         RESOURCES,
         bounded_memory,
+        throttles_limited,
         bounded_strangers,
         quiescence,
         needs=("usage", "auth"),
@@ -130,17 +140,31 @@ _NUMBERED = (
 _NAMED = (
     Invariant("order", "order", "Seqs grow by one; one priority, one order", ORDERING, (delivered_seqs, order)),
     _named(no_silent_gap, "What is lost an event tells of", ORDERING),
+    _named(acknowledged, "Acknowledged is what was received", ORDERING, "frame", "state"),
+    _named(received_once, "Received messages are delivered once", ORDERING, "send", "deliver"),
     _named(payload, "Messages arrive as they were sent", ORDERING),
     _named(one_winner, "Of racing links one stays, by the rule of addresses", SESSION, "decision", "state"),
     _named(cookies, "Cookies are there, unique and stable", SESSION, "state", "frame"),
-    _named(callback_count, "Events come as often as the scenario says", SESSION),
+    _named(link_lifecycle, "A link begins once, ends once, and is silent behind that", SESSION, "link"),
+    _named(one_event_per_link, "One event for each link that opens a session", SESSION, "event", "state"),
+    _named(session_identity, "One peer and one policy for a session", SESSION),
+    _named(decided_answer, "Answers to dials are those that were decided on", SESSION, "decision"),
+    _named(redial_pause, "Pauses between dials", SESSION, "state"),
     _named(nonce_unique, "No key and nonce are used twice", SECURITY, "frame", "auth"),
     _named(no_plaintext, "Secure links carry nothing in plain text", SECURITY, "frame", "auth"),
     _named(no_downgrade, "The best mode that both sides allow", SECURITY, "auth"),
     _named(reject_forged, "A changed byte ends the link undelivered", SECURITY, "frame"),
     _named(ticket_time, "Tickets are renewed in time", SECURITY, "auth"),
-    _named(bounded_memory, "Peers cost bounded memory", RESOURCES, "usage", "auth"),
+    Invariant(
+        "bounded_memory",
+        "bounded_memory",
+        "Peers cost bounded memory",
+        RESOURCES,
+        (bounded_memory, throttles_limited),
+        ("usage", "auth"),
+    ),
     _named(liveness_after_heal, "Soon after the last fault all has arrived", RESOURCES, "send", "state"),
+    _named(link_timeouts, "Handshakes and silent links end in time", RESOURCES, "link", "state"),
     _named(keepalive, "A silent peer is noticed", RESOURCES, "keepalive", "state"),
     _named(quiescence, "At rest nothing stays in use", RESOURCES),
     _named(decode_total, "Streams are cut into frames without a gap", RESOURCES, "frame"),

@@ -26,19 +26,6 @@ def keepalive(index: Index, findings: Findings) -> None:
             _judge_link(index, findings, link, timeout_s + _TICKS * interval_s)
 
 
-def _frozen_s(index: Index, node: str, since_s: float, until_s: float) -> float:
-    """How long a node stood still between two times: nothing of it can notice anything then."""
-    total_s, frozen_s = 0.0, None
-    for position in index.frozen.get(node, ()):
-        record = index.history[position]
-        if record["action"] == "freeze":
-            frozen_s = record.time_s
-        elif frozen_s is not None:
-            total_s += max(0.0, min(record.time_s, until_s) - max(frozen_s, since_s))
-            frozen_s = None
-    return total_s if frozen_s is None else total_s + max(0.0, until_s - max(frozen_s, since_s))
-
-
 def _judge_link(index: Index, findings: Findings, link: LinkLog, patience_s: float) -> None:
     """The time of the newest question that was answered is what the messenger counts from."""
     records = index.history.records
@@ -53,13 +40,13 @@ def _judge_link(index: Index, findings: Findings, link: LinkLog, patience_s: flo
             last_at = position
         elif record["direction"] == "rx" and record["tag"] == _ANSWER and since_s is not None:
             silence_s = record.time_s - since_s
-            if silence_s > patience_s + _frozen_s(index, link.key.node, since_s, record.time_s):
+            if silence_s > patience_s + index.frozen_s(link.key.node, since_s, record.time_s):
                 break
             since_s = max(since_s, questions.get(stamp, since_s))
     end = index.process_ends.get(index.process_of(link), len(records) - 1) if link.closed is None else link.closed
     if since_s is None:
         return
     silence_s = records[end].time_s - since_s
-    if silence_s > patience_s + _frozen_s(index, link.key.node, since_s, records[end].time_s):
+    if silence_s > patience_s + index.frozen_s(link.key.node, since_s, records[end].time_s):
         text = f"{link.key.link} is kept although its peer is silent for {silence_s:.3g} s"
         findings.add(last_at, f"{text}, {patience_s:.3g} s are allowed")

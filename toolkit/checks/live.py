@@ -23,7 +23,7 @@ from toolkit.checks.merging import in_order
 from toolkit.checks.records import Record
 from toolkit.checks.result import CheckResult, Invariant, Violation
 
-_OF_WHOLE_RUNS = frozenset({"INV-6", "liveness_after_heal", "callback_count", "quiescence"})
+_OF_WHOLE_RUNS = frozenset({"INV-6", "liveness_after_heal", "quiescence"})
 """These ask what is there in the end."""
 SETTLE_S = 2.0
 SILENCE_S = 10.0

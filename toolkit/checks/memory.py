@@ -2,7 +2,6 @@
 
 from messenger.config import Config
 from toolkit.checks.index import Index
-from toolkit.checks.resources import throttles_limited
 from toolkit.checks.result import Findings
 from toolkit.checks.wires import LinkLog
 
@@ -20,7 +19,6 @@ def bounded_memory(index: Index, findings: Findings) -> None:
             if held > limit:
                 text = f"{record['link']} held {held} bytes in its {phase} phase, its limit is {limit}"
                 findings.add(position, text)
-    throttles_limited(index, findings)
 
 
 def bounded_strangers(index: Index, findings: Findings) -> None:

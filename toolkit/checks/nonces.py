@@ -3,17 +3,24 @@
 from collections import defaultdict
 
 from toolkit.checks.index import Index
+from toolkit.checks.records import Record
 from toolkit.checks.result import Findings
-from toolkit.checks.wires import Entry, LinkLog, behind
+from toolkit.checks.wires import Entry, LinkLog, behind, compresses
 
 _HEAD_BYTES = 96
-"""A frame of msgr 2.1 of this length is sealed by one operation, a longer one by two or three."""
+"""A msgr 2.1 frame of this length is sealed by one operation, a longer one by two; compressed, by up to three."""
+_MOST_OPERATIONS = 3
 _SECURE = 2
 """Connection mode of AUTH_DONE."""
 
 
 def nonce_unique(index: Index, findings: Findings) -> None:
-    """nonce_unique: each link has its own key, each direction its own nonces, and each operation a new one."""
+    """nonce_unique: each link has its own key, each direction its own nonces, and each operation a new one.
+
+    A sealed frame takes as many nonces as it has operations, and nothing else takes any; of a frame that a link
+    began to receive some may be used. The length of a compressed frame does not say how many operations it took.
+    """
+    used_up = any(record["verb"] == "use_up_nonces" for _, record in index.by_kind.get("step", ()))
     ends: dict[tuple[str, bool], LinkLog] = {}
     senders: dict[str, LinkLog] = {}
     for link in index.links.values():
@@ -28,24 +35,42 @@ def nonce_unique(index: Index, findings: Findings) -> None:
         sender = senders.setdefault(auth["tx_nonce"], link)
         if sender is not link:
             findings.add(position, f"{link.key.link} sends with the nonces of {sender.key.link}")
-        _judge_usage(findings, link, link.auth)
+        if not used_up:
+            _judge_usage(findings, link, link.auth, mangled=index.is_mangled(link))
     _note_unrecorded(index, findings)
 
 
-def _judge_usage(findings: Findings, link: LinkLog, auth: Entry) -> None:
-    """Every frame needs new nonces; of those that a link began to receive it may have used more."""
+def _judge_usage(findings: Findings, link: LinkLog, auth: Entry, *, mangled: bool) -> None:
     if link.usage is None:
         return
     position, usage = link.usage
     since, revision = auth[0], auth[1]["revision"]
     for direction, frames in (("tx", link.tx), ("rx", link.rx)):
-        lengths = [record.fields["length"] for _, record in frames[behind(frames, since) :]]
-        due = len(lengths) + (sum(length > _HEAD_BYTES for length in lengths) if revision else 0)
+        sealed = frames[behind(frames, since) :]
+        due = sum(_operations(record, revision) for _, record in sealed)
+        most = due
+        if direction == "rx":
+            most += _MOST_OPERATIONS if mangled else _begun(link, revision)
+        if revision and compresses(link):
+            most += sum(record.fields["length"] > _HEAD_BYTES for _, record in sealed)
         used = usage[f"{direction}_nonces"]
-        if used < due:
+        if not due <= used <= most:
             verb = "sent" if direction == "tx" else "received"
-            text = f"{len(lengths)} frames were {verb} with {used} nonces, {due} are due"
+            text = f"{len(sealed)} frames were {verb} with {used} nonces, {due} are due"
             findings.add(position, f"{link.key.link}: {text}")
+
+
+def _operations(record: Record, revision: int) -> int:
+    """How many operations seal a frame that is not compressed."""
+    return 2 if revision and record.fields["length"] > _HEAD_BYTES else 1
+
+
+def _begun(link: LinkLog, revision: int) -> int:
+    """How many operations at most may have opened a frame that is not recorded: it came in part, or was bad."""
+    if link.far is None:
+        return _MOST_OPERATIONS
+    following = link.far.tx[len(link.rx) : len(link.rx) + 1]
+    return sum(_operations(record, revision) + compresses(link) for _, record in following)
 
 
 def _note_unrecorded(index: Index, findings: Findings) -> None:

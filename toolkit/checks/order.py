@@ -5,7 +5,7 @@ from toolkit.checks.index import Index
 from toolkit.checks.result import Findings
 from toolkit.checks.streams import What
 
-_HEAD = ("type", "priority", "version")
+_HEAD = ("size", "type", "priority", "version")
 
 
 def order(index: Index, findings: Findings) -> None:
@@ -16,7 +16,7 @@ def order(index: Index, findings: Findings) -> None:
 
 
 def payload(index: Index, findings: Findings) -> None:
-    """payload: bytes, type, priority, tid and version arrive as they were sent."""
+    """payload: bytes, size, type, priority, tid and version arrive as they were sent."""
     streams = index.streams
     for problem in (*streams.of[What.CONTENT], *streams.of[What.STRANGE]):
         findings.add(problem.record, problem.text)

@@ -160,7 +160,6 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
     "leak": {**_PAIR, "detail": _TEXT},
     "clock": {"step_s": _NUMBER},
     "step": {"verb": _TEXT, "args": _TEXT},
-    "expect": {"of": _TEXT, "peer": _TEXT, "event": _one_of(EventKind), "count": _COUNT, "most": _COUNT_IF_KNOWN},
     "process": {
         "action": _one_of(("start", "stop", "kill", "exit", "freeze", "thaw")),
         "incarnation": _COUNT,

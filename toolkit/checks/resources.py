@@ -9,16 +9,15 @@ from toolkit.checks.wires import Entry
 
 
 def throttles_balance(index: Index, findings: Findings) -> None:
-    """INV-9: throttles are zero at rest, never negative, never above their limit by more than one message."""
-    throttles_limited(index, findings)
-    last: dict[tuple[str, str], Record] = {}
-    for _, record in sorted((*index.by_kind.get("throttle", ()), *index.by_kind.get("process", ())), key=_place):
-        if record.kind == "throttle":
-            last[record.node, record["name"]] = record
-        else:
-            last = {key: value for key, value in last.items() if key[0] != record.node}
+    """INV-9: throttles are zero at rest."""
+    last: dict[tuple[str, str], Entry] = {}
+    for entry in index.by_kind.get("throttle", ()):
+        last[entry[1].node, entry[1].fields["name"]] = entry
+    for position, record in index.by_kind.get("process", ()):
+        for owner, name in [key for key, entry in last.items() if key[0] == record.node and entry[0] < position]:
+            del last[owner, name]
     for node, (position, record) in index.ends.items():
-        for (owner, name), throttle in last.items():
+        for (owner, name), (_, throttle) in last.items():
             if owner == node and throttle["value"]:
                 findings.add(position, f"{node}: throttle {name} still holds {throttle['value']} at rest")
         if record["dispatch_bytes"]:
@@ -30,18 +29,15 @@ def throttles_limited(index: Index, findings: Findings) -> None:
 
     Other shards have a part of the limit each, so each of them may exceed its part by one.
     """
-    throttles = index.by_kind.get("throttle", ())
-    if throttles:
+    suspicious = []
+    for position, record in index.by_kind.get("throttle", ()):
+        fields = record.fields
+        if fields["value"] < 0 or fields["value"] > fields["limit"] > 0:
+            suspicious.append((position, record))
+    if suspicious:
         largest = _largest_messages(index)
-        for position, record in throttles:
-            fields = record.fields
-            if fields["value"] < 0 or fields["value"] > fields["limit"] > 0:
-                shards = index.shards.get(record.node, 1)
-                _judge_value(findings, position, record, largest[record.node], shards)
-
-
-def _place(entry: Entry) -> int:
-    return entry[0]
+        for position, record in suspicious:
+            _judge_value(findings, position, record, largest[record.node], index.shards.get(record.node, 1))
 
 
 def _largest_messages(index: Index) -> dict[str, int]:

@@ -77,10 +77,14 @@ class Invariant:
 
     def over(self, index: Index) -> CheckResult:
         """Judge a history that has been indexed."""
-        found = [_judged(index, judge) for judge in self.judges]
-        violations = sorted((one for findings in found for one in findings.violations), key=_place)
-        notes = dict.fromkeys(note for findings in found for note in findings.notes)
-        if self.needs and not any(index.by_kind.get(kind) for kind in self.needs) and index.history.records:
+        violations: list[Violation] = []
+        notes: dict[str, None] = {}
+        for judge in self.judges:
+            findings = _judged(index, judge)
+            violations += findings.violations
+            notes.update(dict.fromkeys(findings.notes))
+        violations.sort(key=_place)
+        if self.needs and not index.has_any(self.needs) and index.history.records:
             notes[f"nothing to judge by: no {' or '.join(self.needs)} records"] = None
         return CheckResult(
             self.id, self.title, not violations, violations, "; ".join(notes), self.name, self.group

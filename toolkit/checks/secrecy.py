@@ -55,7 +55,6 @@ def no_downgrade(index: Index, findings: Findings) -> None:
     So they do on the cipher of the session key, which comes from the ticket. Where somebody changed what was said,
     that shows by the signatures, and only what goes on behind them counts.
     """
-    mangled = {frozenset((record["a"], record["b"])) for _, record in index.by_kind.get("mangle", ())}
     for link in index.links.values():
         if link.auth is None:
             continue
@@ -66,7 +65,7 @@ def no_downgrade(index: Index, findings: Findings) -> None:
         far = link.far.auth if link.far is not None else None
         if far is None or link.far is None or not link.dialled:
             continue
-        if frozenset((link.key.node, link.far.key.node)) in mangled and not link.is_signed:
+        if index.is_mangled(link) and not link.is_signed:
             continue
         theirs = far[1]
         for name in ("mode", "method", "cipher"):

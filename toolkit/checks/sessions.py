@@ -108,6 +108,15 @@ class SessionLog:
         """Its policy; None if that is not one of Ceph's presets."""
         return POLICIES.get(self.last_state["policy"]) if self.last_state else None
 
+    @property
+    def shows_frames(self) -> bool:
+        """Whether it tells of its states, and its links of all their frames."""
+        return (
+            self.last_state is not None
+            and any(link.tx for link in self.links)
+            and all(link.is_whole for link in self.links)
+        )
+
     def held_at_most(self) -> int:
         """The most messages it can have held at the end; acknowledgements, not recorded, only lower it."""
         held = 0

@@ -38,6 +38,8 @@ class What(Enum):
     """Nobody sent it."""
     STALE = auto()
     """It belongs to a session that is over."""
+    EARLY = auto()
+    """It has not been sent yet."""
     SILENT = auto()
     """It begins a new session that nobody was told of."""
 
@@ -98,7 +100,10 @@ class Source:
         """The next message."""
         sent = Sent(index, record, self, len(self.sent))
         self.sent.append(sent)
-        self.waiting.setdefault(sent.priority, deque()).append(sent)
+        queue = self.waiting.get(sent.priority)
+        if queue is None:
+            queue = self.waiting[sent.priority] = deque()
+        queue.append(sent)
         return sent
 
     def rewind(self, sent: Sent) -> None:
@@ -169,8 +174,8 @@ class Streams:
             if epoch not in sources:
                 sources[epoch] = Source(log, resets[epoch] if epoch < len(resets) else end)
             sent = sources[epoch].push(position, record)
-            sent.excused = record["tid"] in unsent
-            self._by_tid[record["tid"]].append(sent)
+            sent.excused = record.fields["tid"] in unsent
+            self._by_tid[record.fields["tid"]].append(sent)
         self.sources += sources.values()
 
     def _inboxes(self) -> Iterator[tuple[int, SessionLog, Inbox]]:
@@ -192,6 +197,8 @@ class Streams:
         self.deliveries.append(Delivery(position, log, sent))
         if sent is None:
             return
+        if position < sent.index and self.index.history.records[position].time_s <= sent.record.time_s:
+            self._problem(What.EARLY, position, inbox, f"{sent} is delivered before it is sent")
         if sent.inbox is not None and not self._repeats(sent, inbox, position):
             self._problem(What.AGAIN, position, inbox, f"{sent} from {self._name(sent)} is delivered again")
             return
@@ -209,9 +216,11 @@ class Streams:
 
     def _find(self, position: int, log: SessionLog, inbox: Inbox) -> Sent | None:
         """The send that a delivery comes from: of equal ones the first that has not arrived yet."""
-        record = self.index.history[position]
-        same_tid = [sent for sent in self._by_tid.get(record["tid"], ()) if _reaches(sent.source.log, log)]
-        equal = [sent for sent in same_tid if sent.record["digest"] == record["digest"]]
+        fields = self.index.history.records[position].fields
+        same_tid = [sent for sent in self._by_tid.get(fields["tid"], ()) if _reaches(sent.source.log, log)]
+        equal = [sent for sent in same_tid if sent.record.fields["digest"] == fields["digest"]]
+        if len(equal) == 1:
+            return equal[0]
         if equal:
             fresh = [sent for sent in equal if sent.inbox is None] or equal[-1:]
             # Short messages of a node's former life may look like those of this one.
@@ -222,7 +231,7 @@ class Streams:
         elif same_tid:
             self._problem(What.CONTENT, position, inbox, f"{same_tid[0]} arrives with other bytes than were sent")
         else:
-            text = f"tid {record['tid']} was never sent by {log.peer_node}"
+            text = f"tid {fields['tid']} was never sent by {log.peer_node}"
             self._problem(What.STRANGE, position, inbox, text)
         return None
 

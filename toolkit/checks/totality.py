@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
+from math import inf
 from typing import Any
 
 from messenger.errors import FaultReason
@@ -17,6 +18,7 @@ from messenger.v2 import connector as v2_connector
 from messenger.v2.states import LinkState as V2State
 from messenger.v2.wire import Tag
 from toolkit.checks.index import Index
+from toolkit.checks.replies import REPLY, Words, unasked, word_of
 from toolkit.checks.result import Findings
 from toolkit.checks.wires import Entry, LinkLog
 
@@ -38,7 +40,7 @@ _DATA: Mapping[Protocol, frozenset[str]] = {
 _FIRST = {"HELLO": Protocol.V2, "IDENTIFY": Protocol.V1}
 """The frame behind the banner, which tells the protocols apart."""
 _IN_CALLBACK = "a dispatcher"
-_FROM_CONNECTORS = frozenset({"AUTH_REQUEST", "CONNECT"})
+_FROM_CONNECTORS = frozenset({("tx", "AUTH_REQUEST"), ("tx", "CONNECT")})
 
 
 def _caused_exceptions(index: Index) -> set[int]:
@@ -63,7 +65,10 @@ def _caused_exceptions(index: Index) -> set[int]:
 
 
 def table_total(index: Index, findings: Findings) -> None:
-    """INV-12: every frame is in the table of its state, or leads to a named fault; no exception escapes."""
+    """INV-12: every frame is in the table of its state, or leads to a named fault; no exception escapes.
+
+    What a side sends in a handshake answers a frame that has come, and messages wait until the link is open.
+    """
     caused = _caused_exceptions(index)
     for position, record in index.by_kind.get("exception", ()):
         if position in caused:
@@ -78,18 +83,56 @@ def table_total(index: Index, findings: Findings) -> None:
                 position, f"{record.node}: {record['link']} breaks for no known reason: {record['reason']}"
             )
     for link in index.links.values():
-        if len(link.rx) > 1:
-            _judge_link(index, findings, link)
+        if len(link.talk) > 1 or len(link.rx) > 1:
+            _judge_talk(index, findings, link)
 
 
-def _judge_link(index: Index, findings: Findings, link: LinkLog) -> None:
+def _judge_talk(index: Index, findings: Findings, link: LinkLog) -> None:
+    """What a link takes and says in its handshake."""
     protocol = _protocol(link)
-    if protocol is None or link.rx[1][1]["index"] != 1:
+    if len(link.rx) > 1 and (protocol is None or link.rx[1][1]["index"] != 1):
         findings.note(f"{link.key.link} was not recorded from its beginning, so its handshake was not judged")
         return
-    dialled = link.dialled
-    if link.opened is None:
-        dialled = any(record.fields["tag"] in _FROM_CONNECTORS for _, record in link.tx)
+    if protocol is None:
+        return
+    words = tuple([word_of(record.fields) for _, record in link.talk])
+    taken = next((position for position, record in link.data if record.fields["direction"] == "rx"), inf)
+    sent = next((position for position, record in link.data if record.fields["direction"] == "tx"), inf)
+    dialled = link.dialled if link.opened is not None else any(word in _FROM_CONNECTORS for word in words)
+    known = sum(position < taken for position, _ in link.talk) if taken < inf else len(words) + 1
+    if len(link.rx) > 1 and not _are_taken(protocol, dialled, words, known):
+        _judge_taken(index, findings, link, protocol, dialled=dialled)
+    if link.opened is not None and link.is_whole:
+        before = words[: sum(position < sent for position, _ in link.talk)] if sent < inf else words
+        wrong = unasked(protocol, dialled, before, sent < inf)
+        if wrong is not None:
+            number, text = wrong
+            place = link.talk[number][0] if number < len(before) else int(sent)
+            findings.add(place, f"{link.key.link}: {text}")
+
+
+@lru_cache(maxsize=4096)
+def _are_taken(
+    protocol: Protocol,
+    dialled: bool,  # noqa: FBT001 - part of a cache's key
+    words: Words,
+    known: int,
+) -> bool:
+    """Whether each frame that comes is in the table of its state, the first message behind so many; more: none."""
+    states = frozenset({_TABLES[protocol, dialled][0].value})
+    came = [(number, word) for number, (direction, word) in enumerate(words) if direction == "rx"]
+    for number, word in came[1:]:
+        if number >= known and states not in _OPEN:
+            return False
+        if states in _OPEN and word in _DATA[protocol]:
+            continue
+        states = _next(protocol, dialled, states, word.removeprefix(REPLY), word in _DATA[protocol])
+        if not states:
+            return False
+    return known > len(words) or states in _OPEN
+
+
+def _judge_taken(index: Index, findings: Findings, link: LinkLog, protocol: Protocol, *, dialled: bool) -> None:
     states = frozenset({_TABLES[protocol, dialled][0].value})
     data = _DATA[protocol]
     is_open = False

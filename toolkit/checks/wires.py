@@ -5,7 +5,7 @@ do: what one end received is the beginning of what the other end sent.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from toolkit.checks.records import MESSAGE_TAGS, Record
@@ -14,8 +14,14 @@ Entry = tuple[int, Record]
 """A record and its place in the history."""
 
 
+_SEEN_AT = ("peer_addr", "client_addr")
+"""Where HELLO and IDENTIFY say it."""
 _TELLING_FRAMES = 2
 """Banner and HELLO, or banner and IDENTIFY."""
+
+
+_TAKEOVERS = ("REUSE", "REPLACE")
+"""Decisions by which an incoming link becomes that of a session."""
 
 
 class LinkKey(NamedTuple):
@@ -36,9 +42,12 @@ class LinkLog:
 
     __slots__ = (
         "_messages",
+        "actions",
         "agreed",
         "auth",
         "closed",
+        "data",
+        "decisions",
         "dialled",
         "far",
         "faults",
@@ -47,6 +56,7 @@ class LinkLog:
         "peer",
         "rx",
         "session",
+        "talk",
         "tx",
         "usage",
     )
@@ -55,9 +65,16 @@ class LinkLog:
         self.key = key
         self.tx: list[Entry] = []
         self.rx: list[Entry] = []
+        self.talk: list[Entry] = []
+        """Its frames in both directions, except messages and acks."""
+        self.data: list[Entry] = []
+        """Its messages and acks in both directions."""
+        self.actions: list[Entry] = []
+        """Its ``link`` records."""
         self.opened: int | None = None
         """Index of the dial or the accept."""
         self.closed: int | None = None
+        """Index of the first close."""
         self.dialled = False
         self.peer = ""
         """The address at the other end."""
@@ -66,6 +83,7 @@ class LinkLog:
         self.auth: Entry | None = None
         """How the peer authenticated last, if it did."""
         self.faults: list[Entry] = []
+        self.decisions: list[Entry] = []
         self.usage: Entry | None = None
         self.far: LinkLog | None = None
         """The other end, if it is in the history too."""
@@ -82,24 +100,34 @@ class LinkLog:
         ends = (self,) if self.far is None else (self, self.far)
         return any(record["tag"] in _BEHIND_SIGNATURES for end in ends for _, record in end.rx)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the stream was recorded from its banners on, as far as anything passed."""
+        return all(frames[0][1].fields["tag"] == "BANNER" for frames in (self.tx, self.rx) if frames)
+
     def add_action(self, index: int, record: Record) -> None:
         """Take in what became of the link."""
         fields = record.fields
         if fields["session"] is not None:
             self.session = fields["session"]
         action = fields["action"]
+        self.actions.append((index, record))
         if action == "close":
-            self.closed = index
+            self.closed = index if self.closed is None else self.closed
         elif self.opened is None:
             self.opened = index
             self.dialled = action == "dial"
             self.peer = fields["peer"]
 
     def add(self, entry: Entry) -> None:
-        """Take in a fault, or what the link says of its authentication or its usage."""
+        """Take in a fault, a decision, or what the link says of its authentication or its usage."""
         kind = entry[1].kind
         if kind == "fault":
             self.faults.append(entry)
+        elif kind == "decision":
+            self.decisions.append(entry)
+            if entry[1].fields["verdict"].startswith(_TAKEOVERS) and entry[1].fields["session"] is not None:
+                self.session = entry[1].fields["session"]
         elif kind == "auth":
             self.auth = entry
         else:
@@ -129,12 +157,26 @@ def behind(frames: list[Entry], position: int) -> int:
     return bisect_right(frames, position, key=_place)
 
 
+def compresses(link: LinkLog) -> bool:
+    """Whether the ends have agreed to compress."""
+    return any(
+        record.fields["fields"].get("is_compress")
+        for _, record in link.talk
+        if record.fields["tag"] == "COMPRESSION_DONE"
+    )
+
+
 def _place(entry: Entry) -> int:
     return entry[0]
 
 
-def pair_links(links: Iterable[LinkLog]) -> None:
-    """Find the other end of every accepted link among the links that were being dialled at that time."""
+def pair_links(links: Iterable[LinkLog], node_of: Callable[[str], str | None]) -> None:
+    """Find the other end of every accepted link among the links that were being dialled at that time.
+
+    Args:
+        links: all of them.
+        node_of: the node with a name or an address; None if it is not known.
+    """
     started = sorted(((log.opened, log) for log in links if log.opened is not None), key=lambda entry: entry[0])
     dialling: list[LinkLog] = []
     for opened, log in started:
@@ -144,13 +186,30 @@ def pair_links(links: Iterable[LinkLog]) -> None:
         dialling = [dial for dial in dialling if dial.far is None and not _closed_before(dial, opened)]
         most, best, agreed = 0, None, (0, 0)
         for dial in dialling:
+            vague = min(len(dial.rx), len(log.rx)) < _TELLING_FRAMES
+            if dial.key.node == log.key.node or (vague and node_of(dial.peer) not in {None, log.key.node}):
+                continue
             arrived = _arrived(dial, log), _arrived(log, dial)
+            if _is_told(dial, log.peer):
+                best, agreed = dial, arrived
+                break
             likeness = 2 * sum(arrived) - len(dial.rx) - len(log.rx)
             if likeness > most and _same_beginning(arrived, (log, dial)):
                 most, best, agreed = likeness, dial, arrived
         if best is not None:
             best.far, log.far = log, best
             log.agreed, best.agreed = agreed
+
+
+def _is_told(dial: LinkLog, address: str) -> bool:
+    """Whether the acceptor names that address as the dialling end's in its first frame."""
+    told = (frame.fields["fields"].get(name) for _, frame in dial.rx[1:2] for name in _SEEN_AT)
+    return any(type(each) is str and _bare(each) == _bare(address) for each in told)
+
+
+def _bare(address: str) -> str:
+    """An address without its protocol."""
+    return address.removeprefix("v1:").removeprefix("v2:")
 
 
 def _same_beginning(arrived: tuple[int, int], receivers: "tuple[LinkLog, LinkLog]") -> bool:

@@ -37,6 +37,10 @@ class ScenarioFailed(MsgrError):
     """What a scenario expected did not happen; the text says what did."""
 
 
+class NotIntercepted(Exception):
+    """A point is to be armed at a node that has no interceptor."""
+
+
 class LabCore(ABC):
     """Nodes and links of one run.
 

@@ -4,8 +4,9 @@ import json
 import shlex
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape
 from operator import itemgetter
 from pathlib import Path
@@ -17,7 +18,7 @@ from toolkit.checks.invariants import check
 from toolkit.checks.result import CheckResult
 from toolkit.errors import Unsupported
 from toolkit.faults.tap import Breakpoint
-from toolkit.scenarios.lab import Lab, ScenarioFailed
+from toolkit.scenarios.lab import Lab, NotIntercepted, ScenarioFailed
 from toolkit.scenarios.scenario import BACKENDS, Case, Scenario
 from toolkit.scenarios.ways import Way
 
@@ -182,14 +183,32 @@ def run_scenario(
     breakpoints = [Breakpoint.parse(place, way.protocol) for place in places]
     params = {**case.params, "cuts": breakpoints} if scenario.default_cuts else case.params
     began_s = time.monotonic()
-    lab = _lab(scenario, backend, way, seed)
+    history, visited, failure = _play(scenario, params, partial(_lab, scenario, backend, way, seed))
+    duration_s = time.monotonic() - began_s
+    checks = [result for result in check(history) if result.id not in scenario.provokes]
+    return ScenarioRun(scenario, case, backend, way, seed, places, duration_s, history, visited, checks, failure)
+
+
+_Played = tuple[History, Counter[tuple[str, str]], str]
+"""What happened, how often which action was taken at which point, and why the script failed, if it did."""
+
+
+def _play(scenario: Scenario, params: Mapping[str, Any], new_lab: Callable[[bool], Lab]) -> _Played:
+    """Run a script; in simulation without interceptors, unless it arms points."""
+    try:
+        return _play_in(new_lab(False), scenario, params)
+    except NotIntercepted:
+        return _play_in(new_lab(True), scenario, params)
+
+
+def _play_in(lab: Lab, scenario: Scenario, params: Mapping[str, Any]) -> _Played:
     failure = ""
     try:
         scenario.script(lab, **params)
         lab.finish()
     except ScenarioFailed as error:
         failure = str(error)
-    except Unsupported:
+    except (Unsupported, NotIntercepted):
         raise
     except Exception as error:  # noqa: BLE001 - of a node or of the script: what happened is the run's failure
         failure = f"{type(error).__name__}: {error}"
@@ -197,10 +216,7 @@ def run_scenario(
         # Nodes of other processes write in their own time; what they say of being stopped is not the scenario's.
         history = in_order(lab.history)
         lab.close()
-    duration_s = time.monotonic() - began_s
-    checks = check(history)
-    visited = lab.visited
-    return ScenarioRun(scenario, case, backend, way, seed, places, duration_s, history, visited, checks, failure)
+    return history, lab.visited, failure
 
 
 def in_order(history: History) -> History:
@@ -232,11 +248,12 @@ def _check_supported(scenario: Scenario, backend: str, case: Case, way: Way, cut
         raise LocalError(f"{scenario.id} cuts where its description says; --cut is for others")
 
 
-def _lab(scenario: Scenario, backend: str, way: Way, seed: int) -> Lab:
+def _lab(scenario: Scenario, backend: str, way: Way, seed: int, intercepted: bool) -> Lab:  # noqa: FBT001 - called here
+    """A lab; live nodes always have an interceptor."""
     if backend == "sim":
         from toolkit.simulation.lab import SimLab  # noqa: PLC0415 - one backend does not pay for the other
 
-        return SimLab(way, seed)
+        return SimLab(way, seed, intercepted=intercepted)
     if backend == "netns":
         from toolkit.cluster.netns_lab import NetnsLab  # noqa: PLC0415
 

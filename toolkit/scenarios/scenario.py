@@ -69,6 +69,8 @@ class Scenario:
     backends: tuple[str, ...] = BACKENDS
     only: str = ""
     """Why it cannot run on the other backends, where there are any."""
+    provokes: tuple[str, ...] = ()
+    """Ids of invariants that its peer by hand breaks on purpose; they are not judged."""
     rules: tuple[str, ...] = ()
     """The disputed rules (docs/disputes.md) of which it has a case for every setting."""
     default_cuts: tuple[str, ...] = ()
@@ -128,8 +130,8 @@ class Family:
             cases: parameters by the name of the case; one without parameters unless given.
             v1_cases: the cases on msgr v1, where they are others.
             sim_cases: which cases run in simulation alone, and why.
-            options: ``ways``, ``backends``, ``only``, ``rules``, ``processes``, ``quick``, ``default_cuts`` and
-                ``v1_cuts`` of :class:`Scenario`.
+            options: ``ways``, ``backends``, ``only``, ``provokes``, ``rules``, ``processes``, ``quick``,
+                ``default_cuts`` and ``v1_cuts`` of :class:`Scenario`.
         """
 
         def add(script: Script) -> Script:

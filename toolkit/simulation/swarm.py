@@ -17,6 +17,7 @@ from messenger.interception import BLOCK_LIMIT_S
 from toolkit.checks.history import History
 from toolkit.checks.invariants import check
 from toolkit.faults.tap import Breakpoint
+from toolkit.scenarios.lab import ScenarioFailed
 from toolkit.simulation.careless import draw_carelessness
 from toolkit.simulation.drawing import Options, Size, draw_options
 from toolkit.simulation.schedule import Argument, Operation, Plan, draw_schedule
@@ -29,6 +30,8 @@ LIVENESS = "LIVE"
 """Id of the failure to get going again after the faults."""
 CRASH = "CRASH"
 """Id of an exception that nobody documented."""
+CALLS = "CALLS"
+"""Id of a messenger that calls its application more or less often than its history says."""
 _MOST_PROBES = 6
 _CHANCE_OF_ALL_AT_ONCE = 0.25
 _REST_STEPS_S = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -147,8 +150,12 @@ class _Runner:
             self._probe()
             self._rest()
             self.lab.write_ends()
+            for node in self.options.nodes:
+                self.lab.expect_calls(node.name)
         except _Stuck as error:
             return [Failure(LIVENESS, str(error))]
+        except ScenarioFailed as error:
+            return [Failure(CALLS, str(error))]
         except Exception as error:  # noqa: BLE001 - whatever it is, it is a finding
             where = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{where.filename.rpartition('/')[2]}:{where.lineno}"

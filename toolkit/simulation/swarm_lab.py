@@ -34,8 +34,7 @@ class SwarmLab(SimLab):
     """
 
     def __init__(self, options: Options, seed: int, *, intercepted: bool, visited: bool) -> None:
-        super().__init__(options.way, seed)
-        self.intercepted = intercepted
+        super().__init__(options.way, seed, intercepted=intercepted)
         self.frozen: set[str] = set()
         self.awaited: dict[Probe, int] = {}
         """Probes that have not arrived, with their tids."""

@@ -178,7 +178,8 @@ def test_answer_must_be_marked_as_one() -> None:
 
 def test_challenge_arithmetic_wraps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("messenger.cephx.service.nonzero_u64", lambda _rng: (1 << 64) - 1)
-    Pair().finish()
+    mine, theirs = Pair().finish()
+    assert mine.global_id == theirs.global_id == 4101
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,3 @@
-import contextlib
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from messenger.denc.features import CLIENT_FEATURES, Feature
 from messenger.denc.utime import UTime
 from messenger.errors import DecodeError
 from messenger.messages.monmap import MonInfo, MonMap
+from tests.support.refusals import read_or_refused
 
 DATA = Path(__file__).parent / "data"
 IMAGE = (DATA / "monmap.bin").read_bytes()
@@ -180,5 +180,5 @@ def test_truncated_body():
 def test_mutations_decode_or_are_refused(position, byte):
     image = bytearray(IMAGE)
     image[position] = byte
-    with contextlib.suppress(DecodeError):
-        MonMap.decode(Decoder(image))
+    monmap = read_or_refused(lambda: MonMap.decode(Decoder(image)), DecodeError)
+    assert monmap is None or MonMap.decode(Decoder(encoded(monmap))) == monmap

@@ -1,11 +1,11 @@
 """What is special about shards that are threads."""
 
-import asyncio
 import threading
 
 import pytest
 
 from messenger.cephx.exchange import ConMode
+from messenger.denc.entity import EntityType
 from messenger.dispatch import Dispatcher
 from messenger.driver import Connection
 from messenger.errors import LocalError
@@ -61,15 +61,17 @@ async def test_dispatchers_are_called_where_the_messenger_lives(mode: ConMode) -
 async def test_a_link_on_a_worker_can_be_blocked_and_goes_on() -> None:
     inbox, block = Threads(), Block()
     workers.set(1)
-    async with messenger(1) as client, messenger(2, inbox, interceptor=block) as server:
+    async with messenger(1) as client, messenger(3) as third, messenger(2, inbox, interceptor=block) as server:
         connection = await connected(client, server)
         connection.send(numbered(1))
         connection.send(numbered(2))
         await until(lambda: block.links)
-        await asyncio.sleep(0.05)
-        assert not inbox.tids
+        other = await third.connect(server.addrs, EntityType.OSD).ready(10.0)
+        other.send(numbered(3))
+        await until(lambda: inbox.tids)
+        assert inbox.tids == [3], "what came later on another link has overtaken the blocked one"
         server.unblock(block.links[0])
-        await until(lambda: inbox.tids == [1, 2])
+        await until(lambda: inbox.tids == [3, 1, 2])
     assert block.threads != {threading.get_ident()}
 
 

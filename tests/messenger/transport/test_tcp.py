@@ -5,6 +5,7 @@ import contextlib
 import errno
 import os
 import resource
+import select
 import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -151,6 +152,7 @@ class Carried:
     def __init__(self) -> None:
         self.node: Node = new_node()
         mine, self.other = socket.socketpair()
+        self._mine = mine
         mine.setblocking(False)
         self.other.setblocking(False)
         self.link_id = self.node.endpoint.link_accepted(RawPeer.SOCKET_ADDR, self.node.now)
@@ -160,6 +162,9 @@ class Carried:
 
     def pump(self) -> None:
         self.node.pump()
+
+    def is_readable(self) -> bool:
+        return bool(select.select([self._mine], [], [], 0)[0])
 
     def close(self) -> None:
         self.link.close()
@@ -290,7 +295,8 @@ async def test_a_paused_link_reads_nothing_until_it_goes_on() -> None:
         link.link.pause(paused=True)
         link.link.pause(paused=True)
         link.other.send(b"GET / HTTP/1.1\r\n")
-        await asyncio.sleep(0.02)
+        await until(link.is_readable)
+        await asyncio.sleep(0)  # a turn of the loop, in which what is readable would be read
         assert link.node.faults == []
         link.link.pause(paused=False)
         await until(lambda: link.node.faults)

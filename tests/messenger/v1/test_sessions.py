@@ -1,5 +1,7 @@
 """Sessions of v1 against scripted peers: replies, replacement, resets, faults (protocol.md §3.4 to §3.6, §3.9)."""
 
+from random import Random
+
 import pytest
 
 from messenger.denc.features import CLIENT_FEATURES, Feature
@@ -198,6 +200,25 @@ def test_resetsession_drops_what_was_for_the_lost_session(auth: str) -> None:
     peer.seq(0)
     node.send(session, 3)
     assert [message.seq for message in peer.messages()] == [1]
+
+
+class AllOnes(Random):
+    """Draws the largest number there is."""
+
+    def getrandbits(self, bits: int, /) -> int:
+        return (1 << bits) - 1
+
+
+def test_the_first_seq_after_a_reset_has_31_bits() -> None:
+    """It never wraps into a negative number where a peer keeps it in 32 bits with a sign (§3.6)."""
+    node = new_v1_node(policy=LOSSLESS_CLIENT)
+    meet("connector", node).handshake().hang_up()
+    (session,) = node.endpoint.sessions
+    node.send(session, 1)
+    peer, connect = dialled(node, "none")
+    node.endpoint.rng = AllOnes()
+    peer.send(peer.reply_to(connect, Tag.RESETSESSION))
+    assert session.out_seq == session.acked_seq == 0x7FFFFFFF
 
 
 def test_out_seq_stays_random_after_ready() -> None:

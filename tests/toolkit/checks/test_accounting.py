@@ -89,7 +89,7 @@ def test_v1_starts_anywhere_after_a_reset(story):
     story.event("b", "remote_reset")
     story.event("b", "accept")
     story.deliver("b", 2, seq=77_000)
-    story.state("b", in_seq=77_000, out_seq=12_345)
+    story.state("b", in_seq=77_000, out_seq=12_345, acked_seq=12_345)
     assert story.judge("INV-8").ok
 
 

@@ -19,7 +19,6 @@ from messenger.v1.existing import judge_connect
 from messenger.v2.link import V2Link
 from messenger.v2.onwire import StreamCipher
 from messenger.v2.revision import crc_frames
-from toolkit.checks.callbacks import expect_events
 from toolkit.checks.canary import Canary
 from toolkit.checks.history import NETWORK, History
 from toolkit.checks.invariants import check
@@ -197,7 +196,7 @@ def test_remote_reset_is_not_told(monkeypatch):
             told(self, session, kind, fault, now)
 
     monkeypatch.setattr(Core, "session_event", silent)
-    assert scenario("session-reset") == {"no_stale_session"}
+    assert scenario("session-reset") == {"no_stale_session", "seq_accounting"}
 
 
 def both_dial(protocol: Protocol) -> set[str]:
@@ -292,7 +291,7 @@ def test_a_stranger_is_never_thrown_out(monkeypatch):
     monkeypatch.setattr(V2Link, "start", mute)
     assert strangers() == set()
     monkeypatch.setattr(Core, "await_ready", lambda _core, _link, _now: None)
-    assert strangers() == {"frugal"}
+    assert strangers() == {"frugal", "link_timeouts"}
 
 
 def silent_peer() -> set[str]:
@@ -341,22 +340,6 @@ def test_a_dispatcher_raises():
     assert broken(lab.history) == {"table_total"}
     (record,) = lab.history.of("exception")
     assert (record.node, record["error"], record["session"]) == ("b", "MsgrError: no more", 1)
-
-
-def counted(**counts) -> set[str]:
-    lab = peers()
-    lab.connect("a", "b")
-    lab.cut("a", "b")
-    lab.send("a", "b")
-    lab.expect_delivered("b", "a", 1)
-    expect_events(lab.history, lab.clock.now_s, "a", "b", connect=2, **counts)
-    lab.settle()
-    return broken(lab.history)
-
-
-def test_events_are_counted():
-    assert counted(accept=0, remote_reset=(0, 1)) == set()
-    assert counted(reset=1) == {"callback_count"}
 
 
 # ---- captures

@@ -11,7 +11,9 @@ from toolkit.checks.invariants import GROUPS, INVARIANTS, check, find
 
 NAMES = [
     *("order", "exactly_once_lossless", "at_most_once_lossy", "no_stale_session", "no_silent_gap", "payload"),
-    *("seq_accounting", "connect_monotonic", "one_winner", "cookies", "callback_count", "table_total"),
+    *("seq_accounting", "connect_monotonic", "one_winner", "cookies", "table_total", "acknowledged"),
+    *("received_once", "link_lifecycle", "one_event_per_link", "session_identity", "decided_answer"),
+    *("redial_pause", "link_timeouts"),
     *("nonce_unique", "no_plaintext", "no_downgrade", "reject_forged", "ticket_time"),
     *("bounded_memory", "throttle_balanced", "liveness_after_heal", "keepalive", "quiescence"),
     *("decode_total", "agreement"),
@@ -21,7 +23,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 
 def test_twelve_by_number_and_every_name_of_the_field():
     assert list(INVARIANTS)[:12] == [f"INV-{number}" for number in range(1, 13)]
-    assert len(NAMES) == 24
+    assert len(NAMES) == 31
     assert [find(name).name for name in NAMES] == NAMES
 
 
@@ -105,8 +107,10 @@ def test_frames_alone_say_what_could_not_be_judged(story):
     assert all(result.ok for result in results.values())
     silent = {
         *(f"INV-{number}" for number in range(1, 12)),
-        *("order", "no_silent_gap", "payload", "one_winner", "callback_count", "nonce_unique", "no_plaintext"),
+        *("order", "no_silent_gap", "payload", "one_winner", "nonce_unique", "no_plaintext"),
         *("no_downgrade", "ticket_time", "bounded_memory", "liveness_after_heal", "keepalive", "quiescence"),
+        *("received_once", "link_lifecycle", "one_event_per_link", "decided_answer"),
+        *("redial_pause", "link_timeouts"),
     }
     assert {name for name, result in results.items() if result.note} == silent
 

@@ -10,6 +10,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -224,6 +225,7 @@ def _elsewhere(what: Callable[[], T]) -> T:
 @pytest.mark.parametrize("end", ["close", "refuse"])
 def test_who_dials_while_a_proxy_stops_listening_leaves_no_socket_open(end: str) -> None:
     """A socket that is left would be found by the garbage collector, which is an error here."""
+    before = len(list(Path("/proc/self/fd").iterdir()))
     with socket.create_server(("127.0.0.1", 0), backlog=100) as target:
         loop = LoopThread("proxies")
         for _ in range(20):
@@ -237,3 +239,4 @@ def test_who_dials_while_a_proxy_stops_listening_leaves_no_socket_open(end: str)
                 proxy.close()
         loop.close()
     gc.collect()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before

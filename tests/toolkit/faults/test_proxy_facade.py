@@ -98,6 +98,7 @@ def test_what_waits_is_forgotten_with_its_link(server: socket.socket) -> None:
         proxy.expect(lambda proxy: len(proxy.hits) == 2)
         proxy.cut()
         proxy.expect(lambda proxy: proxy.links[0].closed_s is not None)
+        assert proxy.release("for-ever") == 0
         client.close()
         accepted.close()
 

@@ -55,4 +55,4 @@ def test_only_what_files_can_hold():
 
 @given(st.text(st.characters()))
 def test_whatever_comes_can_be_written(text):
-    printable(text).encode()
+    assert len(printable(text).encode().decode()) == len(text)

@@ -7,6 +7,7 @@ from messenger.interception import Action
 from messenger.v2.compressor import Algorithm, new_compressor
 from messenger.v2.wire import MESSAGE_HEADER, Tag
 from toolkit.faults.tap import Breakpoint
+from toolkit.scenarios.families.by_hand.common import hang_up
 from toolkit.scenarios.lab import Lab
 from toolkit.scenarios.raw.frames import FLAG_COMPRESSED, RawFrame
 from toolkit.scenarios.scenario import Family
@@ -20,6 +21,10 @@ _HEADER_BYTES = MESSAGE_HEADER.size
 _AROUND_BYTES = 32 + _HEADER_BYTES + 4 + 13
 """Of a message with data only, in crc mode: all but the data."""
 _LARGE_BYTES = 50_000
+_LIMIT_BYTES = 1 << 20
+"""Longest frame that the node of CO-09 takes."""
+_SPARE_BYTES = 512 << 20
+"""So much memory it may have beyond what its process has."""
 _ALGORITHMS = {algorithm.name.lower(): {"algorithm": algorithm} for algorithm in list(Algorithm)[1:]}
 
 
@@ -295,26 +300,46 @@ def _bomb(algorithm: Algorithm) -> bytes:
 
 @CO.scenario("CO-09", "bomb", priority=2, ways=ways("v2-crc"), cases=_ALGORITHMS)
 def bomb(lab: Lab, algorithm: Algorithm) -> None:
-    """A small frame that would restore to a huge one breaks the link before memory is taken for it.
+    """A compressed frame may restore to max_frame_bytes and not a byte more, whatever it claims to be.
 
-    Segments of a kilobyte or a few say that they are 4 GiB, or would be megabytes where a link takes one. The
-    limit is that of a frame as it was before it was compressed; the link breaks, and the messenger holds nothing
-    of it.
+    The limit is 1 MiB. A message whose segments restore to exactly that is delivered. One with a byte more breaks
+    the link, as does one whose segment claims 4 GiB in its own header, or is megabytes of one byte; a node that
+    may have 512 MiB of memory more than it has survives that. Nothing more is delivered, and nothing of it is
+    held.
     """
     b = lab.raw("b", listens=False)
     name = algorithm.name.lower()
-    lab.node("a", "osd.1", "lossless_peer", **_FORCE, ms_osd_compression_algorithm=name, max_frame_bytes=1 << 20)
+    options = _FORCE | {"ms_osd_compression_algorithm": name, "max_frame_bytes": _LIMIT_BYTES}
+    lab.node("a", "osd.1", "stateful_server", **options)
     lab.start()
-    link = b.dial("a", features=MSGR2_SUPPORTED, algorithm=algorithm).handshake()
     compressor = new_compressor(algorithm)
-    header = compressor.compress(_segments()[0])
+    header, fits, too_long = map(
+        compressor.compress,
+        (_segments()[0], bytes(_LIMIT_BYTES - _HEADER_BYTES), bytes(_LIMIT_BYTES - _HEADER_BYTES + 1)),
+    )
     assert header is not None
-    link.write(RawFrame(Tag.MESSAGE, (header, b"", b"", _bomb(algorithm)), flags=FLAG_COMPRESSED).encode())
-    link.expect_closed()
-    lab.expect_broken("a", 1)
-    lab.require(lab.faults("a")[0] in {"COMPRESSION", "OVERSIZE"}, f"why the link broke: {lab.faults('a')}")
-    lab.require(lab.delivered("a", "b") == 0, "nothing was delivered")
-    lab.require(lab.snapshot("a")["dispatch_bytes"] == 0, "nothing is held")
+    lab.limit_memory("a", _SPARE_BYTES)
+    try:
+        for data in (fits, too_long, _bomb(algorithm)):
+            assert data is not None
+            before = len(lab.faults("a"))
+            link = b.dial("a", features=MSGR2_SUPPORTED, algorithm=algorithm).handshake()
+            link.write(RawFrame(Tag.MESSAGE, (header, b"", b"", data), flags=FLAG_COMPRESSED).encode())
+            if data is fits:
+                lab.expect_delivered("a", "b", 1)
+                lab.require(
+                    not lab.faults("a"), f"a message of the longest size breaks the link: {lab.faults('a')}"
+                )
+                hang_up(lab, link)
+            else:
+                link.expect_closed()
+                lab.expect_fault_count("a", before + 1)
+                lab.require(lab.faults("a")[-1] == "COMPRESSION", f"why the link broke: {lab.last_fault('a')}")
+    finally:
+        lab.limit_memory("a", None)
+    lab.require(lab.delivered("a", "b") == 1, "a message that is too long was delivered")
+    lab.require(lab.snapshot("a")["dispatch_bytes"] == 0, "something is held")
+    lab.expect_memory("a", 0)
 
 
 _POINTS = [f"COMPRESSION_{step} {way}" for step in ("REQUEST", "DONE") for way in ("WRITE", "READ")]

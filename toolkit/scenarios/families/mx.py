@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from messenger.denc.address import AddressType, AddrVec
+from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.link import Protocol
 from toolkit.scenarios.lab import Lab
 from toolkit.scenarios.scenario import Family
@@ -10,6 +10,7 @@ from toolkit.scenarios.ways import ways
 
 MX = Family("MX", "Mixed v1 and v2 addresses, learning one's own")
 
+_BEHIND_NAT = "10.9.8.7"
 _BOTH = "v2 v1"
 _EITHER = ways("v2-crc", "v2-secure", "v2-crc-w2", "v1", "v1-aes256k")
 """The way says what cipher and shards are used; each case says which protocols there are."""
@@ -155,27 +156,43 @@ def v1_to_v2_port_and_back(lab: Lab, listens: str, dials: AddressType, reason: s
     cases={"from the peer": {"from_peer": True}, "from the socket": {"from_peer": False}},
 )
 def learn_address_setting(lab: Lab, from_peer: bool) -> None:  # noqa: FBT001 - a case
-    """A client learns its own address once, and keeps it.
+    """A client without an IP takes the one that its first peer sees, or that of its socket, and keeps it.
 
-    It has none of its own, and learns the IP either from what the first peer sees or from its own socket, as
-    ``ms_learn_addr_from_peer`` says. It tells the same address to everybody afterwards, and is found again by it.
+    The first peer says that it sees the client at 10.9.8.7, as behind a NAT; the client's socket has another
+    address. With ``ms_learn_addr_from_peer`` the client calls itself 10.9.8.7 from then on, otherwise by the IP of
+    its socket. Two servers that see it at its socket's address change nothing: it tells both the same address, and
+    both find its session by it when it comes back.
     """
+    peer = lab.raw("r", "osd.3")
     lab.node("a", "client.7", "lossless_client", listens=False, ms_learn_addr_from_peer=from_peer)
     lab.node("b", "mds.1", "stateful_server")
     lab.node("c", "mds.2", "stateful_server")
     lab.start()
-    lab.connect("a", "b")
-    lab.exchange("a", "b", 2)
-    first = lab.own_address("a")
-    lab.require(any(host in first for host in lab.hosts("a")), f"a took {first} for its own address")
-    lab.connect("a", "c")
-    lab.exchange("a", "c", 2)
+    lab.dial("a", "r")
+    link = peer.accept("a")
+    link.socket_addr = EntityAddr.from_host(_BEHIND_NAT, link.socket_addr.port, link.socket_addr.type)
+    link.handshake()
+    lab.expect_state("a", "r", "READY")
+    first = AddrVec.parse(lab.own_address("a"))
+    wanted = [_BEHIND_NAT] if from_peer else lab.hosts("a")
+    lab.require(first.front.host in wanted, f"a took {first} for its own address, not one of {wanted}")
+    for server in "bc":
+        lab.connect("a", server)
+        lab.exchange("a", server, 2)
     for server in "bc":
         lab.cut("a", server)
         lab.exchange("a", server, 2)
         lab.expect_events(server, "a", accept=2)
-    lab.require(lab.own_address("a") == first, f"a's address changed from {first} to {lab.own_address('a')}")
+        told = AddrVec.parse(lab.session(server, "a")["addrs"])
+        lab.require(_place(told) == _place(first), f"a told {server} that it is {told}")
+    now = AddrVec.parse(lab.own_address("a"))
+    lab.require(now == first, f"a's address changed from {first} to {now}")
     lab.settle()
+
+
+def _place(addrs: AddrVec) -> tuple[str, int, int]:
+    """Host, port and nonce of the first address, whatever its type."""
+    return addrs.front.host, addrs.front.port, addrs.front.nonce
 
 
 @MX.scenario("MX-06", "blank_ip_and_any_type")

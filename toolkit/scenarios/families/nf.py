@@ -10,6 +10,9 @@ from toolkit.scenarios.verbs.policies import PAIRS, Pair
 NF = Family("NF", "Network faults")
 
 _READY_TIMEOUT_S = 10.0
+_IDLE_TIMEOUT_S = 900.0
+_LONGEST_PAUSE_S = 15.0
+"""Between two dials; Ceph's default, as the ready timeout."""
 _LOSSLESS = {name: {"pair": PAIRS[name]} for name in ("peers", "reuse", "client")}
 _TWO_WAYS = {"there": {"from_a": True}, "back": {"from_a": False}}
 
@@ -149,34 +152,51 @@ def link_flap(lab: Lab, down_s: float, period_s: float, pair: Pair) -> None:
     },
 )
 def blackhole_both(lab: Lab, seconds: float, open_before: bool, pair: Pair) -> None:  # noqa: FBT001 - a case
-    """A network that swallows everything is noticed by timeouts, and forgiven.
+    """A black hole breaks links by their timeouts, dials back off, and after it everything arrives.
 
-    Nothing passes in either direction. A handshake under way is given up after the ready timeout and tried again,
-    more and more rarely; an open session without traffic is given up after the idle timeout. When the network is
-    whole again both sides find each other and nothing is missing.
+    Nothing passes in either direction. Each handshake breaks after ten seconds, and the next dial follows after
+    0.2 s, 0.4 s and so on, up to 15 s. An open session without traffic keeps its link for 900 s, its idle timeout,
+    and dials then. When the network is whole again both sides find each other within the longest pause and a ready
+    timeout, and nothing is missing.
     """
-    pair.start(lab, ms_connection_idle_timeout=900.0)
+    pair.start(lab, ms_connection_idle_timeout=_IDLE_TIMEOUT_S)
     if open_before:
         lab.connect("a", "b")
         lab.exchange(count=2)
     sent = 2 if open_before else 0
     lab.partition("a", "b")
+    began_s = lab.history.of("path")[-1].time_s
     lab.dial("a", "b")
     lab.send("a", "b", 3)
-    dials = lab.dials("a")
     lab.wait(seconds)
-    tried_again = lab.dials("a") - dials
-    if open_before:
-        lab.require((tried_again > 0) == (seconds > 900), f"{tried_again} dials of an open session in {seconds} s")
-    else:
-        least = int(seconds / (_READY_TIMEOUT_S + 15.0 + 1.0))
-        lab.require(tried_again >= least, f"{tried_again} dials in {seconds} s, at least {least} expected")
-        most = seconds / _READY_TIMEOUT_S + 1
-        lab.require(tried_again <= most, f"{tried_again} dials in {seconds} s, at most {most} expected")
+    _expect_timeouts(lab, seconds, began_s, open_before=open_before)
     lab.heal()
-    lab.expect_delivered("b", "a", sent + 3, within_s=40.0)
+    lab.expect_delivered("b", "a", sent + 3, within_s=_LONGEST_PAUSE_S + _READY_TIMEOUT_S + 5.0)
     lab.send("b", "a", 3)
     _all_arrives(lab, sent + 3)
+
+
+def _expect_timeouts(lab: Lab, seconds: float, began_s: float, *, open_before: bool) -> None:
+    """What a's links must have broken of by now, and when its dials must have begun."""
+    faults = lab.faults("a")
+    dialling_s = seconds
+    if open_before:
+        dialling_s -= _IDLE_TIMEOUT_S
+        idle = [record.time_s - began_s for record in lab.records("a", "fault", reason="IDLE_TIMEOUT")]
+        in_time = all(abs(at_s - _IDLE_TIMEOUT_S) < 1.0 for at_s in idle)
+        lab.require(len(idle) == (dialling_s > 0) and in_time, f"a's link was idle for too long at {idle} s")
+        faults = faults[len(idle) :]
+    lab.require(set(faults) <= {"READY_TIMEOUT"}, f"a's handshakes can only time out: {faults}")
+    pause_s, spent_s, due_s = 0.2, 0.0, []
+    while spent_s + _READY_TIMEOUT_S + pause_s < dialling_s:
+        due_s.append(_READY_TIMEOUT_S + pause_s)
+        spent_s += due_s[-1]
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+    seen_s = lab.dial_pauses_s("a")[int(open_before) :]
+    on_time = len(seen_s) == len(due_s) and all(
+        abs(seen - due) < 0.05 for seen, due in zip(seen_s, due_s, strict=True)
+    )
+    lab.require(on_time, f"a must dial after {due_s} s, it dialled after {seen_s} s")
 
 
 @NF.scenario(

@@ -233,25 +233,37 @@ def sigstop_long(lab: Lab, who: str, stop: str, pair: Pair) -> None:
     },
 )
 def kill_during_handshake(lab: Lab, victim: str, frame: str) -> None:
-    """A process is killed at each step of the handshake; the other side is not left hanging.
+    """A process is killed at each step of the handshake; the survivor's link ends at once or by timeout.
 
-    The dead one's half of the handshake ends wherever it was. The survivor's ends by a fault or a timeout, and the
-    next attempt of the new process, or towards it, succeeds.
+    The sender of a frame is held just before it writes it. If it is killed, its peer sees the end of the stream,
+    and its half of the handshake ends within a moment. If its peer is killed, it is held until
+    ms_connection_ready_timeout, here two seconds, and its half ends then, no sooner and no later. The next attempt
+    of the new process, or towards it, succeeds.
     """
-    PAIRS["client"].start(lab, ms_connection_ready_timeout=2.0, ms_max_backoff=0.5)
+    timeout_s = 2.0
+    PAIRS["client"].start(lab, ms_connection_ready_timeout=timeout_s, ms_max_backoff=0.5)
     sender = "a" if frame in {"AUTH_REQUEST", "AUTH_REQUEST_MORE", "CLIENT_IDENT"} else "b"
     point = "BANNER_WRITE" if frame == "BANNER" else f"{frame} WRITE"
+    survivor = "b" if victim == "a" else "a"
     lab.arm(sender, point, "BLOCK")
     lab.dial("a", "b")
     lab.expect_hit(sender, point)
+    began_s = lab.records(survivor, "link")[0].time_s
     lab.kill(victim)
-    lab.wait(0.2)
+    killed_s = lab.history.of("process")[-1].time_s
+    lab.expect_broken(survivor, 1)
+    fault = lab.records(survivor, "fault")[0]
+    slack_s = 1.0 if lab.real_time else 0.1
+    if survivor == sender:
+        took_s = fault.time_s - began_s
+        on_time = fault["reason"] == "READY_TIMEOUT" and -0.001 < took_s - timeout_s < slack_s
+    else:
+        took_s = fault.time_s - killed_s
+        on_time = fault["reason"] != "READY_TIMEOUT" and took_s < slack_s
+    lab.require(on_time, f"{survivor}'s link ended after {took_s} s: {fault['detail']}")
     lab.revive(victim)
     if victim == "a":
         lab.dial("a", "b")
-        lab.unblock("b")
-    else:
-        lab.unblock("a")
     lab.send("a", "b", 3)
     lab.expect_delivered("b", "a", 3, within_s=_PATIENT_S)
     lab.settle(within_s=_PATIENT_S)

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +15,7 @@ from messenger.driver import Connection, Driver
 from messenger.errors import Fault, LocalError
 from messenger.messages.message import PRIORITY_DEFAULT, Message, Payload
 from messenger.messages.types import MessageType
-from messenger.outputs import TraceRecord
+from messenger.outputs import EventKind, TraceRecord
 from messenger.session.policy import POLICIES
 from messenger.session.session import SessionState
 from toolkit.faults.points import ArmedPoints, parse_point
@@ -60,7 +61,7 @@ class NodeApp(Inside, Dispatcher):
         *("connect", "send", "send_again", "keepalive", "keep_alive", "mark_down", "shut", "stop", "hold"),
         *("on_delivery", "configure", "jump_clock", "limit_descriptors", "limit_memory", "learn", "moved", "auth"),
         *("arm", "disarm", "unblock", "hits", "visits", "use_up_nonces", "own_address"),
-        *("perf_dump", "snapshot", "session", "sessions", "resources", "holdings", "traffic"),
+        *("perf_dump", "snapshot", "session", "sessions", "resources", "holdings", "traffic", "calls"),
     )
     """Methods that are commands, also over the control channel of a process."""
 
@@ -82,6 +83,7 @@ class NodeApp(Inside, Dispatcher):
         self._stop: Stop | None = None
         self._later: Later | None = None
         self._rhythms: dict[tuple[str, bool], Rhythm] = {}
+        self._calls: Counter[str] = Counter()
         self.points = ArmedPoints()
         """Its interceptor."""
         self.logins = Logins(self, Credentials(spec))
@@ -147,8 +149,12 @@ class NodeApp(Inside, Dispatcher):
 
     def give_up(self, connection: Connection) -> None:
         """End a connection."""
-        connection.mark_down()
+        self._mark_down(connection)
         self._forget(connection)
+
+    def _mark_down(self, connection: Connection) -> None:
+        self._calls["silenced"] += connection.state is SessionState.CLOSED
+        connection.mark_down()
 
     # ---- commands
 
@@ -269,7 +275,7 @@ class NodeApp(Inside, Dispatcher):
     def mark_down(self, peer: str, keep: bool = False) -> None:  # noqa: FBT001, FBT002 - JSON
         """End the session with a peer; with ``keep``, commands go on with the ended one."""
         connection = self._connection(peer)
-        connection.mark_down()
+        self._mark_down(connection)
         if not keep:
             self._connections.pop(peer, None)
 
@@ -336,6 +342,14 @@ class NodeApp(Inside, Dispatcher):
         """How often each action was taken at each point."""
         return {"visits": [(point, action, count) for (point, action), count in self.points.visited.items()]}
 
+    def calls(self) -> dict[str, int]:
+        """How often the messenger has called this application with each kind of session event.
+
+        ``silenced`` counts the connections that were marked down when their session was over already: of how it
+        ended the application may have heard nothing, and the history has no mark_down.
+        """
+        return dict(self._calls)
+
     def _connection(self, peer: str, policy: str = "", *, anonymous: bool = False) -> Connection:
         connection = self._connections.get(peer)
         if connection is None:
@@ -383,13 +397,14 @@ class NodeApp(Inside, Dispatcher):
 
     def ms_handle_connect(self, connection: Connection) -> None:
         """Log in, where there is a monitor."""
+        self._calls[EventKind.CONNECT] += 1
         self.logins.opened(connection)
 
     def ms_handle_accept(self, connection: Connection) -> None:
         """Remember who came, to be able to answer; a life of a peer that is known to be over is not answered."""
+        self._calls[EventKind.ACCEPT] += 1
         if connection.session.peer_addrs.front.nonce in self._outdated:
-            connection.mark_down()
-            self._forget(connection)
+            self.give_up(connection)
             return
         if connection.state is not SessionState.CLOSED:  # another dispatcher may have refused it
             self._connections[self.name_of(connection)] = connection
@@ -397,10 +412,16 @@ class NodeApp(Inside, Dispatcher):
 
     def ms_handle_refused(self, connection: Connection, fault: Fault) -> None:
         """Perhaps other tickets are needed."""
+        self._calls[EventKind.REFUSED] += 1
         self.logins.refused(connection, fault)
+
+    def ms_handle_remote_reset(self, connection: Connection, fault: Fault) -> None:  # noqa: ARG002 - the trace has both
+        """Count it."""
+        self._calls[EventKind.REMOTE_RESET] += 1
 
     def ms_handle_reset(self, connection: Connection, fault: Fault) -> None:  # noqa: ARG002 - the trace has it
         """Forget a session that ended."""
+        self._calls[EventKind.RESET] += 1
         self.logins.lost(connection)
         self._forget(connection)
 

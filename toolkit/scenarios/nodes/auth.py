@@ -23,9 +23,9 @@ from dataclasses import replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from messenger.cephx.authorizer import build_authorizer
+from messenger.cephx.authorizer import Authorizer, build_authorizer
 from messenger.cephx.authorizer_exchange import AuthorizerExchange, TicketSource
-from messenger.cephx.ciphers import KeyType
+from messenger.cephx.ciphers import CIPHERS, KeyType, KeyUsage, wrap
 from messenger.cephx.client import CLIENT_SERVICES, CephxClient
 from messenger.cephx.exchange import AuthClient, AuthMethod, AuthServer, ClientExchange
 from messenger.cephx.key_server import CipherPolicy, KeyServer, Principal
@@ -36,9 +36,10 @@ from messenger.cephx.negotiation import ClientAuth, ServerAuth
 from messenger.cephx.none import NoneClient, NoneServer
 from messenger.cephx.rotating import DAEMONS_WITH_ROTATING_KEYS, DEFAULT_SERVICE_TTL_S, RotatingKeyring
 from messenger.cephx.service import CephxService
-from messenger.cephx.structures import Authorize, TicketBlob
+from messenger.cephx.structures import AuthMode, Authorize, TicketBlob
 from messenger.cephx.tickets import ServiceKey, Ticket
 from messenger.denc.entity import AuthName, EntityType
+from messenger.denc.layout import encoded
 from messenger.errors import LocalError
 from messenger.randomness import RandomSource
 
@@ -61,10 +62,11 @@ _FIELDS = frozenset(
 class Spoiler:
     """Says what is wrong with what a node proves itself by: by default nothing.
 
-    To services, ``ticket`` and so on are about its authorizers:
-    ``ticket`` is byte and mask of what is flipped in the sealed ticket, ``authorizer`` the same in the whole;
-    ``answer`` is added to the answer to a challenge, ``silent`` leaves it out; ``global_id`` is added to the one
-    that is claimed; ``keep_bytes`` says how much of it all is left, ``extra_bytes`` how many zeros come behind it.
+    To services, ``ticket`` and so on are about its authorizers: ``ticket`` is byte and mask of what is flipped in
+    the sealed ticket, ``authorizer`` the same in the whole, ``envelope`` the same in what the authorizer seals,
+    before it is encrypted; ``answer`` is added to the answer to a challenge, ``silent`` leaves it out;
+    ``global_id`` is added to the one that is claimed; ``keep_bytes`` says how much of it all is left,
+    ``extra_bytes`` how many zeros come behind it.
 
     To monitors, ``claim`` is added to the global_id that it wants back, ``old_ticket`` is ``none`` or ``forged``
     where it has one to prove that, and ``version`` is that of its request.
@@ -85,7 +87,11 @@ class Spoiler:
             authorize = replace(authorize, server_challenge_plus_one=answer)
         if authorize.have_challenge and what.get("silent"):
             authorize = Authorize(authorize.nonce)
-        payload = build_authorizer(ticket, global_id + what.get("global_id", 0), authorize, rng)
+        claimed_id = global_id + what.get("global_id", 0)
+        if "envelope" in what:
+            payload = _with_envelope(ticket, claimed_id, authorize, what["envelope"], rng)
+        else:
+            payload = build_authorizer(ticket, claimed_id, authorize, rng)
         if "authorizer" in what:
             payload = _flipped(payload, what["authorizer"])
         return payload[: what.get("keep_bytes", len(payload))] + bytes(what.get("extra_bytes", 0))
@@ -106,6 +112,16 @@ def _flipped(raw: bytes, place: tuple[int, int]) -> bytes:
     changed = bytearray(raw)
     changed[byte % len(raw)] ^= mask
     return bytes(changed)
+
+
+def _with_envelope(
+    ticket: Ticket, global_id: int, authorize: Authorize, place: tuple[int, int], rng: RandomSource
+) -> bytes:
+    """As :func:`build_authorizer`, with flipped bits in the plaintext that is sealed: version, magic, content."""
+    key = ticket.session_key
+    plaintext = _flipped(wrap(encoded(authorize)), place)
+    sealed = CIPHERS[key.type].encrypt(key.secret, KeyUsage.AUTHORIZE, plaintext, rng)
+    return bytes([AuthMode.AUTHORIZER]) + encoded(Authorizer(global_id, ticket.service, ticket.blob, sealed))
 
 
 class _SpoiltExchange(AuthorizerExchange):

@@ -76,7 +76,8 @@ class Inside:
     def _about(connection: Connection) -> dict[str, Any]:
         session = connection.session
         numbers = {name: getattr(session, name) for name in ("keepalive_acked_s", "old_messages", "backoff_s")}
-        return {"id": session.id, "state": session.state.value, **session.counters(), **numbers}
+        about = {"id": session.id, "state": session.state.value, "addrs": str(session.peer_addrs)}
+        return {**about, **session.counters(), **numbers}
 
     def holdings(self) -> dict[str, Any]:
         """What the messenger holds on all its shards: links, bytes of unfinished frames, throttles, timers."""

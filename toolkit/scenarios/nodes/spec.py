@@ -49,6 +49,8 @@ class NodeSpec(ProgramSpec):
     """Other shards that run the data phases; 0: everything on one."""
     throttle: dict[str, int] = field(default_factory=dict)
     """What the policy limits the application to: ``messages`` and ``size_bytes``, where there is a limit."""
+    requires: int = 0
+    """Feature bits that the policy requires of every peer."""
     key_log: str = ""
     """File to append the keys of its links to (docs/keylog.md); none unless given."""
     v1_only: bool = False
@@ -85,7 +87,7 @@ class NodeSpec(ProgramSpec):
     def policies(self) -> PolicySet:
         """The policies towards the types of peers."""
         default, *others = self.policy.split()
-        policy = _policy(default)
+        policy = _policy(default).requiring(self.requires)
         limits = {kind: ThrottleLimit(f"policy_{kind}", limit) for kind, limit in self.throttle.items()}
         try:
             policies = PolicySet(policy.throttled(**limits) if limits else policy)

@@ -98,6 +98,8 @@ class RawV1Link(RawLink):
         """The other side's last reply, or as the acceptor our own."""
         self.said: list[Connect] = []
         """Every CONNECT that was sent."""
+        self.proven: Connect
+        """The other side's CONNECT that has proven who it is."""
         self.reader = StreamReader(MAX_FRAME_BYTES)
         self.writer = MessageWriter()
         self.exchange: ClientExchange
@@ -280,6 +282,7 @@ class RawV1Link(RawLink):
         if not isinstance(step, AuthDone):
             self._fail("authentication takes more than one challenge")
         self.result = step.result
+        self.proven = connect
         return connect, step
 
     def answer(self, **changes: object) -> Connect:

@@ -110,7 +110,7 @@ class RawV2Link(RawLink):
         self.client_cookie = CLIENT_COOKIE
         self.server_cookie = SERVER_COOKIE
         self.result = AuthResult(0)
-        self._exchange: ClientExchange
+        self.exchange: ClientExchange
         self._judge: ServerExchange
         self._step: AuthStep
         self._rx = bytearray()
@@ -253,17 +253,17 @@ class RawV2Link(RawLink):
     def auth_request(self) -> None:
         """Send AUTH_REQUEST."""
         me = self.me
-        self._exchange = me.auth_client.exchange(self.other.type, me.wall_s(), me.rng)
-        opening = self._exchange.start()
+        self.exchange = me.auth_client.exchange(self.other.type, me.wall_s(), me.rng)
+        opening = self.exchange.start()
         self.send(AuthRequest(opening.method, [self.mode], opening.payload))
 
     def auth_more(self) -> None:
         """Answer the challenges there are; take AUTH_DONE."""
         while isinstance(reply := self.await_next(), AuthReplyMore):
-            self.send(AuthRequestMore(self._exchange.more(reply.auth_payload)))
+            self.send(AuthRequestMore(self.exchange.more(reply.auth_payload)))
         if not isinstance(reply, AuthDone):
             self._fail(f"{reply} came where AuthDone is due")
-        self._agree(self._exchange.done(reply.global_id, ConMode(reply.con_mode), reply.auth_payload))
+        self._agree(self.exchange.done(reply.global_id, ConMode(reply.con_mode), reply.auth_payload))
 
     def auth_answer(self) -> None:
         """Take AUTH_REQUEST; challenge its sender, where the method wants that."""

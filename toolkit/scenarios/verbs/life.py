@@ -1,9 +1,11 @@
 """Verbs about how things go on and end: shutdown, clocks, commands from inside dispatch, and what is seen."""
 
+from collections import Counter
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
+from messenger.outputs import EventKind
 from toolkit.checks.records import MESSAGE_TAGS, Record
 from toolkit.faults.tap import Breakpoint
 from toolkit.scenarios.lab_core import ScenarioFailed
@@ -72,6 +74,34 @@ class LifeVerbs(TrafficVerbs):
         """Let a node's process have so much memory more than it has now; None: as much as ever."""
         self._step("limit_memory", node, more_bytes)
         self._command(node, "limit_memory", more_bytes=more_bytes)
+
+    def expect_calls(self, node: str) -> None:
+        """The messenger must have called a node's application once for each session event of its history.
+
+        Events of sessions that the application has marked down may be missing.
+        """
+        least, _ = self._events_of(node)
+        calls = Counter(self._command(node, "calls"))
+        _, most = self._events_of(node)
+        wrong = {
+            kind.value: calls[kind]
+            for kind in EventKind
+            if not least[kind] - calls["silenced"] <= calls[kind] <= most[kind]
+        }
+        self.require(
+            not wrong, f"{node}: calls of the application {wrong}, its history has the events {dict(most)}"
+        )
+
+    def _events_of(self, node: str) -> tuple[Counter[str], Counter[str]]:
+        """By kind, the events in this life of a node: of sessions that were not marked down, and of all."""
+        kinds = {"event", "mark_down", "process"}
+        records = [record for record in self.history.node(node) if record.kind in kinds]
+        starts = [place for place, record in enumerate(records) if record.fields.get("action") == "start"]
+        life = records[starts[-1] :] if starts else records
+        events = [record for record in life if record.kind == "event"]
+        ended = {record["session"] for record in life if record.kind == "mark_down"}
+        kept = Counter(record["event"] for record in events if record["session"] not in ended)
+        return kept, Counter(record["event"] for record in events)
 
     # ---- asking
 
@@ -169,6 +199,25 @@ class LifeVerbs(TrafficVerbs):
             -0.001 < seen - due < slack_s for seen, due in zip(seen_s, due_s, strict=False)
         )
         self.require(on_time, f"{node} must pause {due_s} s between dials, it paused {seen_s}")
+
+    def expect_backoff(self, node: str, at_least: int, *, first: int = 0, initial_s: float = 0.2) -> None:
+        """The pauses between a node's dials must double, up to 15 s.
+
+        Args:
+            node: whose.
+            at_least: how many such pauses there must be.
+            first: how many pauses before them do not count.
+            initial_s: the first of them.
+        """
+        self._step("expect_backoff", node, at_least, first=first, initial_s=initial_s)
+        seen_s = self.dial_pauses_s(node)[first:]
+        due_s = [min(initial_s * 2**number, 15.0) for number in range(len(seen_s))]
+        slack_s = 1.0 if self.real_time else 0.05
+        self.require(len(seen_s) >= at_least, f"{node} must pause at least {at_least} times, it paused {seen_s} s")
+        for seen, due in zip(seen_s, due_s, strict=True):
+            self.require(
+                -0.001 < seen - due < slack_s, f"{node} must pause {due} s between two dials: it paused {seen_s}"
+            )
 
     def race_winner(self, a: str, b: str) -> tuple[str, str]:
         """Of two nodes, whose dial wins a race, and the other: the one with the lower address wins."""

@@ -25,6 +25,7 @@ class NodeVerbs(LabCore):
         throttle: Mapping[str, int] | None = None,
         auth: Mapping[str, Any] | None = None,
         addr: str = "",
+        requires: int = 0,
         **options: Any,  # noqa: ANN401 - Config options
     ) -> None:
         """Describe a node; all are described before the first is started.
@@ -39,12 +40,14 @@ class NodeVerbs(LabCore):
             throttle: limits of the policy's own throttles, ``messages`` and ``size_bytes``.
             auth: how it authenticates and whom it believes, see ``nodes/auth.py``.
             addr: its address, where the backend lets one choose; one of the backend's unless given.
+            requires: feature bits that its policy requires of every peer.
             options: Config options other than their defaults.
         """
         addrs = [self.protocol] if not protocols else [Protocol(word) for word in protocols.split()]
         spec = self._describe(name, entity, policy, addrs if listens else [], host=host, options=options)
         spec.throttle = dict(throttle or {})
         spec.auth = dict(auth or {})
+        spec.requires = requires
         spec.addr = addr or spec.addr
         self._specs[name] = spec
 

@@ -45,7 +45,10 @@ def test_an_osd_is_killed_and_comes_back(cluster: Cluster) -> None:
 
 
 def test_an_osd_comes_back_wiped(cluster: Cluster) -> None:
-    cluster.nodes["osd1"].restart(wiped=True)
+    osd = cluster.nodes["osd1"]
+    osd.restart(wiped=True)
+    assert osd.ready()
+    assert cluster.nodes["mon"].status()["cluster"]["osds"]["up"] == 2
 
 
 def test_an_osd_stops_in_good_order(cluster: Cluster) -> None:

@@ -13,7 +13,7 @@ EXAMPLES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 
 @pytest.mark.parametrize("text", EXAMPLES)
 def test_an_example_is_a_spec(text: str) -> None:
-    parse_spec(text, "clusters.md")
+    assert parse_spec(text, "clusters.md").nodes
 
 
 def test_every_part_of_a_spec_has_an_example() -> None:

@@ -154,7 +154,11 @@ def test_private_networks_that_are_large_enough(subnet: str) -> None:
 
 
 def test_the_same_subnet_of_both_families_is_no_overlap() -> None:
-    parse_spec(f"networks: {{one: {{subnet: 10.1.0.0/24}}, two: {{subnet: 'fd00::/64'}}}}\n{PEERS}", "f")
+    spec = parse_spec(f"networks: {{one: {{subnet: 10.1.0.0/24}}, two: {{subnet: 'fd00::/64'}}}}\n{PEERS}", "f")
+    assert {name: network.subnet for name, network in spec.networks.items()} == {
+        "one": "10.1.0.0/24",
+        "two": "fd00::/64",
+    }
 
 
 APART = """\
@@ -214,7 +218,8 @@ def test_what_is_between_nodes_and_cannot_be(part: str, text: str) -> None:
     ],
 )
 def test_what_is_between_nodes_and_can_be(part: str) -> None:
-    parse_spec(APART + part, "f.yaml")
+    field = part.partition(":")[0]
+    assert len(getattr(parse_spec(APART + part, "f.yaml"), field)) == part.count("{")
 
 
 @pytest.mark.parametrize(

@@ -9,11 +9,13 @@ from messenger.cephx.keys import CryptoKey
 from messenger.cephx.structures import AuthorizeReply
 from messenger.outputs import EventKind
 from messenger.v1.wire import ConnectReply
-from messenger.v2.wire import AuthDone
+from messenger.v1.wire import Tag as V1Tag
+from messenger.v2.wire import AuthBadMethod, AuthDone, AuthReplyMore, AuthRequestMore
 from toolkit.dissect.keys.service import ServiceLogin
 from toolkit.faults.mangle import Mangle, Replay, Rewrite
 from toolkit.scenarios.families.au.family import AU, refusal_codes, refusals
 from toolkit.scenarios.lab import Lab
+from toolkit.scenarios.raw.places import ACCEPTOR, breaks, leave, stage
 from toolkit.scenarios.ways import V2_WAYS
 
 _EACCES = -13
@@ -82,21 +84,67 @@ def challenge_required(lab: Lab, how: str) -> None:
 @AU.scenario(
     "AU-07",
     "challenge_mismatch",
-    cases={"the challenge itself": {"off": -1}, "one too many": {"off": 1}, "another": {"off": 0x123456789}},
+    cases={
+        "the challenge itself": {"off": -1},
+        "one too many": {"off": 1},
+        "another": {"off": 0x123456789},
+        "second try": {"off": 0},
+    },
 )
 def challenge_mismatch(lab: Lab, off: int) -> None:
-    """A challenge has one right answer, itself plus one.
+    """A challenge has one right answer, itself plus one, and one try.
 
     The client answers with the challenge, with two more than it, and with something else. It is refused each time,
-    with EACCES; with the right answer it gets in.
+    with EACCES; with the right answer it gets in. A peer by hand answers first an older challenge, and is refused;
+    the right answer to the same challenge comes too late: on v2 it breaks the link, on v1 another challenge comes
+    instead of a session.
     """
+    if not off:
+        _second_try(lab)
+        return
     _client_and_osd(lab)
     lab.spoil("a", answer=off)
     lab.send("a", "b", 2)
     lab.expect_broken("a", 2)
-    lab.require(not lab.records("b", "auth"), "nobody has got in")
+    lab.require(not lab.records("b", "auth"), "a wrong answer got in")
     lab.require(set(refusal_codes(lab, "b")) <= {_EACCES, "BADAUTHORIZER"}, f"told: {refusal_codes(lab, 'b')}")
     _gets_in_afterwards(lab)
+
+
+def _second_try(lab: Lab) -> None:
+    """Answer an older challenge, then the right one."""
+    peer = stage(lab, ACCEPTOR)
+    link = peer.dial("a")
+    if lab.is_v1:
+        link.handshake(until=link.connect)
+        connect = link.connect_message()
+        challenges = []
+        for _ in range(2):
+            link.send(connect)
+            challenges.append(link.expect(ConnectReply))
+        answers = []
+        for challenge in challenges:
+            link.exchange.repeated()
+            answers.append(link.exchange.more(challenge.authorizer))
+        replies = []
+        for answer in answers:
+            link.send(replace(connect, authorizer=answer))
+            replies.append(link.expect(ConnectReply).tag)
+        lab.require(replies == [V1Tag.BADAUTHORIZER, V1Tag.CHALLENGE_AUTHORIZER], f"the replies were {replies}")
+    else:
+        link.handshake(until=link.auth_more)
+        old = link.exchange.more(link.expect(AuthReplyMore).auth_payload)
+        leave(lab, link)
+        link = peer.dial("a")
+        link.handshake(until=link.auth_more)
+        right = link.exchange.more(link.expect(AuthReplyMore).auth_payload)
+        link.send(AuthRequestMore(old))
+        refusal = link.expect(AuthBadMethod)
+        lab.require(refusal.result == _EACCES, f"{refusal} came")
+        breaks(lab, link, lambda: link.send(AuthRequestMore(right)), "UNEXPECTED_FRAME", state="AUTH_ACCEPTING")
+    lab.require(not lab.records("a", "auth"), "a second answer got in")
+    peer.dial("a").handshake()
+    lab.expect_state("a", "b", "READY")
 
 
 def _session_key(lab: Lab, seen: list[bytes]) -> CryptoKey:

@@ -18,6 +18,7 @@ from messenger.v2.wire import (
 )
 from toolkit.scenarios.families.by_hand.common import (
     acknowledge,
+    acks,
     asked,
     hang_up,
     messages,
@@ -26,24 +27,25 @@ from toolkit.scenarios.families.by_hand.common import (
     resume,
 )
 from toolkit.scenarios.families.rs import RS
-from toolkit.scenarios.families.settings import settings
 from toolkit.scenarios.lab import Lab
 from toolkit.scenarios.raw.places import ACCEPTOR, CONNECTOR, SOON, V2_PLACES, arrive, breaks, stage, v2_samples
 from toolkit.scenarios.raw.v1 import RawV1Link
-from toolkit.scenarios.ways import ways
+from toolkit.scenarios.raw.v2 import SERVER_COOKIE
+from toolkit.scenarios.ways import V2_WAYS, ways
 
 
 @RS.scenario(
     "RS-01", "full_reset_with_resetcheck", cases={"clients": {"nodes": True}, "by hand": {"nodes": False}}
 )
 def full_reset_with_resetcheck(lab: Lab, nodes: bool) -> None:  # noqa: FBT001 - a case
-    """A server that does not know the session any more has its client begin anew, and say so once.
+    """A full reset drops the client's queue, raises one remote_reset event, and begins both seqs anew.
 
     A client has messages on their way, some of them acknowledged, when the link breaks and the server forgets the
     session: its process is killed and comes back, or a peer by hand says so. The client's attempt to resume is
-    answered by a full reset. It drops what was not acknowledged, tells its application by exactly one
-    remote_reset before anything of the new session, and asks on the same link for one with a new cookie, or with
-    connect_seq 0. Messages are counted from the beginning again.
+    answered by a full reset. It drops what was not acknowledged, raises exactly one remote_reset event before
+    anything of the new session, and asks on the same link for one with a new cookie, or with connect_seq 0. On v2
+    the messages of the new session have the seqs 1, 2 and so on in both directions, and acknowledge as much; on
+    v1, where a first seq may be any, those of the client follow each other.
     """
     if nodes:
         _server_killed(lab)
@@ -53,6 +55,8 @@ def full_reset_with_resetcheck(lab: Lab, nodes: bool) -> None:  # noqa: FBT001 -
     first = messages(link)
     lab.require([message.tid for message in first] == [1, 2, 3, 4], f"{first} came")
     acknowledge(lab, link, 2)
+    link.send_messages(1, 2, 3)
+    lab.expect_delivered("a", "b", 3)
     lab.wait(0.05)
     old_cookie = link.client_cookie if not lab.is_v1 else 0
     hang_up(lab, link)
@@ -72,7 +76,12 @@ def full_reset_with_resetcheck(lab: Lab, nodes: bool) -> None:  # noqa: FBT001 -
     lab.send("a", "b", 2)
     second = messages(link)
     lab.require([message.tid for message in second] == [5, 6], f"what was dropped came: {second}")
-    lab.require(second[1].seq == second[0].seq + 1, f"seqs of the new session: {second}")
+    seqs = [message.seq for message in second]
+    first_seq = seqs[0] if lab.is_v1 else 1
+    lab.require(seqs == [first_seq, first_seq + 1], f"seqs of the new session: {seqs}")
+    link.send_messages(1)
+    lab.expect_delivered("a", "b", 4)
+    lab.require(acks(link) == [1], "the new session's first message is not acknowledged as such")
 
 
 def _open_v1(link: object, connect: Connect) -> None:
@@ -98,7 +107,9 @@ def _server_killed(lab: Lab) -> None:
     lab.expect_state("a", "b", "READY")
     lab.send("a", "b", 2)
     lab.expect_delivered("b", "a", 7)
-    lab.require(lab.tids("b")[-2:] == [9, 10], f"delivered were {lab.tids('b')}")
+    arrived = [(record["tid"], record["seq"]) for record in lab.records("b", "deliver")][-2:]
+    first_seq = arrived[0][1] if lab.is_v1 else 1
+    lab.require(arrived == [(9, first_seq), (10, first_seq + 1)], f"delivered were {arrived}, by tid and seq")
     lab.expect_events("a", "b", connect=2, remote_reset=1)
     lab.settle()
 
@@ -200,14 +211,19 @@ def _retry(lab: Lab, link: Any, wish: Any, value: int, rounds: int) -> Any:  # n
 
 
 @RS.scenario(
-    "RS-07", "retry_global_chain", priority=2, cases={"told": {"flips": 0}, "two of one address": {"flips": 6}}
+    "RS-07",
+    "retry_global_chain",
+    priority=2,
+    cases={"told": {"flips": 0}, "no room": {"flips": 0, "room": False}, "two of one address": {"flips": 6}},
 )
-def retry_global_chain(lab: Lab, flips: int) -> None:
-    """Told that its global_seq is behind, a connector takes a larger one, for this and all later dials.
+def retry_global_chain(lab: Lab, flips: int, room: bool = True) -> None:  # noqa: FBT001, FBT002 - a case
+    """After RETRY_GLOBAL a connector has a larger global_seq, for this and all later dials, if there is one.
 
-    A node that resumes its session is told RETRY_GLOBAL: it asks again on the same link with a larger global_seq,
-    and no later dial has a lower one. Where two processes with the same address take a session from each other in
-    turn, each is let in once per dial, the application is told of each loss, and the node itself dials nobody.
+    A node that resumes its session gets RETRY_GLOBAL: it asks again on the same link with a larger global_seq, and
+    no later dial has a lower one. The largest number there is breaks the link, and changes nothing: the next
+    dial's global_seq is the next one of its own. Where two processes with the same address take a session from
+    each other in turn, each is let in once per dial, the application is told of each loss, and the node itself
+    dials nobody.
     """
     if flips:
         _flip_flop(lab, flips)
@@ -216,6 +232,13 @@ def retry_global_chain(lab: Lab, flips: int) -> None:
     hang_up(lab, link)
     link = peer.accept("a")
     wish = asked(lab, link)
+    if not room:
+        most = (1 << (32 if lab.is_v1 else 64)) - 1
+        retry = link.reply_to(wish, V1Tag.RETRY_GLOBAL, global_seq=most) if lab.is_v1 else SessionRetryGlobal(most)
+        breaks(lab, link, lambda: link.send(retry), "MALFORMED")
+        later = asked(lab, peer.accept("a"))
+        lab.require(later.global_seq == wish.global_seq + 1, f"a later dial has {later.global_seq}")
+        return
     if lab.is_v1:
         link.send(link.reply_to(wish, V1Tag.RETRY_GLOBAL, global_seq=1000))
         wish = link.expect(Connect)
@@ -245,19 +268,49 @@ def _flip_flop(lab: Lab, flips: int) -> None:
     lab.expect("a", "registry", 1)
 
 
-@RS.scenario("RS-08", "wait_frame", priority=2, rules=("server_wait",), cases=settings("server_wait"))
-def wait_frame(lab: Lab, rule: str) -> None:
-    """Told to wait for the peer's dial, a node does, but not for ever.
+_WAITS: dict[str, dict[str, Any]] = {
+    "obey": {"rule": "obey"},
+    "obey, nothing to send": {"rule": "obey", "queued": 0},
+    "fault": {"rule": "fault"},
+}
 
-    A node whose dial has lost a race is told WAIT. It keeps its message, dials nobody until ``ms_max_backoff`` has
-    passed, and takes the peer's dial if it comes; if it does not, it dials again. Where ``server_wait`` says
-    that nobody may send WAIT to a connector, the link breaks as any other, and the next dial comes sooner.
+
+@RS.scenario("RS-08", "wait_frame", priority=2, rules=("server_wait",), cases=_WAITS)
+def wait_frame(lab: Lab, rule: str, queued: int = 1) -> None:
+    """After WAIT a node waits for the peer's dial, and dials again itself after ms_max_backoff.
+
+    A node whose dial has lost a race gets WAIT, with a message to send or without. It keeps the message, does not
+    dial before ``ms_max_backoff`` has passed, and does then; after another WAIT it takes the peer's dial, and
+    dials no more. Where ``server_wait`` says that a connector gets no WAIT, it breaks the link as any other frame,
+    and the next dial comes after ``ms_initial_backoff``.
     """
-    pause_s = 0.3 if lab.real_time else 3.0
+    pause_s = 1.0 if lab.real_time else 3.0
     options = {"ms_initial_backoff": 0.01, "ms_max_backoff": pause_s, "server_wait": rule}
     peer = stage(lab, CONNECTOR, policy="lossless_peer", **options)
-    lab.send("a", "b")
-    link = peer.accept("a")
+    lab.send("a", "b", queued)
+    _make_wait(lab, peer.accept("a"), "RACE" if rule == "obey" else "UNEXPECTED_FRAME")
+    if rule == "fault":
+        peer.accept("a", within_s=pause_s / 2).handshake()
+        return
+    lab.expect_state("a", "b", "WAIT")
+    waits_s = lab.records("a", "fault")[-1].time_s
+    link = peer.accept("a", within_s=2 * pause_s)
+    waited_s = lab.records("a", "link", action="dial")[-1].time_s - waits_s
+    lab.require(
+        pause_s - 0.001 <= waited_s < 1.5 * pause_s, f"the node has waited {waited_s} s, {pause_s} s are due"
+    )
+    _make_wait(lab, link, "RACE")
+    lab.expect_state("a", "b", "WAIT")
+    theirs = peer.dial("a").handshake()
+    lab.expect_state("a", "b", "READY")
+    sent = [message.tid for message in messages(theirs)]
+    lab.require(sent == [1] * queued, f"on the peer's link came the messages {sent}")
+    peer.expect_no_dial(2 * pause_s)
+
+
+def _make_wait(lab: Lab, link: Any, reason: str) -> None:  # noqa: ANN401 - of either protocol
+    """Answer the node's wish for a session by WAIT, which breaks its link for that reason."""
+    wait: ConnectReply | Wait
     if lab.is_v1:
         link.handshake(until=link.connect)
         connect, _ = link.authenticated()
@@ -266,26 +319,40 @@ def wait_frame(lab: Lab, rule: str) -> None:
         link.handshake(until=link.ident)
         link.expect(ClientIdent)
         wait = Wait()
-    breaks(lab, link, lambda: link.send(wait), "RACE" if rule == "obey" else "UNEXPECTED_FRAME")
-    if rule == "fault":
-        peer.accept("a", within_s=pause_s / 2).handshake()
-        return
-    lab.expect_state("a", "b", "WAIT")
-    peer.expect_no_dial(pause_s / 2)
-    link = peer.accept("a", within_s=pause_s)
-    if lab.is_v1:
-        link.handshake(until=link.connect)
-        connect, _ = link.authenticated()
-        link.send(link.reply_to(connect, V1Tag.WAIT))
-    else:
+    breaks(lab, link, lambda: link.send(wait), reason)
+
+
+@RS.scenario("RS-11", "server_cookie_zero", priority=2, ways=V2_WAYS, provokes=("cookies",))
+def server_cookie_zero(lab: Lab) -> None:
+    """A lossless session whose SERVER_IDENT has server_cookie 0 is not resumed: CLIENT_IDENT comes again.
+
+    A peer grants a session without LOSSY and with server_cookie 0, and takes three messages without acknowledging
+    them. After a fault the node asks by CLIENT_IDENT with the same client_cookie, and sends the three again with
+    their seqs. Dials that fail, and leaving STANDBY, do not raise connect_seq before there is a server_cookie:
+    once a link has brought one, the next begins with SESSION_RECONNECT, whose connect_seq counts the two open
+    links that broke. Of the second dial that the peer hangs up on the application is told by a refused event.
+    """
+    peer = stage(lab, CONNECTOR, policy="lossless_peer")
+    hang_up(lab, peer.accept("a"))
+    lab.expect_state("a", "b", "STANDBY")
+    lab.send("a", "b", 3)
+    cookies = []
+    for granted in (0, None, None, SERVER_COOKIE):
+        link = peer.accept("a")
         link.handshake(until=link.ident)
-        link.expect(ClientIdent)
-        link.send(wait)
-    lab.expect_state("a", "b", "WAIT")
-    theirs = peer.dial("a").handshake()
-    lab.expect_state("a", "b", "READY")
-    lab.require([message.tid for message in messages(theirs)] == [1], "the message is not sent on the peer's link")
-    peer.expect_no_dial(2 * pause_s)
+        cookies.append(link.expect(ClientIdent).client_cookie)
+        if granted is None:  # a dial that fails
+            hang_up(lab, link)
+            continue
+        link.send(link.server_ident(server_cookie=granted))
+        lab.expect_state("a", "b", "READY")
+        came = [(message.seq, message.tid) for message in messages(link)]
+        lab.require(came == [(1, 1), (2, 2), (3, 3)], f"{came} came by seq and tid")
+        hang_up(lab, link)
+    lab.require(len(set(cookies)) == 1 and cookies[0], f"the client_cookies were {cookies}")
+    wish = asked(lab, peer.accept("a"))
+    lab.require((wish.server_cookie, wish.connect_seq) == (SERVER_COOKIE, 2), f"{wish} came")
+    lab.expect_events("a", "b", connect=2, refused=1)
 
 
 UNEXPECTED = (

@@ -4,12 +4,16 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from messenger.cephx.authorizer import Authorizer
+from messenger.cephx.structures import TicketBlob
+from messenger.denc.codec import Decoder
 from messenger.denc.features import CLIENT_FEATURES, Feature
 from messenger.v1.wire import ClientIdentify, Connect, ConnectReply, Seq, ServerIdentify, Tag
 from toolkit.scenarios.families.by_hand.common import acknowledge, asked, hang_up, messages, opened, resume
 from toolkit.scenarios.families.v1 import V1
 from toolkit.scenarios.lab import Lab
 from toolkit.scenarios.raw.places import ACCEPTOR, CONNECTOR, breaks, stage
+from toolkit.scenarios.raw.v1 import FINAL
 from toolkit.scenarios.ways import V1_WAYS
 
 ROLES = {"connector": {"role": CONNECTOR}, "acceptor": {"role": ACCEPTOR}}
@@ -130,11 +134,13 @@ def protover_features(lab: Lab, role: str) -> None:
 
 @V1.scenario("V1-04", "badauthorizer_once_twice", ways=V1_WAYS, cases=ROLES)
 def badauthorizer_once_twice(lab: Lab, role: str) -> None:
-    """Whose authorizer is refused may bring a better one.
+    """After BADAUTHORIZER a connector presents another ticket, and an acceptor takes a good one on the same link.
 
-    A peer that shows a bad authorizer gets BADAUTHORIZER, twice, and on the same link is let in with a good one. A
-    node whose authorizer is refused breaks the link, tells its application, and dials again with one that it made
-    anew; refused twice it pauses longer.
+    Acceptor: a peer presents no authorizer, then zeros, then a good authorizer, all on one link. Each bad one gets
+    BADAUTHORIZER and breaks nothing; the good one opens the session. Connector: the node keeps its tickets until
+    they are refused. Each BADAUTHORIZER breaks the link, raises one refused event and discards the ticket: the
+    next dial, after a pause of 0.2 s and then of 0.4 s, presents another one. A ticket that was accepted is
+    presented again.
     """
     if role == ACCEPTOR:
         peer = stage(lab, role)
@@ -145,19 +151,32 @@ def badauthorizer_once_twice(lab: Lab, role: str) -> None:
             lab.require(reply.tag is Tag.BADAUTHORIZER, f"{reply} came")
         link.handshake_from("connect")
         lab.expect_state("a", "b", "READY")
+        lab.require(lab.closes("a") == 0, f"the link broke: {lab.faults('a')}")
         return
-    peer = stage(lab, role, ms_initial_backoff=0.05, ms_max_backoff=0.4)
-    shown = []
+    kept = {"mints": {"keeps": True}}
+    peer = stage(lab, role, auth=kept, ms_initial_backoff=0.2, ms_max_backoff=4.0)
+    presented = []
     for _ in range(2):
         link = peer.accept("a")
         link.handshake(until=link.connect)
         connect = link.expect(Connect)
-        shown.append(connect.authorizer)
+        presented.append(_ticket(connect))
         breaks(lab, link, lambda: link.send(link.reply_to(connect, Tag.BADAUTHORIZER)), "AUTH_DENIED")  # noqa: B023
-    lab.require(shown[0] != shown[1], "the authorizer that was refused is shown again")
-    peer.accept("a").handshake()
-    lab.expect_state("a", "b", "READY")
-    lab.expect_events("a", "b", refused=2, connect=1)
+    for _ in range(2):
+        link = peer.accept("a").handshake()
+        lab.expect_state("a", "b", "READY")
+        presented.append(_ticket(link.proven))
+        hang_up(lab, link)
+    first, second, third, fourth = presented
+    lab.require(len({first, second, third}) == 3, "a ticket that was refused is presented again")
+    lab.require(third == fourth, "a ticket that was accepted is not presented again")
+    lab.expect_pauses("a", 0.2, 0.4)
+    lab.expect_events("a", "b", refused=2, connect=2)
+
+
+def _ticket(connect: Connect) -> TicketBlob:
+    """The sealed ticket in the authorizer of a CONNECT."""
+    return Authorizer.decode(Decoder(connect.authorizer[1:])).ticket
 
 
 CHALLENGES = {name: {"who": name} for name in ("answers", "old client", "ignores", "wrong answer")}
@@ -404,3 +423,44 @@ def tag_seq_exchange(lab: Lab, features: int) -> None:
     lab.send("a", "b")
     came = [(message.seq, message.tid) for message in messages(link)]
     lab.require(came == [(4, 4)], f"{came} came behind that")
+
+
+@V1.scenario(
+    "V1-23",
+    "connect_seq_of_reply",
+    priority=2,
+    ways=V1_WAYS,
+    cases={
+        f"{tag.name} {resumes or 'first'}": {"tag": tag, "resumes": resumes}
+        for tag in FINAL
+        for resumes in ("", "resumed")
+    },
+)
+def connect_seq_of_reply(lab: Lab, tag: Tag, resumes: str) -> None:
+    """A last reply whose connect_seq is not one above the connector's breaks the link, and opens nothing.
+
+    A peer answers a node's CONNECT by SEQ or READY with the connect_seq of the CONNECT itself, with two more, and
+    with the largest there is, for a new session and for one that is resumed. Each breaks the link; the application
+    gets no event, and the message that waits goes out once the number is right.
+    """
+    peer = stage(lab, CONNECTOR)
+    asked_seq = 0
+    if resumes:
+        asked_seq = 2  # it was open with 1
+        link = peer.accept("a").handshake()
+        lab.expect_state("a", "b", "READY")
+        hang_up(lab, link)
+    lab.send("a", "b")
+    for wrong in (0, 2, 0xFFFFFFFF):
+        link = peer.accept("a")
+        link.handshake(until=link.connect)
+        connect, step = link.authenticated()
+        lab.require(connect.connect_seq == asked_seq, f"{connect} came")
+        told = min(connect.connect_seq + wrong, 0xFFFFFFFF)
+        reply = link.reply_to(connect, tag, connect_seq=told, authorizer=step.payload)
+        breaks(lab, link, partial(link.send, reply), "UNEXPECTED_FRAME")
+    link = peer.accept("a").handshake()
+    lab.require([message.tid for message in messages(link)] == [1], "the message is not sent")
+    lab.expect_events("a", "b", connect=1 + bool(resumes))
+    opened_seq = lab.session("a", "b")["connect_seq"]
+    lab.require(opened_seq == asked_seq + 1, f"the session is open with connect_seq {opened_seq}")

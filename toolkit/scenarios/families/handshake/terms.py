@@ -11,6 +11,8 @@ from toolkit.scenarios.scenario import ON_SOCKETS
 from toolkit.scenarios.verbs.policies import PAIRS, Pair
 from toolkit.scenarios.ways import COMPRESSED_WAYS, CRC_WAYS, SECURE_WAYS, V1_WAYS, V2_WAYS
 
+_DISPUTED_FEATURE = int(Feature.CEPHX_V2)
+"""What one side of HS-15 requires; without it, cephx on v1 works, unless it is required."""
 _PAIRS: dict[str, dict[str, Any]] = {name: {"pair": pair} for name, pair in PAIRS.items()}
 
 
@@ -106,27 +108,34 @@ def rev0_rev1_fallback(lab: Lab, old: str) -> None:
         lab.expect_no_event(node, peer, "remote_reset")
 
 
-@HS.scenario("HS-15", "missing_features_forever")
-def missing_features_forever(lab: Lab) -> None:
-    """Who lacks a required feature is refused, says so, and gets in as soon as it has it.
+@HS.scenario(
+    "HS-15",
+    "missing_features_forever",
+    cases={"the connector lacks it": {"lacking": "a"}, "the acceptor lacks it": {"lacking": "b"}},
+)
+def missing_features_forever(lab: Lab, lacking: str) -> None:
+    """A side that lacks a feature the other one requires gets no session until it has it.
 
-    The acceptor requires a feature bit that the connector does not offer. The application hears of every refusal;
-    dials come at doubling intervals, up to the maximum and no faster. Once the bit is there, the next dial opens
-    the session and what was queued arrives.
+    One side requires a feature bit that the other one does not offer. Each attempt ends by a fault of the
+    connector's with one refused event; dials come at doubling intervals, up to the maximum and no faster. Once the
+    bit is there, the next dial opens the session and what was queued arrives.
     """
-    lacking = Feature.MSG_AUTH if lab.is_v1 else Feature.MSG_ADDR2
-    required = {"cephx_require_signatures": True} if lab.is_v1 else {}
-    lab.node("a", "client.7", "lossless_client", listens=False, features_supported=CLIENT_FEATURES & ~lacking)
-    lab.node("b", "osd.2", "stateful_server", **required)  # type: ignore[arg-type]
+    features = {"features_supported": CLIENT_FEATURES & ~_DISPUTED_FEATURE}
+    requires = {"requires": _DISPUTED_FEATURE}
+    mine, theirs = (features, requires) if lacking == "a" else (requires, features)
+    lab.node("a", "client.7", "lossless_client", listens=False, **mine)  # type: ignore[arg-type]
+    lab.node("b", "osd.2", "stateful_server", **theirs)  # type: ignore[arg-type]
     lab.start()
     initial_s = 0.02 if lab.real_time else 0.2
     lab.configure("a", ms_initial_backoff=initial_s, ms_max_backoff=15 * initial_s)
     lab.send("a", "b", 2)
     lab.expect_event("a", "b", "refused", 7, within_s=60)
-    lab.expect_events("a", "b", refused=lab.events("a", "b", EventKind.REFUSED))
+    refused = lab.events("a", "b", EventKind.REFUSED)
+    lab.expect_events("a", "b", refused=refused)
+    lab.require(refused == len(lab.faults("a")), f"{refused} refused events for the faults {lab.faults('a')}")
     lab.expect_pauses("a", *(initial_s * 2**n for n in range(4)), 15 * initial_s, 15 * initial_s)
     lab.require({*lab.faults("a")} == {"MISSING_FEATURES"}, f"why it was refused: {lab.faults('a')}")
-    lab.configure("a", features_supported=CLIENT_FEATURES)
+    lab.configure(lacking, features_supported=CLIENT_FEATURES)
     lab.expect_delivered("b", "a", 2)
     lab.settle()
 

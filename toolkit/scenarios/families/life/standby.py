@@ -53,6 +53,29 @@ def server_queue_in_standby(lab: Lab) -> None:
     lab.settle()
 
 
+@LS.scenario("LS-12", "standby_backoff", priority=2)
+def standby_backoff(lab: Lab) -> None:
+    """A session that was open begins its pauses anew, also if it stood by in between.
+
+    A peer is refused four times, and its pauses double. Once it gets through, everything is acknowledged, the link
+    breaks, and both stand by. Refused again when there is something to send, it pauses for ms_initial_backoff
+    first.
+    """
+    lab.two("lossless_peer")
+    pauses = (0.2, 0.4, 0.8)
+    for turn in range(2):
+        first = len(lab.dial_pauses_s("a")) + turn
+        lab.refuse("a", "b")
+        lab.send("a", "b")
+        lab.wait_for_dials("a", first + len(pauses) + 1)
+        lab.expect_backoff("a", len(pauses), first=first)
+        lab.refuse("a", "b", refused=False)
+        lab.expect_delivered("b", "a", turn + 1)
+        _idle_link_dies(lab)
+        lab.expect_state("a", "b", "STANDBY")
+        lab.expect_state("b", "a", "STANDBY")
+
+
 @LS.scenario(
     "LS-05",
     "standby_wake_by_keepalive",

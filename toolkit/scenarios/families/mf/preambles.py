@@ -21,6 +21,12 @@ from toolkit.scenarios.ways import V2_WAYS
 _HUGE = (0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF)
 _PREAUTH_BYTES = 128 << 10
 """Longest frame that is taken before the peer has authenticated."""
+_DATA_BYTES = 1 << 20
+"""Longest frame that nodes of MF-05 take of a peer that has authenticated."""
+_MARGIN_BYTES = 256
+"""More than what surrounds the segments of a frame, whatever its mode."""
+_READ_AHEAD_BYTES = 1 << 20
+"""What a node may put aside beyond the frame that it waits for."""
 
 
 def header(seq: int = 1, **fields: int) -> bytes:
@@ -102,56 +108,73 @@ def segment_count(lab: Lab, role: str) -> None:
 
 @MF.scenario("MF-05", "segment_length_huge", cases=ROLES, ways=FEW_WAYS)
 def segment_length_huge(lab: Lab, role: str) -> None:
-    """What a peer announces costs nothing: lengths up to 4 GiB are refused as they are read.
+    """A frame that announces more than its limit breaks the link at its preamble; one just below is waited for.
 
-    A preamble with a good crc announces 2 GiB less one, 2 GiB, and 4 GiB less one, in the first segment, in the
-    last, and in all four at once, whose sum does not fit into 32 bits; in every state that reads frames. The link
-    breaks at once because of the size, with nothing put aside. Just below the limit, the node waits for the rest
-    and holds no more than that limit, before authentication 128 KiB. On v1 the same holds for authorizers and for
+    The limit is 128 KiB until the peer has authenticated, and max_frame_bytes, here 1 MiB, after that. In every
+    state a preamble with a good crc announces 256 bytes more than the limit, 2 GiB less one, 2 GiB, and 4 GiB less
+    one, in the first segment, in the last, and in all four at once, whose sum may not fit into 32 bits. The link
+    breaks at once because of the size, with nothing put aside. 256 bytes below the limit the node waits for the
+    rest, and holds no more than the limit and what it reads ahead. On v1 the same holds for authorizers and for
     the three parts of a message.
     """
-    peer = stage(lab, role)
+    peer = stage(lab, role, max_frame_bytes=_DATA_BYTES)
     if lab.is_v1:
         _v1_lengths(lab, peer, role)
         return
     for place in places_of(role):
         if place.resumes or "COMPRESSION" in place.state:
             continue
-        for length in _HUGE:
+        authenticated = place.state == "READY" or place.before == "ident"
+        limit_bytes = _DATA_BYTES if authenticated else _PREAUTH_BYTES
+        for length in (limit_bytes + _MARGIN_BYTES, *_HUGE):
             for lengths in ((length,), (1, 1, 1, length), (length,) * 4):
                 link = arrive(peer, place)
                 frame = RawFrame(Tag.MESSAGE, (b"",), count=len(lengths), lengths=lengths)
                 breaks(lab, link, lambda: link.write(frame.encode(link.seal)), "OVERSIZE", state=place.state)  # noqa: B023
-        link = arrive(peer, place)
-        early = place.state != "READY"
-        link.write(RawFrame(Tag.HELLO, (b"",), lengths=(_PREAUTH_BYTES - 100,)).encode(link.seal))
-        lab.wait(0.01)
-        lab.require(not link.closed, f"a frame below the limit is refused in {place.state}")
-        if early:
-            lab.expect_memory("a", 3 * _PREAUTH_BYTES)
-        leave(lab, link)
+        allowed_bytes = limit_bytes - _MARGIN_BYTES
+        for lengths in ((allowed_bytes,), (1, 1, 1, allowed_bytes), (allowed_bytes // 4,) * 4):
+            link = arrive(peer, place)
+            link.write(RawFrame(Tag.MESSAGE, (b"",), count=len(lengths), lengths=lengths).encode(link.seal))
+            _waits(lab, link, limit_bytes)
     lab.expect_memory("a", 0)
+
+
+def _waits(lab: Lab, link: Any, limit_bytes: int) -> None:  # noqa: ANN401 - of either protocol
+    """The node waits for the rest of what was announced, and has not put aside more than that; ends the link."""
+    faults = len(lab.faults("a"))
+    lab.wait(0.01)
+    lab.require(not link.closed and len(lab.faults("a")) == faults, f"it broke the link: {lab.last_fault('a')}")
+    lab.expect_memory("a", limit_bytes + _READ_AHEAD_BYTES)
+    leave(lab, link)
 
 
 def _v1_lengths(lab: Lab, peer: RawPeer, role: str) -> None:
     """Authorizers of CONNECT and of its reply, and the parts of a message."""
-    for length in (_PREAUTH_BYTES + 1, *_HUGE):
-        place = next(place for place in places_of(role, v1=True) if place.before == "connect")
+    place = next(place for place in places_of(role, v1=True) if place.before == "connect")
+    for length in (_PREAUTH_BYTES - _MARGIN_BYTES, _PREAUTH_BYTES + _MARGIN_BYTES, *_HUGE):
         link = arrive(peer, place)
         if role == CONNECTOR:
             at, raw = 21, bytearray(ConnectReply(V1Tag.READY, 0).encode()[:26])
         else:
             at, raw = 28, bytearray(link.connect_message().encode()[:33])
         raw[at : at + 4] = length.to_bytes(4, "little")
-        breaks(lab, link, lambda: link.write(bytes(raw)), "OVERSIZE", state=place.state)  # noqa: B023
+        if length < _PREAUTH_BYTES:
+            link.write(bytes(raw))
+            _waits(lab, link, _PREAUTH_BYTES)
+        else:
+            breaks(lab, link, lambda: link.write(bytes(raw)), "OVERSIZE", state=place.state)  # noqa: B023
     place = next(place for place in places_of(role, v1=True) if place.state == "OPENED")
     for part in range(3):
-        for length in _HUGE:
+        for length in (_DATA_BYTES - _MARGIN_BYTES, _DATA_BYTES + _MARGIN_BYTES, *_HUGE):
             link = arrive(peer, place)
             raw = bytearray(link.message(1)[: 1 + HEADER.size])
             raw[1 + 22 + 4 * part : 1 + 26 + 4 * part] = length.to_bytes(4, "little")
             raw[-4:] = crc32c(bytes(raw[1:-4]), 0).to_bytes(4, "little")
-            breaks(lab, link, lambda: link.write(bytes(raw)), "OVERSIZE")  # noqa: B023
+            if length < _DATA_BYTES:
+                link.write(bytes(raw))
+                _waits(lab, link, _DATA_BYTES)
+            else:
+                breaks(lab, link, lambda: link.write(bytes(raw)), "OVERSIZE")  # noqa: B023
     lab.expect_memory("a", 0)
 
 

@@ -1,0 +1,13 @@
+"""Writes docs/mutants.md, which suite notices which mutant, from the verdicts in tests/mutations/results.json.
+
+Run ``python docs/mutants.py`` after ``make mutants``.
+"""
+
+from pathlib import Path
+
+from tests.mutations.listing import listed
+from tests.mutations.page import page
+from tests.mutations.results import Results
+
+if __name__ == "__main__":
+    Path(__file__).with_suffix(".md").write_text(page(list(listed()), Results.load()), encoding="utf-8")

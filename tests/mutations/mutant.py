@@ -1,0 +1,185 @@
+"""A mutant: one line of the messenger that is deliberately wrong, while a process runs.
+
+A mutant names its place by module, function and the code that stands there, so it survives edits around it. It is
+applied to the source as a module is imported: no file changes.
+"""
+
+import ast
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+
+ROOT = Path(__file__).parent.parent.parent
+TOP = "messenger."
+
+
+class DoesNotApply(Exception):
+    """The code that the mutant changes is not there any more; the text says what is missing, in one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    """One deliberate mistake."""
+
+    area: str
+    """Which part of the messenger it is in: the name of the file that lists it."""
+    where: str
+    """MODULE:FUNCTION or MODULE:CLASS.METHOD without the package; MODULE: for code outside functions."""
+    before: str
+    """The code that it changes: part of one line, unique in the function."""
+    after: str
+    """What stands there instead."""
+    equivalent: str = ""
+    """Why nobody can tell it from the original; empty for a mutant that must be killed."""
+    survives: str = ""
+    """Why no test kills it although it is not equivalent; empty for a mutant that must be killed."""
+
+    @property
+    def id(self) -> str:
+        """Stable as long as place and code are: FUNCTION-HASH."""
+        digest = sha256(f"{self.where}|{self.before}|{self.after}".encode()).hexdigest()
+        return f"{self.where.rstrip(':').replace(':', '.')}-{digest[:4]}"
+
+    @property
+    def module(self) -> str:
+        """The module that it changes, as Python imports it."""
+        return TOP + self.where.partition(":")[0]
+
+    @property
+    def function(self) -> str:
+        """FUNCTION or CLASS.METHOD; empty for code outside functions."""
+        return self.where.partition(":")[2]
+
+    @property
+    def path(self) -> Path:
+        """The source file."""
+        return ROOT / (self.module.replace(".", "/") + ".py")
+
+    def source(self) -> str:
+        """The source of the function that it changes, or of the whole module.
+
+        Raises:
+            DoesNotApply: there is no such module or function.
+        """
+        start, end, text = self._place()
+        return text[start:end]
+
+    def mutated(self) -> str:
+        """The source of the module with the mistake.
+
+        Raises:
+            DoesNotApply: the code is not there, or more than once.
+        """
+        start, end, text = self._place()
+        count = text.count(self.before, start, end)
+        if count != 1:
+            raise DoesNotApply(f"{self.id}: {self.where} has {self.before!r} {count} times, 1 is needed")
+        at = text.index(self.before, start, end)
+        return text[:at] + self.after + text[at + len(self.before) :]
+
+    @property
+    def is_called(self) -> bool:
+        """Whether its code is run by calls, not when the module is imported."""
+        name = self.function.rpartition(".")[2]
+        return bool(name) and not name.lstrip("_")[:1].isupper()
+
+    def statement_lines(self) -> frozenset[int]:
+        """The numbers of the lines of the statement that it changes; of one with a body, of its head.
+
+        Raises:
+            DoesNotApply: see :meth:`mutated`.
+        """
+        self.mutated()
+        start, end, text = self._place()
+        line = text.count("\n", 0, text.index(self.before, start, end)) + 1
+        heads = [_head(node) for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)]
+        return frozenset(min((head for head in heads if line in head), key=len))
+
+    def _place(self) -> tuple[int, int, str]:
+        """Where the function begins and ends in the text of its module."""
+        if not self.path.is_file():
+            raise DoesNotApply(f"{self.id}: there is no module {self.module}")
+        text = self.path.read_text(encoding="utf-8")
+        if not self.function:
+            return 0, len(text), text
+        node = find_function(ast.parse(text), self.function.split("."))
+        if node is None:
+            raise DoesNotApply(f"{self.id}: {self.module} has no {self.function}")
+        return *span(text, node), text
+
+    def __str__(self) -> str:
+        return f"{self.where} {self.before!r} -> {self.after!r}"
+
+
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+
+
+def span(text: str, node: Definition) -> tuple[int, int]:
+    """Where a definition begins, with its decorators, and ends in the text of its module."""
+    lines = text.splitlines(keepends=True)
+    first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    start = len("".join(lines[: first - 1]))
+    return start, start + len("".join(lines[first - 1 : node.end_lineno]))
+
+
+def find_function(tree: ast.AST, path: Sequence[str]) -> Definition | None:
+    """The definition at CLASS.METHOD or FUNCTION; None if there is none."""
+    for name in path:
+        found = [node for node in ast.iter_child_nodes(tree) if isinstance(node, Definition) and node.name == name]
+        if not found:
+            return None
+        tree = found[-1]  # of overloads and properties, the last one counts
+    assert isinstance(tree, Definition)
+    return tree
+
+
+def _head(node: ast.stmt) -> range:
+    """The numbers of a statement's lines, without those of its body."""
+    body: list[ast.stmt] = getattr(node, "body", [])
+    behind = body[0].lineno if body else (node.end_lineno or node.lineno) + 1
+    return range(node.lineno, max(behind, node.lineno + 1))
+
+
+class _Loader(SourceFileLoader):
+    """Compiles a mutated source; bytecode that is cached is neither used nor written."""
+
+    def __init__(self, mutant: Mutant) -> None:
+        super().__init__(mutant.module, str(mutant.path))
+        self._source = mutant.mutated()
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        return self.source_to_code(self._source.encode(), self.path)
+
+
+class _Finder(MetaPathFinder):
+    def __init__(self, mutant: Mutant) -> None:
+        self._mutant = mutant
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != self._mutant.module:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        assert spec is not None
+        spec.loader = _Loader(self._mutant)
+        spec.cached = None
+        return spec
+
+
+def install(mutant: Mutant) -> None:
+    """Have this process import the mutated module from now on.
+
+    Raises:
+        DoesNotApply: see :meth:`Mutant.mutated`.
+        RuntimeError: the module was imported already.
+    """
+    mutant.mutated()
+    if mutant.module in sys.modules:
+        raise RuntimeError(f"{mutant.module} was imported before the mutant was installed")
+    sys.meta_path.insert(0, _Finder(mutant))

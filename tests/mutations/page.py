@@ -1,0 +1,98 @@
+"""What the verdicts come to: who notices which mutants, as tables in Markdown."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from tests.mutations.listing import AREAS
+from tests.mutations.mutant import Mutant
+from tests.mutations.results import Results
+from tests.mutations.running import SUITES
+
+_FEW = 3
+"""A mutant that so many scenarios notice, or fewer, is named by each of them."""
+
+Killed = Mapping[str, bool]
+"""By suite that was run, whether it noticed the mutant."""
+
+
+def killed(mutant: Mutant, results: Results) -> Killed:
+    """The verdicts on a mutant whose function has not changed since."""
+    verdicts = {suite: results.of(mutant, suite) for suite in SUITES}
+    return {suite: verdict.killed for suite, verdict in verdicts.items() if verdict is not None}
+
+
+def summary(mutants: Sequence[Mutant], results: Results) -> str:
+    """By area, how many mutants each suite has noticed of those that it was run on; and all together."""
+    rows = ["| area | mutants | " + " | ".join(SUITES) + " | together |", "|---" * (len(SUITES) + 3) + "|"]
+    for area in (*AREAS, ""):
+        own = [mutant for mutant in mutants if area in {"", mutant.area} and not mutant.equivalent]
+        verdicts = [killed(mutant, results) for mutant in own]
+        cells = [_share([one[suite] for one in verdicts if suite in one]) for suite in SUITES]
+        together = _share([any(one.values()) for one in verdicts if one])
+        rows.append(f"| {area or 'all'} | {len(own)} | " + " | ".join([*cells, together]) + " |")
+    return "\n".join(rows)
+
+
+def _share(noticed: list[bool]) -> str:
+    if not noticed:
+        return "-"
+    return f"{sum(noticed)} of {len(noticed)} ({100 * sum(noticed) // len(noticed)} %)"
+
+
+def few_killers(mutants: Iterable[Mutant], results: Results) -> dict[str, list[Mutant]]:
+    """By scenario, the mutants that it alone, or with two others at most, notices."""
+    found: dict[str, list[Mutant]] = defaultdict(list)
+    for mutant in mutants:
+        verdict = results.of(mutant, "catalogue")
+        if verdict is not None and len(verdict.killers) <= _FEW:
+            for scenario in verdict.killers:
+                found[scenario].append(mutant)
+    return dict(sorted(found.items()))
+
+
+def page(mutants: Sequence[Mutant], results: Results) -> str:
+    """All of it: the table, scenarios with the mutants that few others notice, survivors, equivalents."""
+    parts = [_HEAD, summary(mutants, results), ""]
+    rare = few_killers(mutants, results)
+    parts.append("## Scenarios, and the mutants that at most two others notice\n")
+    parts += [f"- {scenario}: {', '.join(_code(one) for one in own)}" for scenario, own in rare.items()]
+    if not rare:
+        parts.append("The catalogue has not been run yet.")
+    for title, chosen in (
+        ("Mutants that a suite was run on and nothing noticed", _survivors(mutants, results)),
+        ("Mutants that are no mistake", [(one, one.equivalent) for one in mutants if one.equivalent]),
+    ):
+        parts.append(f"\n## {title}\n")
+        parts += [f"- {_code(one)}: {_change(one)}{': ' + why if why else ''}" for one, why in chosen] or ["None."]
+    return "\n".join(parts) + "\n"
+
+
+def _survivors(mutants: Iterable[Mutant], results: Results) -> list[tuple[Mutant, str]]:
+    found = []
+    for mutant in mutants:
+        verdicts = killed(mutant, results)
+        if verdicts and not mutant.equivalent and not any(verdicts.values()):
+            missing = [suite for suite in SUITES if suite not in verdicts]
+            found.append((mutant, mutant.survives or (f"not run on it: {', '.join(missing)}" if missing else "")))
+    return found
+
+
+def _code(mutant: Mutant) -> str:
+    return f"`{mutant.id}`"
+
+
+def _change(mutant: Mutant) -> str:
+    return f"`{mutant.before}` becomes `{mutant.after}`".replace("|", "\\|")
+
+
+_HEAD = """# Mutants
+
+Written by `python docs/mutants.py` from the verdicts in `tests/mutations/results.json`. A mutant is one line of
+the messenger that is deliberately wrong. `make mutants` runs each suite by itself against each of them: the unit
+tests of the messenger, the catalogue on the simulator, 400 random lives, and small explorations. A mutant that no
+suite notices is a mistake that fails no test. "-" stands for what was not run yet.
+
+The mutants are drawn by rule from the source, at most two for a function, and listed by area in
+`tests/mutations/listed`. `make mutants AREA=v2 SUITE=simulator` runs some of them; what has not changed since is
+not run again.
+"""

@@ -1,0 +1,50 @@
+"""The exploration: every schedule of small scopes, none of which may end badly."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import toolkit.exploration
+from messenger.link import Protocol
+from tests.mutations.suites.clock import at_most_s
+from toolkit.exploration.explore import explore
+from toolkit.exploration.scope import FaultKind, Grain, Scope
+
+_CLIENT = Scope(pairing="lossless_client", grain=Grain.FRAME)
+_ONE = Scope(pairing="lossless_peer-one", grain=Grain.SESSION)
+_LOSSY = Scope(pairing="lossy_client", grain=Grain.SESSION, kinds=tuple(FaultKind))
+_PEERS = Scope(pairing="lossless_peer", grain=Grain.SESSION, overtakes=0)
+_SCOPES = {
+    str(scope): scope
+    for one in (_CLIENT, _ONE, _LOSSY, replace(_CLIENT, grain=Grain.SESSION, kinds=tuple(FaultKind)), _PEERS)
+    for scope in (replace(one, protocol=Protocol.V2), replace(one, protocol=Protocol.V1))
+}
+_MOST_STATES = 8_000
+_SCOPE_LIMIT_S = 120.0
+
+
+def parts() -> dict[str, str]:
+    """The scopes."""
+    (folder,) = toolkit.exploration.__path__
+    source = b"".join(path.read_bytes() for path in sorted(Path(folder).glob("*.py")))
+    return dict.fromkeys(_SCOPES, sha256(source).hexdigest()[:8])
+
+
+def play(chosen: Sequence[str], *, deep: bool) -> Iterator[tuple[str, str]]:
+    """Explore scopes until one has a violation."""
+    for part in chosen:
+        yield part, ""
+        what = _failure(_SCOPES[part])
+        if what:
+            yield part, what
+            return
+
+
+def _failure(scope: Scope) -> str:
+    try:
+        with at_most_s(_SCOPE_LIMIT_S):
+            result = explore(scope, max_states=_MOST_STATES)
+    except Exception as error:  # noqa: BLE001 - of a core that breaks its contract
+        return f"{type(error).__name__}: {error}"
+    return result.violations[0].text if result.violations else ""

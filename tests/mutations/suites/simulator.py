@@ -1,0 +1,43 @@
+"""The simulator: lives of seeds, none of which may fail."""
+
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+
+import toolkit.checks
+import toolkit.simulation
+from tests.mutations.suites.clock import TooLong, at_most_s
+from toolkit.simulation.swarm import live
+
+SEEDS = range(1, 401)
+_AT_A_TIME = 100
+_LIFE_LIMIT_S = 15.0
+
+
+def parts() -> dict[str, str]:
+    """Seeds, so many at a time."""
+    folders = [Path(path) for package in (toolkit.simulation, toolkit.checks) for path in package.__path__]
+    source = b"".join(path.read_bytes() for folder in folders for path in sorted(folder.glob("*.py")))
+    digest = sha256(source).hexdigest()[:8]
+    return {f"seeds {first} to {first + _AT_A_TIME - 1}": digest for first in SEEDS[::_AT_A_TIME]}
+
+
+def play(chosen: Sequence[str], *, deep: bool) -> Iterator[tuple[str, str]]:
+    """Live the seeds until one fails."""
+    for part in chosen:
+        yield part, ""
+        _, first, _, last = part.split()
+        for seed in range(int(first), int(last) + 1):
+            what = _failure(seed)
+            if what:
+                yield part, f"seed {seed}: {what}"
+                return
+
+
+def _failure(seed: int) -> str:
+    try:
+        with at_most_s(_LIFE_LIMIT_S):
+            outcome = live(seed)
+    except (TooLong, MemoryError, RecursionError) as error:
+        return f"{type(error).__name__}: {error}"
+    return "" if outcome.passed else f"{outcome.failures[0].id}: {outcome.failures[0].text}"

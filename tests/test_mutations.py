@@ -1,0 +1,86 @@
+"""The mutants that are listed, and what is kept of the runs on them."""
+
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from tests.mutations.jobs import Job, lines_of
+from tests.mutations.listing import AREAS, applies, listed
+from tests.mutations.mutant import Mutant
+from tests.mutations.page import few_killers, killed, page, summary
+from tests.mutations.results import Results
+
+MOST_GONE = 20
+"""The source moves on: so many may not apply before new ones must be drawn."""
+
+
+def test_there_are_enough_and_each_has_a_name_of_its_own() -> None:
+    mutants = listed()
+    assert len(mutants) >= 150
+    assert len({mutant.id for mutant in mutants}) == len(mutants)
+    assert {mutant.area for mutant in mutants} == set(AREAS)
+
+
+def test_they_apply_to_the_source_and_compile() -> None:
+    gone = []
+    for mutant in listed():
+        reason = applies(mutant)
+        if reason is None:
+            compile(mutant.mutated(), str(mutant.path), "exec")
+        else:
+            gone.append(reason)
+    assert len(gone) <= MOST_GONE, "draw new ones: python -m tests.mutations AREA --draw COUNT"
+
+
+FORGETS = Mutant(
+    "session", "session.queue:OutQueue.requeue_sent", "self.requeued.extendleft(reversed(self.sent))", "pass"
+)
+"""What was not acknowledged is not sent again."""
+PARTS = {
+    "units": "tests/messenger/session/test_queue.py",
+    "catalogue": "LC-01 v2-crc",
+    "simulator": "seeds 201 to 210",
+    "exploration": "v2 lossless_client 1+1 messages, 1 faults (break+refuse), by frame",
+}
+
+
+def noticed(mutant: Mutant | None, suite: str) -> list[str]:
+    return [line["what"] for line in lines_of(Job(mutant, suite, (PARTS[suite],))) if line["what"]]
+
+
+@pytest.mark.parametrize("suite", PARTS)
+def test_each_suite_notices_a_mistake_and_nothing_else(suite: str) -> None:
+    assert noticed(FORGETS, suite)
+    assert noticed(None, suite) == []
+
+
+def some(count: int) -> list[Mutant]:
+    return list(islice((mutant for mutant in listed() if applies(mutant) is None), count))
+
+
+def test_the_table_counts_verdicts(tmp_path: Path) -> None:
+    one, two, three = some(3)
+    results = Results()
+    results.put(one, "units", {"file": "1"}, ["file::test"], deep=True)
+    results.put(one, "catalogue", {"AU-01 v1": "1"}, ["AU-01"], deep=True)
+    results.put(two, "units", {"file": "1"}, [], deep=True)
+    results.save(tmp_path / "results.json")
+    again = Results.load(tmp_path / "results.json")
+    assert killed(one, again) == {"units": True, "catalogue": True}
+    assert killed(three, again) == {}
+    last = summary([one, two, three], again).splitlines()[-1]
+    assert last == "| all | 3 | 1 of 2 (50 %) | 1 of 1 (100 %) | - | - | 1 of 2 (50 %) |"
+    assert few_killers([one, two], again) == {"AU-01": [one]}
+    assert two.id in page([one, two, three], again).partition("nothing noticed")[2]
+
+
+def test_only_what_changed_is_run_again() -> None:
+    (one,) = some(1)
+    results = Results()
+    results.put(one, "units", {"first": "1", "second": "1"}, [], deep=True)
+    verdict = results.of(one, "units")
+    assert verdict is not None
+    assert results.changed(verdict, {"first": "1", "second": "2", "third": "1"}) == {"second", "third"}
+    verdict.code = "another"
+    assert results.of(one, "units") is None

@@ -1,0 +1,132 @@
+"""What applications are told of sessions that open: one event for each link that opens one."""
+
+from math import inf
+
+from messenger.loopback import LOOPBACK_ID
+from messenger.outputs import EventKind
+from messenger.session.session import SessionState
+from toolkit.checks.index import Index
+from toolkit.checks.openings import GRANTS, Opening
+from toolkit.checks.result import Findings
+from toolkit.checks.sessions import SessionLog
+from toolkit.checks.wires import LinkLog
+
+_OPENING = (EventKind.ACCEPT, EventKind.CONNECT)
+_TOLD = frozenset({"state", "event", "deliver"})
+
+
+def one_event_per_link(index: Index, findings: Findings) -> None:
+    """one_event_per_link: each link that opens a session is followed by one READY and one connect or accept event.
+
+    A connector raises the event directly behind READY, an acceptor before it writes the answer, whether or not the
+    answer gets out. A session that is READY has got there by a frame that opens it.
+    """
+    if not index.by_kind.get("state"):
+        return  # as in captures, where nobody tells of sessions
+    if not index.by_kind.get("link"):
+        return
+    for log in index.sessions.values():
+        if log.key.session != LOOPBACK_ID and all(link.is_whole for link in log.links):
+            _Session(index, findings, log).judge()
+
+
+class _Session:
+    """Compares the READY states and the events of one session with its links."""
+
+    def __init__(self, index: Index, findings: Findings, log: SessionLog) -> None:
+        self.index = index
+        self.findings = findings
+        self.log = log
+        self.name = index.name(log)
+        self.by_priority = index.setting(log.node, "dispatch_by_priority", default=False)
+        """Messages from before the event may be dispatched before it."""
+        self.openings = index.openings.get(log, [])
+        self.explained: set[int] = set()
+        """Places of events and states that belong to a link."""
+
+    def judge(self) -> None:
+        """Judge the whole session."""
+        for opening in self.openings:
+            self._judge_ready(opening)
+        self._judge_behind()
+        for link in self.log.links:
+            if not link.dialled and link.decisions:
+                self._judge_granted(link)
+        for position, record in self.log.of("event"):
+            opens = record.fields["event"] in _OPENING
+            if opens and position not in self.explained and not self._is_unnamed(position):
+                self._add(position, f"{record['event']} without a link that opens it")
+        for position, record in self.log.of("state"):
+            if record.fields["state"] == SessionState.READY and position not in self.explained:
+                self._add(position, "READY without a frame that opens it")
+
+    def _judge_ready(self, opening: Opening) -> None:
+        """Behind the answer the session is READY, unless its link breaks at once or somebody holds it."""
+        if opening.ready is not None:
+            self.explained.add(opening.ready[0])
+            return
+        link = opening.link
+        tag = opening.answer[1].fields["tag"]
+        broke = link.dialled and any(at > opening.at for at, _ in link.faults)
+        held = self.index.is_held(link, tag) or self.index.is_held(link, "SEQ")
+        if not (broke or held or self._is_last(opening.at)):
+            self._add(opening.at, f"{tag} on {link.key.link} is not followed by READY")
+
+    def _judge_behind(self) -> None:
+        """Connectors tell the application directly behind READY."""
+        readies = {
+            opening.ready[0]: opening
+            for opening in self.openings
+            if opening.ready is not None and opening.link.dialled
+        }
+        due: Opening | None = None
+        for position, record in self.log.entries:
+            kind = record.kind
+            if kind not in _TOLD or (kind == "deliver" and self.by_priority):
+                continue
+            if due is not None:
+                if record.fields.get("event") == due.kind:
+                    self.explained.add(position)
+                else:
+                    self._add_missing(due, position)
+            due = readies.get(position)
+        if due is not None and not self._is_last(due.ready[0] if due.ready else due.at):
+            self._add_missing(due, due.at)
+
+    def _add_missing(self, opening: Opening, position: int) -> None:
+        self._add(position, f"READY on {opening.link.key.link} is not followed by its {opening.kind} event")
+
+    def _judge_granted(self, link: LinkLog) -> None:
+        """Between its decision and its answer an acceptor tells the application once."""
+        granted = max((at for at, record in link.decisions if record.fields["verdict"] in GRANTS), default=None)
+        opening = next((one for one in self.openings if one.link is link), None)
+        if granted is None:
+            return
+        until = opening.at if opening is not None else inf if link.closed is None else link.closed
+        told = [
+            position
+            for position, record in self.log.of("event")
+            if granted < position < until and record.fields["event"] == EventKind.ACCEPT
+        ]
+        self.explained.update(told[:1])
+        if opening is not None and not told:
+            self._add(
+                opening.at, f"{opening.answer[1]['tag']} on {link.key.link} without an accept event before it"
+            )
+
+    def _is_last(self, position: int) -> bool:
+        """Whether the process, or the history, ended before more could be recorded than what stands there."""
+        records = self.index.history.records
+        goes_on = self.log.node in self.index.ends or self.index.end_s > records[position].time_s
+        return not goes_on or self.index.is_cut_off(self.log.key.process, position)
+
+    def _is_unnamed(self, position: int) -> bool:
+        """Whether the process died before the link that opens the session had named it."""
+        return self.log.key.process in self.index.process_ends and any(
+            link.session is None and link.closed is None and link.decisions and link.decisions[-1][0] < position
+            for link in self.index.links.values()
+            if self.index.process_of(link) == self.log.key.process
+        )
+
+    def _add(self, position: int, text: str) -> None:
+        self.findings.add(position, f"{self.name}: {text}")

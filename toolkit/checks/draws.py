@@ -1,0 +1,133 @@
+"""The global_seqs that a messenger draws: one for each dial, each session it grants, each RETRY_GLOBAL (§3.6)."""
+
+from collections import defaultdict
+from typing import NamedTuple
+
+from toolkit.checks.index import Index
+from toolkit.checks.openings import GRANTS
+from toolkit.checks.result import Findings
+from toolkit.checks.sessions import Process
+from toolkit.checks.wires import LinkLog
+
+_ASKING = ("CLIENT_IDENT", "SESSION_RECONNECT", "CONNECT")
+_GRANTING = ("SERVER_IDENT", "CONNECT_REPLY")
+_TOLD_BY = ("SESSION_RETRY_GLOBAL", "CONNECT_REPLY")
+
+_Numbers = dict[LinkLog, list[tuple[int, int]]]
+"""By link, places and the numbers that stand there."""
+
+
+class _Draw(NamedTuple):
+    """A number is drawn."""
+
+    position: int
+    link: str
+    number: int | None
+    """None if nothing tells it."""
+    above: int = 0
+    """What the peer says the number must exceed."""
+    certain: bool = True
+    """Whether it is known to have been drawn."""
+
+
+def drawn_numbers(index: Index, findings: Findings) -> None:
+    """Every number that a messenger draws is one above the last, or above what its peer asks for."""
+    draws: dict[Process, list[_Draw]] = defaultdict(list)
+    asked = _numbers(index, _ASKING, "tx")
+    raised = _numbers(index, _TOLD_BY, "rx", "RETRY_GLOBAL")
+    granted = _numbers(index, _GRANTING, "tx", "SEQ", "READY")
+    for link in index.links.values():
+        log = index.session_of(link)
+        if log is None or log.last_state is None or link.opened is None:
+            continue
+        if link.dialled:
+            found = _dials(index, link, asked.get(link, []), raised.get(link, []))
+        else:
+            found = _grants(link, granted.get(link, []))
+        draws[log.key.process] += found
+    for process, numbers in draws.items():
+        numbers.sort()
+        _judge(findings, process, numbers, in_order=process not in index.sharded)
+
+
+def _numbers(index: Index, tags: tuple[str, ...], direction: str, *replies: str) -> _Numbers:
+    """The global_seqs in frames; of CONNECT_REPLY in those with one of some tags of their own."""
+    found: _Numbers = defaultdict(list)
+    for tag in tags:
+        for position, link, record in index.by_tag.get(tag, ()):
+            fields = record.fields["fields"]
+            number = fields.get("global_seq")
+            if record.fields["direction"] != direction or type(number) is not int:
+                continue
+            if tag != "CONNECT_REPLY" or fields.get("tag") in replies:
+                found[link].append((position, number))
+    return found
+
+
+def _dials(index: Index, link: LinkLog, asked: list[tuple[int, int]], told: list[tuple[int, int]]) -> list[_Draw]:
+    """The dial's own number, and one for each RETRY_GLOBAL that was obeyed."""
+    assert link.opened is not None
+    first = min(asked)[1] if asked else _by_state(index, link)
+    draws = [_Draw(link.opened, link.key.link, first)]
+    for position, above in told:
+        number = next((number for at, number in sorted(asked) if at > position), None)
+        certain = number is not None and not any(index.is_held(link, tag) for tag in _TOLD_BY)
+        draws.append(_Draw(position, link.key.link, number, above, certain))
+    return draws
+
+
+def _by_state(index: Index, link: LinkLog) -> int | None:
+    """The number of a dial that did not get to say it, by the state behind its end."""
+    log = index.session_of(link)
+    if log is None or link.closed is None or link.opened is None:
+        return None
+    after = next(((at, record) for at, record in log.of("state") if at > link.opened), None)
+    if after is None or after[0] < link.closed:
+        return None
+    for other in log.links:
+        draws = _granting(other) if not other.dialled or other.opened is None else [other.opened]
+        if other is not link and any(link.opened < at < after[0] for at in draws):
+            return None
+    return int(after[1]["global_seq"])
+
+
+def _granting(link: LinkLog) -> list[int]:
+    """Places of decisions that grant a session; one that goes on gets no number."""
+    found = []
+    for position, record in link.decisions:
+        if record.fields["verdict"] in GRANTS:
+            came = (frame.fields for at, frame in reversed(link.talk) if at < position)
+            request = next((frame["tag"] for frame in came if frame["direction"] == "rx"), "")
+            if request != "SESSION_RECONNECT":
+                found.append(position)
+    return found
+
+
+def _grants(link: LinkLog, granted: list[tuple[int, int]]) -> list[_Draw]:
+    """The numbers of the sessions that were granted anew."""
+    draws = []
+    for position in _granting(link):
+        number = next((number for at, number in granted if at > position), None)
+        draws.append(_Draw(position, link.key.link, number, certain=number is not None))
+    return draws
+
+
+def _judge(findings: Findings, process: Process, draws: list[_Draw], *, in_order: bool) -> None:
+    last, unsure = 0, 0
+    used: dict[int, str] = {}
+    for draw in draws:
+        due = max(last, draw.above) + 1
+        if draw.number is None:
+            last, unsure = (due, unsure) if draw.certain else (last, unsure + 1)
+            continue
+        text = ""
+        if draw.number in used:
+            text = f"global_seq {draw.number} is that of {used[draw.number]}, too"
+        elif in_order and not due <= draw.number <= due + unsure:
+            text = f"global_seq {draw.number} is drawn, {due} is due"
+        elif draw.number <= draw.above:
+            text = f"global_seq {draw.number} is drawn, the peer asks for more than {draw.above}"
+        if text:
+            findings.add(draw.position, f"{process.node}: {draw.link}: {text}")
+        used[draw.number] = draw.link
+        last, unsure = max(last, draw.number), 0

@@ -1,0 +1,40 @@
+"""Whom a session is with, and under which policy: neither changes."""
+
+import itertools
+
+from messenger.loopback import LOOPBACK_ID
+from toolkit.checks.index import Index
+from toolkit.checks.result import Findings
+from toolkit.checks.sessions import SessionLog, addresses
+
+
+def session_identity(index: Index, findings: Findings) -> None:
+    """session_identity: all records of a session name one peer, the node that its links lead to, and one policy.
+
+    Not judged are a peer that is named by an address that no node of the history has, and captures, where a node
+    gets its name from its own frames.
+    """
+    for log in index.sessions.values():
+        if log.key.session != LOOPBACK_ID and log.last_state is not None:
+            if log.peer_node is not None and any(
+                peer != log.peer_node and index.resolve((peer,)) not in {None, log.peer_node} for peer in log.peers
+            ):
+                _judge_peers(index, findings, log, log.peer_node)
+            states = log.of("state")
+            if len({record.fields["policy"] for _, record in states}) > 1:
+                _judge_policy(index, findings, log)
+
+
+def _judge_peers(index: Index, findings: Findings, log: SessionLog, peer_node: str) -> None:
+    for position, record in log.entries:
+        named = record.fields.get("peer")
+        if named is not None and index.resolve(addresses(named)) not in {None, peer_node}:
+            findings.add(position, f"{index.name(log)} is with {peer_node}, but its {record.kind} names {named}")
+
+
+def _judge_policy(index: Index, findings: Findings, log: SessionLog) -> None:
+    states = log.of("state")
+    for (_, before), (position, record) in itertools.pairwise(states):
+        if record.fields["policy"] != before.fields["policy"]:
+            text = f"policy changes from {before['policy']} to {record['policy']}"
+            findings.add(position, f"{index.name(log)}: {text}")

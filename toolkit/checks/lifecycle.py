@@ -1,0 +1,126 @@
+"""The life of a link: one beginning, one end, nothing before the first and nothing behind the second."""
+
+import itertools
+from collections import defaultdict
+
+from messenger.errors import FaultReason
+from messenger.session.session import SessionState
+from toolkit.checks.index import Index
+from toolkit.checks.result import Findings
+from toolkit.checks.sessions import Process, SessionLog
+from toolkit.checks.wires import LinkLog
+
+_BY_THIS_SIDE = (FaultReason.MARKED_DOWN.value, FaultReason.SHUTDOWN.value, FaultReason.REPLACED.value)
+"""Why links close without a fault."""
+_LIVES = frozenset(
+    {("accept",), ("accept", "close"), ("dial",), ("dial", "close"), ("dial", "open"), ("dial", "open", "close")}
+)
+"""The actions of a link, as they should be."""
+_FROM_HOME = FaultReason.KEEPALIVE_TIMEOUT.value
+"""For this the home shard has a link closed that another shard carries, and nobody records a fault."""
+
+
+def link_lifecycle(index: Index, findings: Findings) -> None:
+    """link_lifecycle: a link is dialled or accepted once, and closed once; before and behind that it is silent.
+
+    A link that breaks has a fault record before its close. A session has one link at a time: the one before is
+    closed when the next is dialled or opened. At rest as many links are open as the node counts.
+    """
+    if not index.by_kind.get("link"):
+        return
+    traced = {log.key.process for log in index.sessions.values() if log.last_state is not None}
+    for link in index.links.values():
+        process = index.process_of(link)
+        _judge_actions(findings, link)
+        _judge_silence(findings, link)
+        if link.closed is not None and process in traced:
+            _judge_end(findings, link, link.closed, sharded=process in index.sharded)
+    for log in index.sessions.values():
+        if len(log.links) > 1 or log.state == SessionState.CLOSED:
+            _judge_session(index, findings, log)
+    _judge_counts(index, findings)
+
+
+def _judge_actions(findings: Findings, link: LinkLog) -> None:
+    actions = tuple([record.fields["action"] for _, record in link.actions])
+    if actions in _LIVES:
+        return
+    seen: set[str] = set()
+    for (position, _), action in zip(link.actions, actions, strict=True):
+        begins = action in {"dial", "accept"}
+        if action in seen or (begins and seen):
+            findings.add(position, f"{link.key.link}: {action} comes a second time")
+        elif action == "open" and "dial" not in seen:
+            findings.add(position, f"{link.key.link}: open without a dial before it")
+        seen.add(action)
+    if link.opened is None:
+        first = min(entries[0][0] for entries in (link.actions, link.tx, link.rx) if entries)
+        findings.add(first, f"{link.key.link} was neither dialled nor accepted")
+
+
+def _judge_silence(findings: Findings, link: LinkLog) -> None:
+    """Nothing comes before the stream is open, and nothing behind the close."""
+    begins = link.opened
+    if link.dialled:
+        begins = next((at for at, record in link.actions if record.fields["action"] == "open"), begins)
+    closed = link.closed
+    for frames in (link.tx, link.rx):
+        if frames and begins is not None and frames[0][0] < begins:
+            position, record = frames[0]
+            findings.add(position, f"{link.key.link}: {record['tag']} before the link is open")
+        if frames and closed is not None and frames[-1][0] > closed:
+            position, record = frames[-1]
+            findings.add(position, f"{link.key.link}: {record['tag']} behind the end of the link")
+    if closed is None:
+        return
+    last = [entries[-1] for entries in (link.faults, link.decisions) if entries]
+    for entry in (*last, link.auth, link.usage):
+        if entry is not None and entry[0] > closed:
+            findings.add(entry[0], f"{link.key.link}: {entry[1].kind} behind the end of the link")
+
+
+def _judge_end(findings: Findings, link: LinkLog, closed: int, *, sharded: bool) -> None:
+    """What breaks a link is recorded before the close that it causes."""
+    if link.usage is None:
+        findings.add(closed, f"{link.key.link} closes without telling what it has used")
+    detail = next((record.fields.get("detail", "") for at, record in link.actions if at == closed), "")
+    if not detail or detail.startswith(_BY_THIS_SIDE) or (sharded and detail.startswith(_FROM_HOME)):
+        return
+    if not any(at < closed and record.fields["detail"] == detail for at, record in link.faults):
+        findings.add(closed, f"{link.key.link} closes ({detail}) without a fault")
+
+
+def _judge_session(index: Index, findings: Findings, log: SessionLog) -> None:
+    """A session has one link at a time, and none when it is over."""
+    links = sorted((link for link in log.links if link.opened is not None), key=_carries_from)
+    for before, link in itertools.pairwise(links):
+        begins = _carries_from(link)
+        if link.dialled and (before.closed is None or before.closed > begins):
+            findings.add(begins, f"{index.name(log)} dials {link.key.link} while it has {before.key.link}")
+        elif before.closed is None:
+            findings.add(begins, f"{before.key.link} is still open when {link.key.link} takes its place")
+    if log.state == SessionState.CLOSED and log.key.process not in index.process_ends:
+        for link in links[-1:]:
+            if link.closed is None:
+                findings.add(_carries_from(link), f"{link.key.link} is open, but {index.name(log)} is over")
+
+
+def _carries_from(link: LinkLog) -> int:
+    """Where a link becomes its session's: as it is dialled, or by the decision about the peer's dial."""
+    assert link.opened is not None
+    return link.opened if link.dialled or not link.decisions else link.decisions[-1][0]
+
+
+def _judge_counts(index: Index, findings: Findings) -> None:
+    """The links that a node at rest counts are those that it has opened and not closed."""
+    links: dict[Process, list[LinkLog]] = defaultdict(list)
+    for link in index.links.values():
+        links[index.process_of(link)].append(link)
+    for node, (position, record) in index.ends.items():
+        known = [link for link in links[index.process(node)] if link.opened is not None and link.opened < position]
+        if not index.alive(node) or not known:
+            continue
+        still = sum(link.closed is None or link.closed > position for link in known)
+        if still != record["links"]:
+            text = f"{node} has {record['links']} links at rest, but {still} were opened and not closed"
+            findings.add(position, text)

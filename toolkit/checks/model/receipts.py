@@ -1,0 +1,107 @@
+"""What applications hand over and get against the messages on the wire."""
+
+from collections.abc import Mapping
+from operator import itemgetter
+from typing import Any
+
+from toolkit.checks.model.problems import About, Problems
+from toolkit.checks.records import Record
+from toolkit.checks.wires import Entry
+
+_HEAD = ("tid", "type", "priority", "version")
+_PARTS = ("front", "middle", "data")
+_head = itemgetter(*_HEAD)
+_parts = itemgetter(*_PARTS)
+
+
+class Receipts:
+    """The messages of one session between its application and its links.
+
+    Args:
+        problems: takes what is wrong.
+        sends: what the application hands over.
+        prompt: what is received is delivered before the session does anything else.
+    """
+
+    def __init__(self, problems: Problems, sends: list[Entry], *, prompt: bool) -> None:
+        self._problems = problems
+        self.prompt = prompt
+        self._handed_over = {entry[1].fields["tid"]: entry for entry in reversed(sends)}
+        self._waiting: dict[int, tuple[Entry, bool]] = {}
+        """The frames of messages that are not delivered yet, by seq, and whether they need not be."""
+        self._closed = False
+
+    # ---- to the peer
+
+    def written(self, position: int, fields: Mapping[str, Any]) -> None:
+        """A message leaves."""
+        tid = fields.get("tid")
+        sent = None if tid is None else self._handed_over.get(tid)
+        if sent is None or sent[0] > position:
+            self._add(position, f"seq {fields['seq']} is written with tid {tid}, which nobody has sent")
+        elif (name := _difference(sent[1].fields, fields)) is not None:
+            self._add(position, f"tid {tid} is written with another {name} than it was sent with")
+
+    # ---- from the peer
+
+    def received(self, entry: Entry, seq: int, *, doubtful: bool) -> None:
+        """A new message came; a doubtful one may have been rejected."""
+        if self.prompt and self._waiting:
+            self.settle_before(entry[1].time_s)
+        self._waiting[seq] = entry, doubtful or self._closed
+
+    def delivered(self, position: int, record: Record) -> None:
+        """The application got a message, or none of its dispatchers wanted it."""
+        seq = record.fields["seq"]
+        waiting = self._waiting.pop(seq, None)
+        if waiting is None:
+            self._add(position, f"seq {seq} is delivered, but no frame has brought it")
+        elif (name := _difference(record.fields, waiting[0][1].fields["fields"])) is not None:
+            self._add(position, f"seq {seq} is delivered with another {name} than its frame has")
+
+    def acknowledged(self, position: int) -> None:
+        """An ACK leaves."""
+        if self.prompt and self._waiting:
+            for seq in self._waiting:
+                text = f"seq {seq} is acknowledged before it is delivered"
+                self._problems.add(position, About.ACK, text)
+
+    def settle(self) -> None:
+        """Whatever was received must have been delivered by now."""
+        for seq in list(self._waiting):
+            self._missing(seq)
+
+    def settle_before(self, now_s: float) -> None:
+        """Whatever was received before that time must have been delivered by now."""
+        for seq in [seq for seq, (entry, _) in self._waiting.items() if entry[1].time_s < now_s]:
+            self._missing(seq)
+
+    def close(self) -> None:
+        """This side ends the session: what waits, and what another shard still receives, need not be delivered."""
+        self._closed = True
+        self._waiting.clear()
+
+    # ----
+
+    def _missing(self, seq: int) -> None:
+        (position, _), optional = self._waiting.pop(seq)
+        if not optional:
+            self._add(position, f"seq {seq} is received, but not delivered")
+
+    def _add(self, position: int, text: str) -> None:
+        self._problems.add(position, About.RECEIPT, text)
+
+
+def _difference(told: Mapping[str, Any], frame: Mapping[str, Any]) -> str | None:
+    """The first of a message's fields in which an application's record and a frame differ, if both have it."""
+    try:
+        if _head(told) == _head(frame) and told["size"] == sum(_parts(frame)):
+            return None  # as nearly always
+    except KeyError:
+        pass
+    for name in _HEAD:
+        if name in told and told[name] != frame.get(name, told[name]):
+            return name
+    if "size" in told and all(part in frame for part in _PARTS) and told["size"] != sum(_parts(frame)):
+        return "size"
+    return None

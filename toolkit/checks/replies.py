@@ -1,0 +1,115 @@
+"""Which frame of a handshake answers which: nothing is sent that no frame has asked for (§3.2, §4.1)."""
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from messenger.link import Protocol
+
+
+class _Answers(NamedTuple):
+    """Frames that are sent at most as often as any of the others has come."""
+
+    sent: frozenset[str]
+    asked_by: tuple[str, ...]
+
+
+def _answers(sent: str, *asked_by: str) -> _Answers:
+    return _Answers(frozenset(sent.split()), asked_by)
+
+
+_IDENTS = ("CLIENT_IDENT", "SESSION_RECONNECT")
+_RULES: Mapping[tuple[Protocol, bool], tuple[_Answers, ...]] = {
+    (Protocol.V2, True): (
+        _answers("HELLO", "BANNER"),
+        _answers("AUTH_REQUEST", "HELLO", "AUTH_BAD_METHOD"),
+        _answers("AUTH_REQUEST_MORE", "AUTH_REPLY_MORE"),
+        _answers("AUTH_SIGNATURE", "AUTH_DONE"),
+        _answers("COMPRESSION_REQUEST", "AUTH_SIGNATURE"),
+        _answers(
+            "CLIENT_IDENT SESSION_RECONNECT",
+            *("AUTH_SIGNATURE", "SESSION_RESET", "SESSION_RETRY", "SESSION_RETRY_GLOBAL"),
+        ),
+    ),
+    (Protocol.V2, False): (
+        _answers("HELLO", "BANNER"),
+        _answers("AUTH_BAD_METHOD AUTH_REPLY_MORE AUTH_DONE", "AUTH_REQUEST", "AUTH_REQUEST_MORE"),
+        _answers("COMPRESSION_DONE", "COMPRESSION_REQUEST"),
+        _answers("SERVER_IDENT IDENT_MISSING_FEATURES", *_IDENTS),
+        _answers("SESSION_RESET SESSION_RETRY SESSION_RETRY_GLOBAL SESSION_RECONNECT_OK WAIT", *_IDENTS),
+    ),
+    (Protocol.V1, True): (
+        _answers("IDENTIFY", "IDENTIFY"),
+        _answers("CONNECT", "IDENTIFY", "CONNECT_REPLY"),
+        _answers("SEQ", "SEQ"),
+    ),
+    (Protocol.V1, False): (_answers("CONNECT_REPLY", "CONNECT"), _answers("SEQ", "CONNECT")),
+}
+"""By protocol, and whether this end has dialled."""
+_OPENED_BY: Mapping[tuple[Protocol, bool], tuple[str, ...]] = {
+    (Protocol.V2, True): ("SERVER_IDENT", "SESSION_RECONNECT_OK"),
+    (Protocol.V2, False): _IDENTS,
+    (Protocol.V1, True): ("CONNECT_REPLY",),
+    (Protocol.V1, False): ("CONNECT",),
+}
+"""What must have come before messages and acks are sent."""
+REPLY = "CONNECT_REPLY "
+_SEQ_FOLLOWS = f"{REPLY}SEQ"
+
+
+Words = tuple[tuple[str, str], ...]
+"""Frames by direction and tag."""
+
+
+@lru_cache(maxsize=4096)
+def unasked(
+    protocol: Protocol,
+    dialled: bool,  # noqa: FBT001 - part of a cache's key
+    words: Words,
+    data: bool,  # noqa: FBT001 - as above
+) -> tuple[int, str] | None:
+    """The number of the first frame of a handshake that nothing has asked for, and what is wrong with it.
+
+    Each frame that a link sends answers another one, and messages wait until the link is open. Handshakes are
+    mostly alike, so answers are kept.
+
+    Args:
+        protocol: of the link.
+        dialled: whether this end has dialled.
+        words: the frames but messages and acks, up to the first of those that is sent.
+        data: whether there is one.
+    """
+    came: Counter[str] = Counter()
+    sent: Counter[str] = Counter()
+    awaits: set[str] = set()
+    for number, (direction, word) in enumerate(words):
+        tag = word.partition(" ")[0]
+        if direction == "rx":
+            came[tag] += 1
+            awaits.discard(tag)
+            continue
+        sent[tag] += 1
+        for rule in _RULES[protocol, dialled]:
+            if tag in rule.sent and sum(sent[each] for each in rule.sent) > sum(
+                came[each] for each in rule.asked_by
+            ):
+                return number, f"{tag} is sent, but no {' or '.join(rule.asked_by)} has asked for it"
+        if tag in _IDENTS and "COMPRESSION_DONE" in awaits:
+            return number, f"{tag} is sent before COMPRESSION_DONE has come"
+        if tag == "COMPRESSION_REQUEST":
+            awaits.add("COMPRESSION_DONE")
+        elif word == _SEQ_FOLLOWS:
+            awaits.add("SEQ")
+    opened_by = _OPENED_BY[protocol, dialled]
+    if data and (awaits or not any(came[each] for each in opened_by)):
+        return len(
+            words
+        ), f"a message or an ack is sent before {' or '.join(sorted(awaits) or opened_by)} has come"
+    return None
+
+
+def word_of(frame: dict[str, Any]) -> tuple[str, str]:
+    """A frame as one of :data:`Words`; replies of v1 with the tag that they have themselves."""
+    tag = frame["tag"]
+    return frame["direction"], f"{REPLY}{frame['fields'].get('tag')}" if tag == "CONNECT_REPLY" else tag

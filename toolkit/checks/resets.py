@@ -1,0 +1,77 @@
+"""Sessions that one side has lost: each reset raises one event, and none comes without a cause (§3.4, §4.9)."""
+
+from math import inf
+
+from messenger.outputs import EventKind
+from messenger.session.existing import Verdict
+from messenger.v1.existing import Verdict as V1Verdict
+from toolkit.checks.index import Index
+from toolkit.checks.records import Record
+from toolkit.checks.result import Findings
+from toolkit.checks.sessions import SessionLog
+from toolkit.checks.wires import LinkLog
+
+_OPENING = (EventKind.ACCEPT, EventKind.CONNECT)
+_RESETTING = frozenset({Verdict.REUSE_RESET.name, V1Verdict.REPLACE_RESET.name})
+"""Decisions by which a peer that begins anew resets the session that this side has of it."""
+
+
+def one_remote_reset(index: Index, findings: Findings) -> None:
+    """Each reset by the peer is one remote_reset; there is none without; on v1 none if nothing was open yet."""
+    causes = _causes(index)
+    for log in index.sessions.values():
+        if log.of("event") and (log in causes or log.remote_resets):
+            _judge(index, findings, log, sorted(causes.get(log, ())))
+
+
+def _causes(index: Index) -> dict[SessionLog, list[tuple[int, bool, bool]]]:
+    """Where each session is reset: the place, whether it certainly is, and whether that is by v1."""
+    found: dict[SessionLog, list[tuple[int, bool, bool]]] = {}
+    for tag in ("SESSION_RESET", "CONNECT_REPLY"):
+        for position, link, record in index.by_tag.get(tag, ()):
+            log = index.session_of(link)
+            if log is not None and record["direction"] == "rx" and _resets(record) and not link.refused(position):
+                certain = not index.is_held(link, tag)
+                found.setdefault(log, []).append((position, certain, tag == "CONNECT_REPLY"))
+    for position, record in index.by_kind.get("decision", ()):
+        if record["verdict"] in _RESETTING and (taker := index.link_of(record)) is not None:
+            log = index.session_of(taker)
+            if log is not None:
+                by_v1 = record["verdict"] == V1Verdict.REPLACE_RESET.name
+                found.setdefault(log, []).append((position, _answers(taker, position), by_v1))
+    return found
+
+
+def _resets(record: Record) -> bool:
+    fields = record.fields["fields"]
+    return fields.get("full") is True or fields.get("tag") == "RESETSESSION"
+
+
+def _answers(link: LinkLog, position: int) -> bool:
+    """Whether the link was still there when the session was its own."""
+    return bool(link.tx) and link.tx[-1][0] > position
+
+
+def _judge(index: Index, findings: Findings, log: SessionLog, causes: list[tuple[int, bool, bool]]) -> None:
+    opened = [at for at, event in log.of("event") if event["event"] in _OPENING]
+    explained: set[int] = set()
+    for number, (position, certain, by_v1) in enumerate(causes):
+        later = [at for at in opened if at > position] + [at for at, _, _ in causes[number + 1 : number + 2]]
+        told = [at for at in log.remote_resets if position < at < min(later, default=inf)]
+        explained.update(told)
+        due = certain and index.ended(log) is None and _counts(index, log, position, opened, by_v1=by_v1)
+        if len(told) > 1 or (due and not told):
+            text = f"is told remote_reset {len(told)} times of the reset by its peer"
+            findings.add(position, f"{index.name(log)} {text}")
+    for position in log.remote_resets:
+        if log.shows_frames and position not in explained:
+            findings.add(position, f"{index.name(log)} is told remote_reset, but its peer has reset nothing")
+
+
+def _counts(index: Index, log: SessionLog, position: int, opened: list[int], *, by_v1: bool) -> bool:
+    """Whether there is something to lose: the session was open since it was reset last, on v1 at both ends."""
+    last = max((at for at in log.remote_resets if at < position), default=-1)
+    if by_v1:
+        confirmed = (opening.confirmed for opening in index.openings.get(log, ()))
+        return any(at is not None and last < at < position for at in confirmed)
+    return any(last < at < position for at in opened) or (last < 0 and log.dialled)

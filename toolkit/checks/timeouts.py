@@ -1,0 +1,87 @@
+"""How long links stay: handshakes end in time, and so do links without traffic (protocol.md §3.9, §7.1)."""
+
+from messenger.config import Config
+from toolkit.checks.index import Index
+from toolkit.checks.records import Record
+from toolkit.checks.result import Findings
+from toolkit.checks.wires import LinkLog
+
+_DEFAULTS = Config()
+_LATE_S = 5.0
+"""Timers of live nodes are that late where a machine has much else to do."""
+
+
+def link_timeouts(index: Index, findings: Findings) -> None:
+    """link_timeouts: a handshake ends within ms_connection_ready_timeout, a link without traffic is given up.
+
+    That is after ms_connection_idle_timeout, as far as the frames of both ends show it.
+    """
+    if not index.by_kind.get("state"):
+        return  # as in captures, where links end when nothing more is seen of them
+    opened: dict[LinkLog, int] = {}
+    for openings in index.openings.values():
+        for opening in openings:
+            if opening.ready is not None and (confirmed := opening.confirmed) is not None:
+                opened[opening.link] = confirmed
+    for link in index.links.values():
+        if link.opened is not None:
+            _judge_handshake(index, findings, link, opened.get(link))
+            if link in opened and link.far is not None:
+                _judge_traffic(index, findings, link, opened[link])
+
+
+def _judge_handshake(index: Index, findings: Findings, link: LinkLog, opened: int | None) -> None:
+    begun = link.opened
+    assert begun is not None
+    end = _end(index, link) if opened is None else opened
+    allowed_s = _allowed_s(index, link, "ms_connection_ready_timeout", begun)
+    stayed_s = _passed_s(index, link, begun, end)
+    if stayed_s > allowed_s:
+        text = f"{link.key.link} is {stayed_s:.3g} s in its handshake, {allowed_s - _LATE_S:g} s are allowed"
+        findings.add(begun, text)
+
+
+def _judge_traffic(index: Index, findings: Findings, link: LinkLog, opened: int) -> None:
+    records = index.history.records
+    allowed_s = _allowed_s(index, link, "ms_connection_idle_timeout", opened)
+    end = _end(index, link)
+    if records[end].time_s - records[opened].time_s <= allowed_s:
+        return
+    arrived = [] if link.far is None else link.far.rx  # while frames arrive there, their bytes leave here
+    frames = sorted(entry for frames in (link.tx, link.rx, arrived) for entry in frames if entry[0] > opened)
+    last = opened
+    for position, record in [*frames, (end, records[end])]:
+        if record.time_s - records[last].time_s > allowed_s:
+            silent_s = _passed_s(index, link, last, _began(link, position, record))
+            if silent_s > allowed_s:
+                text = f"{link.key.link} is kept without traffic for {silent_s:.3g} s"
+                findings.add(last, f"{text}, {allowed_s - _LATE_S:g} s are allowed")
+                return
+        last = position
+
+
+def _began(link: LinkLog, position: int, record: Record) -> int:
+    """Up to where no byte can have come: a frame's may trickle in from when it was sent, or never be enough."""
+    sent = link.far.tx if link.far is not None else []
+    if record.kind != "frame":
+        return min(position, sent[len(link.rx)][0]) if len(sent) > len(link.rx) else position
+    if record.fields["direction"] == "tx" or record.fields["link"] != link.key.link:
+        return position
+    return next((at for at, frame in sent if frame.fields["index"] == record.fields["index"]), 0)
+
+
+def _allowed_s(index: Index, link: LinkLog, option: str, at: int) -> float:
+    return index.option(link.key.node, option, getattr(_DEFAULTS, option), at) + _LATE_S
+
+
+def _end(index: Index, link: LinkLog) -> int:
+    """Where the link was closed, or its process or the history ended."""
+    if link.closed is not None:
+        return link.closed
+    return index.process_ends.get(index.process_of(link), len(index.history) - 1)
+
+
+def _passed_s(index: Index, link: LinkLog, since: int, until: int) -> float:
+    """Seconds between two places, in which the node ran."""
+    since_s, until_s = (index.history[place].time_s for place in (since, until))
+    return until_s - since_s - index.frozen_s(link.key.node, since_s, until_s)
