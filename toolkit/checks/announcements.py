@@ -68,7 +68,8 @@ class _Session:
         link = opening.link
         tag = opening.answer[1].fields["tag"]
         broke = link.dialled and any(at > opening.at for at, _ in link.faults)
-        held = self.index.is_held(link, tag) or self.index.is_held(link, "SEQ")
+        # An acceptor is READY before it reads SEQ.
+        held = self.index.is_held(link, tag) or (link.dialled and self.index.is_held(link, "SEQ"))
         if not (broke or held or self._is_last(opening.at)):
             self._add(opening.at, f"{tag} on {link.key.link} is not followed by READY")
 
