@@ -314,6 +314,12 @@ class Index:
         """Whether an interceptor held or broke a link at a frame of that tag: what came of it is not known."""
         return bool(self._held) and (link.key.link, tag) in self._held
 
+    def held_since_s(self, link: LinkLog) -> list[float]:
+        """When an interceptor began to hold a link, or broke it."""
+        return [
+            record.time_s for _, record in self.by_kind.get("intercept", ()) if record["link"] == link.key.link
+        ]
+
     def is_cut_off(self, process: Process, position: int) -> bool:
         """Whether the process died before it could record more than what stands at that place."""
         if process not in self.process_ends:

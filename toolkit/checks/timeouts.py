@@ -1,6 +1,7 @@
 """How long links stay: handshakes end in time, and so do links without traffic (protocol.md §3.9, §7.1)."""
 
 from messenger.config import Config
+from messenger.interception import BLOCK_LIMIT_S
 from toolkit.checks.index import Index
 from toolkit.checks.records import Record
 from toolkit.checks.result import Findings
@@ -82,6 +83,9 @@ def _end(index: Index, link: LinkLog) -> int:
 
 
 def _passed_s(index: Index, link: LinkLog, since: int, until: int) -> float:
-    """Seconds between two places, in which the node ran."""
+    """Seconds between two places, in which the node ran, and no interceptor held the link."""
     since_s, until_s = (index.history[place].time_s for place in (since, until))
-    return until_s - since_s - index.frozen_s(link.key.node, since_s, until_s)
+    held_s = sum(
+        max(0.0, min(until_s, at_s + BLOCK_LIMIT_S) - max(since_s, at_s)) for at_s in index.held_since_s(link)
+    )
+    return until_s - since_s - index.frozen_s(link.key.node, since_s, until_s) - held_s

@@ -45,7 +45,7 @@ class Receipts:
     # ---- from the peer
 
     def received(self, entry: Entry, seq: int, *, doubtful: bool) -> None:
-        """A new message came; a doubtful one may have been rejected."""
+        """A new message came; a doubtful one may have been rejected, or is delivered when its link is released."""
         if self.prompt and self._waiting:
             self.settle_before(entry[1].time_s)
         self._waiting[seq] = entry, doubtful or self._closed
@@ -84,8 +84,9 @@ class Receipts:
     # ----
 
     def _missing(self, seq: int) -> None:
-        (position, _), optional = self._waiting.pop(seq)
+        (position, _), optional = self._waiting[seq]
         if not optional:
+            del self._waiting[seq]
             self._add(position, f"seq {seq} is received, but not delivered")
 
     def _add(self, position: int, text: str) -> None:

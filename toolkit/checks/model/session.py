@@ -87,9 +87,11 @@ class Model:
             if self._tells_messages:
                 self._receipts.written(entry[0], fields)
             return
-        doubtful = self._counts.in_seq is None or is_doubtful(entry, self._links[frame["link"]])
+        link = self._links[frame["link"]]
+        doubtful = self._counts.in_seq is None or is_doubtful(entry, link)
         if self._counts.received(fields, doubtful=doubtful) and self._tells_messages:
-            self._receipts.received(entry, fields["seq"], doubtful=doubtful)
+            held = self._index.is_held(link, frame["tag"])
+            self._receipts.received(entry, fields["seq"], doubtful=doubtful or held)
 
     def _on_delivery(self, position: int, record: Record) -> None:
         self._receipts.delivered(position, record)
