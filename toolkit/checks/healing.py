@@ -12,7 +12,7 @@ _ROUND_TRIPS = 10
 _MAX_BACKOFF_S = Config().ms_max_backoff
 _READY_TIMEOUT_S = Config().ms_connection_ready_timeout
 _DISTURBING = ("process", "clock", "inject", "intercept")
-_ENDING_STEPS = frozenset({"unblock", "release"})
+_ENDING_STEPS = frozenset({"unblock", "release", "leave"})
 """Steps of a scenario that end what went on until then."""
 
 

@@ -49,7 +49,7 @@ def _judge_traffic(index: Index, findings: Findings, link: LinkLog, opened: int)
     if records[end].time_s - records[opened].time_s <= allowed_s:
         return
     arrived = [] if link.far is None else link.far.rx  # while frames arrive there, their bytes leave here
-    frames = sorted(entry for frames in (link.tx, link.rx, arrived) for entry in frames if entry[0] > opened)
+    frames = sorted(entry for frames in (link.tx, link.rx, arrived) for entry in frames if opened < entry[0] < end)
     last = opened
     for position, record in [*frames, (end, records[end])]:
         if record.time_s - records[last].time_s > allowed_s:

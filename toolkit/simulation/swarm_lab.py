@@ -221,6 +221,7 @@ class SwarmLab(SimLab):
             careless.forget()
         if self._stranger is not None:
             self._stranger.leave()
+            self._step("leave", _STRANGER)
         self.heal()
         self._network.disarm()
         for breakpoints in self._breakpoints.values():
