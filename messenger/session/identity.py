@@ -61,7 +61,10 @@ def _difference(existing: Session, peer: EntityName, auth_name: AuthName | None)
     if auth_name is not None and proven is not None:
         # A client's number may change, its name does not.
         return None if auth_name == proven else f"{auth_name}, the session is with {proven}"
-    if NEW_ENTITY_NUM not in {peer.num, existing.peer_name.num} and peer.num != existing.peer_name.num:
+    known = (
+        existing.peer_name.num if existing.confirmed else NEW_ENTITY_NUM
+    )  # a session that was reset is with nobody
+    if NEW_ENTITY_NUM not in {peer.num, known} and peer.num != known:
         return f"{peer}, the session is with {existing.peer_name}"
     return None
 

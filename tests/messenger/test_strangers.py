@@ -278,6 +278,23 @@ def test_a_proven_name_is_forgotten_with_the_session_that_it_proved(*, full: boo
     assert session.state is SessionState.READY
 
 
+def test_the_number_of_a_peer_is_forgotten_with_the_session_too() -> None:
+    """Else who lives at its address could not dial while this side dials in vain."""
+    node = new_node("v2:10.0.0.3:6801/9", policy=LOSSLESS_PEER)  # the higher address loses races
+    first = RawPeer(node, name=OSD3).dial().handshake()
+    (session,) = node.endpoint.sessions
+    first.hang_up()
+    node.send(session, 1)
+    owner = RawPeer(node).accept()
+    owner.handshake(until=owner.ident)
+    owner.next()
+    owner.send(SessionReset(full=True))
+    owner.next()
+    RawPeer(node).dial().handshake()
+    assert (str(session.peer_name), session.state) == ("osd.2", SessionState.READY)
+    assert node.faults == [FaultReason.EOF]
+
+
 def test_on_v1_also_with_one_that_never_was_open_on_both_sides() -> None:
     node = V1.new_node(auth="cephx", policy=LOSSLESS_PEER)
     first = V1.another(node, 2, auth="cephx")
