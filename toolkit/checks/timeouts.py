@@ -1,5 +1,8 @@
 """How long links stay: handshakes end in time, and so do links without traffic (protocol.md §3.9, §7.1)."""
 
+from bisect import bisect_right
+from operator import itemgetter
+
 from messenger.config import Config
 from messenger.interception import BLOCK_LIMIT_S
 from toolkit.checks.index import Index
@@ -52,13 +55,20 @@ def _judge_traffic(index: Index, findings: Findings, link: LinkLog, opened: int)
     frames = sorted(entry for frames in (link.tx, link.rx, arrived) for entry in frames if opened < entry[0] < end)
     last = opened
     for position, record in [*frames, (end, records[end])]:
-        if record.time_s - records[last].time_s > allowed_s:
+        if record.time_s - records[last].time_s > allowed_s and not _leaves(link, last, position):
             silent_s = _passed_s(index, link, last, _began(link, position, record))
             if silent_s > allowed_s:
                 text = f"{link.key.link} is kept without traffic for {silent_s:.3g} s"
                 findings.add(last, f"{text}, {allowed_s - _LATE_S:g} s are allowed")
                 return
         last = position
+
+
+def _leaves(link: LinkLog, since: int, until: int) -> bool:
+    """True if bytes of a frame may leave all that time: it was written before, and has not arrived."""
+    arrived = [] if link.far is None else link.far.rx
+    written = bisect_right(link.tx, since, key=itemgetter(0))
+    return bisect_right(arrived, until, key=itemgetter(0)) < written
 
 
 def _began(link: LinkLog, position: int, record: Record) -> int:
