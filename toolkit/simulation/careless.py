@@ -118,6 +118,8 @@ class _Drawer:
         for _ in range(self._rng.randrange(1, 3)):
             target, victim = self._pair()
             ending = one_of(self._rng, *_ENDINGS)
+            if ending == "squat" and self.options.way.protocol is Protocol.V1:
+                ending = "own"  # v1 tells no numbers: a squatter is a peer that has restarted
             self._add("stranger", target, victim, ending, self._rng.randrange(9))
 
     def _clock(self) -> None:

@@ -149,7 +149,7 @@ class Stranger:
             self._links.append(link)
             link.patience_s = _STRANGERS_PATIENCE_S
             if claimed is not None:
-                link.me.addrs = claimed
+                link.pretend(claimed)
             done = 0
             while done < min(steps, len(link.steps)):
                 link.steps[done]()

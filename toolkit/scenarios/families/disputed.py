@@ -19,6 +19,7 @@ from toolkit.scenarios.families.settings import settings
 from toolkit.scenarios.lab import Lab
 from toolkit.scenarios.raw.frames import RawFrame
 from toolkit.scenarios.raw.link import RawLink
+from toolkit.scenarios.raw.peer import RawPeer
 from toolkit.scenarios.raw.places import ACCEPTOR, CONNECTOR, SOON, Place, arrive, breaks, stage
 from toolkit.scenarios.raw.v2 import RawV2Link
 
@@ -98,15 +99,8 @@ def portless_peer(lab: Lab, rule: str) -> None:
     """
     peer = stage(lab, ACCEPTOR, policy="lossless_peer", portless_peer=rule)
     own = peer.spec.addrs.front
-    link = _pretend(peer.dial("a"), replace(own, port=0))
-    if rule == "accept":
-        link.handshake()
-        lab.expect_state("a", "b", "READY")
-        return
-    breaks(lab, link, link.handshake, "MALFORMED")
-    lab.expect("a", "registry", 0)
-    peer.dial("a").handshake()
-    lab.expect_state("a", "b", "READY")
+    link = peer.dial("a").pretend(AddrVec((replace(own, port=0),)))
+    _opens_or_breaks(lab, peer, link, opens=rule == "accept")
 
 
 @LC.scenario(
@@ -298,12 +292,14 @@ def _several(link: RawV2Link, place: Place, more: int) -> bytes:
     return RawFrame(tag, (*[b"x" * len(payload)] * more, payload)).encode(link.seal)
 
 
-def _pretend(link: RawLink, addr: EntityAddr) -> RawLink:
-    """Have a link say that it comes from an address."""
-    link.me = replace(link.me, addrs=AddrVec((addr,)))
-    if hasattr(link, "addr"):
-        link.addr = addr
-    return link
+def _opens_or_breaks(lab: Lab, peer: RawPeer, link: RawLink, *, opens: bool) -> None:
+    """The link opens a session, or breaks, and a link that pretends nothing opens one."""
+    if not opens:
+        breaks(lab, link, link.handshake, "MALFORMED")
+        lab.expect("a", "registry", 0)
+        link = peer.dial("a")
+    link.handshake()
+    lab.expect_state("a", "b", "READY")
 
 
 @MF.scenario(
@@ -323,15 +319,9 @@ def peer_addresses(lab: Lab, rule: str) -> None:
     """
     peer = stage(lab, ACCEPTOR, peer_addresses=rule)
     own = peer.spec.addrs.front
-    link = _pretend(peer.dial("a"), EntityAddr.from_host("127.7.7.7", own.port, own.type).with_nonce(own.nonce))
-    if rule == "any":
-        link.handshake()
-        lab.expect_state("a", "b", "READY")
-        return
-    breaks(lab, link, link.handshake, "MALFORMED")
-    lab.expect("a", "registry", 0)
-    peer.dial("a").handshake()
-    lab.expect_state("a", "b", "READY")
+    elsewhere = EntityAddr.from_host("127.7.7.7", own.port, own.type).with_nonce(own.nonce)
+    link = peer.dial("a").pretend(AddrVec((elsewhere,)))
+    _opens_or_breaks(lab, peer, link, opens=rule == "any")
 
 
 @MF.scenario(
@@ -357,7 +347,7 @@ def peer_identity(lab: Lab, rule: str) -> None:
     link.send_messages(1, 2)
     lab.expect_delivered("a", "b", 2)
     before = lab.session("a", "b")
-    other = _pretend(c.dial("a"), b.spec.addrs.front)
+    other = c.dial("a").pretend(b.spec.addrs)
     other.global_seq = 9
     if isinstance(other, RawV2Link):
         other.client_cookie = 77

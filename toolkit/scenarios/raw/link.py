@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NoReturn, Self, TypeVar
 
 from messenger.cephx.exchange import AuthClient, AuthServer
@@ -80,6 +80,11 @@ class RawLink(ABC):
         self.note: Callable[[str], None] = lambda _what: None
         """Is told what the script has the link do."""
         self._inbound = bytearray()
+
+    def pretend(self, addrs: AddrVec) -> Self:
+        """Give other addresses as the own ones."""
+        self.me = replace(self.me, addrs=addrs)
+        return self
 
     # ---- bytes
 

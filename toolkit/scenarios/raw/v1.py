@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from messenger.cephx.exchange import (
     AuthDone,
@@ -17,7 +17,7 @@ from messenger.cephx.exchange import (
 )
 from messenger.cephx.signature import message_signer
 from messenger.cephx.v1 import connect_exchange, judge_connect
-from messenger.denc.address import AddressType, EntityAddr
+from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.denc.codec import Buffer
 from messenger.denc.features import CLIENT_FEATURES
 from messenger.link import Protocol
@@ -106,6 +106,11 @@ class RawV1Link(RawLink):
         self._answered: AuthOpening | None = None
         """The authorizer that was the answer to the last challenge."""
         self.judging: ServerExchange | None = None
+
+    def pretend(self, addrs: AddrVec) -> Self:
+        """See :meth:`RawLink.pretend`."""
+        self.addr = addrs.legacy_addr() if addrs.legacy_addr().port else addrs.front
+        return super().pretend(addrs)
 
     # ---- bytes and pieces
 
