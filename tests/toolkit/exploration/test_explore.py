@@ -70,6 +70,20 @@ def test_a_late_ident_delivers_twice_where_only_the_clients_cookie_is_compared(
     assert "b: message 1 is delivered after message 1" in wrong
 
 
+# A server's idle link is given up, after 900 s, while its answer on the next one is on its way.
+LATE_ANSWER = (
+    "a:connect arrive0 forth0 back0 a:send b:send half-open0 a:timer a:crash "
+    "a:connect arrive1 forth1 b:timer back0"
+)
+
+
+def test_a_pause_that_overtakes_frames_makes_no_handshake_too_long() -> None:
+    scope = replace(LOSSY, faults=2, kinds=ALL_KINDS)
+    found = replay(scope, parse_choices(LATE_ANSWER))
+    assert found.is_at_rest
+    assert found.wrong == []
+
+
 def test_what_is_looked_up_is_what_endpoints_do() -> None:
     explorer = Explorer(replace(ONE, faults=2), max_states=3000, most_ends=40)
     result = explorer.run()
