@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
-from coverage import Coverage
-
 from tests.mutations.mutant import ROOT, Mutant, install
 
 _MESSENGER = str(ROOT / "messenger")
@@ -42,6 +40,8 @@ def _play(suite: Any, job: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _survey(suite: Any) -> Iterator[dict[str, Any]]:
     """Every part with its digest, its time, what it notices without a mutant, and the lines that it runs."""
+    from coverage import Coverage
+
     measured = Coverage(data_file=None, source=[_MESSENGER], config_file=False)
     measured.start()
     rows = []

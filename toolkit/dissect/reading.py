@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from toolkit.checks.history import History
-from toolkit.checks.invariants import check
+from toolkit.checks.invariants import INVARIANTS, check
 from toolkit.checks.result import CheckResult
 from toolkit.dissect.analysis import Analysis
 from toolkit.dissect.analysis.history import HistoryMaker
@@ -21,6 +21,8 @@ from toolkit.report.sequence import SequenceChart
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+_OF_PARTS = tuple(id_ for id_ in INVARIANTS if id_ != "acknowledged")
 
 PathLike = str | Path
 
@@ -142,8 +144,11 @@ class Capture:
         return timeline(self.analysis)
 
     def check(self) -> list[CheckResult]:
-        """The invariants, as far as a capture can tell."""
-        return check(self.history())
+        """The invariants, as far as a capture can tell.
+
+        If not everything was decoded, what acknowledgements are about may be missing: they are not judged.
+        """
+        return check(self.history(), None if self.problem is None else _OF_PARTS)
 
     def where(self, seq: int, session: int | None = None) -> str:
         """Where the messages with a seq went: see :meth:`Analysis.where`.

@@ -58,7 +58,7 @@ def test_answers_commands_and_ends_with_its_input() -> None:
     assert lines[0] == {"ready": ":0/1001"} or "ready" in lines[0]
     replies = {line["reply"]: line for line in lines if "reply" in line}
     assert replies[1]["answer"]["links"] == 0
-    assert "unknown verb 'dance'; known: arm, auth, configure, connect" in replies[2]["error"]
+    assert "unknown verb 'dance'; known: arm, auth, calls, configure, connect" in replies[2]["error"]
     assert "nobody" in replies[3]["error"]
     assert "fish" in replies[4]["error"]
     assert "error" in replies[None]

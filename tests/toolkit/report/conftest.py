@@ -83,20 +83,25 @@ class Run:
             self.frame(sender, tag, **shown)
         nothing_yet = {"msg_seq": 0} if "msg_seq" in fields else {}
         self.frame("a", first, global_seq=self.link, **fields | nothing_yet)
+        verdict, why = ("REUSE", "the session goes on") if attempts else ("OPEN", "no session with this peer")
+        self.tell(
+            "b", "decision", link=f"b/{self.link}", session=1 if attempts else None, verdict=verdict, why=why
+        )
+        self.event("b", "accept")
         self.frame("b", answer, **fields)
         for node, event in (("b", "accept"), ("a", "connect")):
             self.state(
                 node,
                 "READY",
                 event,
-                connect_seq=attempts,
-                global_seq=self.link,
+                connect_seq=attempts if node == "a" else 0,
+                global_seq=self.link if node == "a" else 1,
                 in_seq=in_seq if node == "b" else 0,
                 out_seq=in_seq if node == "a" else 0,
                 acked_seq=in_seq if node == "a" else 0,
                 queued=20 - in_seq if node == "a" and in_seq else 0,
             )
-            self.event(node, event)
+        self.event("a", "connect")
 
 
 @pytest.fixture
@@ -111,7 +116,15 @@ def reconnect(run: Run) -> History:
         run.tell(node, "process", action="start", incarnation=1, addrs=A_ADDR if node == "a" else B_ADDR)
     run.tell("scenario", "step", verb="connect", args="a, b")
     run.tell("scenario", "step", verb="send", args="a, b, count=20")
-    run.state("a", "CONNECTING", "the application connects", server_cookie=0)
+    run.state(
+        "a",
+        "CONNECTING",
+        "the application connects",
+        client_cookie=0,
+        server_cookie=0,
+        global_seq=0,
+        peer_global_seq=0,
+    )
     run.dial()
     run.ready("CLIENT_IDENT", "SERVER_IDENT", client_cookie=0xC0)
     for tid in range(1, 21):
@@ -128,6 +141,9 @@ def reconnect(run: Run) -> History:
     for node in ("a", "b"):
         detail = "socket error in READY: connection reset by peer"
         run.tell(node, "fault", session=1, link=f"{node}/1", reason="SOCKET", detail=detail)
+        used = {"tx_nonces": 0, "rx_nonces": 0, "handshake_bytes": 0, "data_bytes": 0}
+        limits = {"handshake_limit_bytes": 1, "data_limit_bytes": 1}
+        run.tell(node, "usage", link=f"{node}/1", **used, **limits)
         run.tell(node, "link", link=f"{node}/1", action="close", peer="", session=1)
         idle = node == "b"
         numbers = {"in_seq": 12} if idle else {"connect_seq": 1, "queued": 20}

@@ -192,6 +192,7 @@ def test_frames_and_chips_look_like_what_they_are(reconnect):
     assert chips == {f"chip {look}" for look in ("started", "connecting", "ready-state", "standby", "fault")} | {
         "chip connect",
         "chip accept",
+        "chip decision",
     }
 
 

@@ -50,9 +50,11 @@ def test_what_happened_at_the_nodes(reconnect):
     ]
     assert chips(timeline, "b") == [
         ["started"],
-        ["READY", "accept"],
+        ["accept"],
+        ["READY"],
         ["SOCKET", "STANDBY"],
-        ["READY", "accept"],
+        ["REUSE", "accept"],
+        ["READY"],
     ]
 
 
@@ -62,6 +64,7 @@ def test_a_fault_is_not_told_twice(reconnect):
         "the application connects",
         "connection reset by peer; dialling again",
         "connection reset by peer; nothing to send",
+        "the session goes on",
     ]
 
 

@@ -62,9 +62,10 @@ class Receipts:
     def acknowledged(self, position: int) -> None:
         """An ACK leaves."""
         if self.prompt and self._waiting:
-            for seq in self._waiting:
-                text = f"seq {seq} is acknowledged before it is delivered"
-                self._problems.add(position, About.ACK, text)
+            for seq, (_, optional) in self._waiting.items():
+                if not optional:
+                    text = f"seq {seq} is acknowledged before it is delivered"
+                    self._problems.add(position, About.ACK, text)
 
     def settle(self) -> None:
         """Whatever was received must have been delivered by now."""

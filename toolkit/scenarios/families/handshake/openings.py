@@ -259,8 +259,9 @@ def target_address_mismatch(lab: Lab, *, ours: bool) -> None:
         link.send(link.server_ident(addrs=AddrVec((other,))))
     link.expect_closed()
     lab.expect_faults("a", "WRONG_TARGET")
+    proper = b.accept("a")
     lab.expect_events("a", "b", refused=1)
-    proper = b.accept("a").handshake()
+    proper.handshake()
     lab.expect_event("a", "b", "connect")
     proper.hang_up()
 
