@@ -1,20 +1,27 @@
 """Whom a session is with, and under which policy: neither changes."""
 
 import itertools
+import re
+from collections import defaultdict
 
 from messenger.loopback import LOOPBACK_ID
 from toolkit.checks.index import Index
 from toolkit.checks.result import Findings
 from toolkit.checks.sessions import SessionLog, addresses
 
+_NONCE = re.compile(r"/[0-9]+")
+
 
 def session_identity(index: Index, findings: Findings) -> None:
     """session_identity: all records of a session name one peer, the node that its links lead to, and one policy.
 
-    Not judged are a peer that is named by an address that no node of the history has, and captures, where a node
-    gets its name from its own frames.
+    Not judged are a peer that is named by an address that no node of the history has, or several, and captures,
+    where a node gets its name from its own frames.
     """
+    heirs = _at_one_address(index)
     for log in index.sessions.values():
+        if log.peer_node in heirs:
+            continue
         if log.key.session != LOOPBACK_ID and log.last_state is not None:
             if log.peer_node is not None and any(
                 peer != log.peer_node and index.resolve((peer,)) not in {None, log.peer_node} for peer in log.peers
@@ -23,6 +30,16 @@ def session_identity(index: Index, findings: Findings) -> None:
             states = log.of("state")
             if len({record.fields["policy"] for _, record in states}) > 1:
                 _judge_policy(index, findings, log)
+
+
+def _at_one_address(index: Index) -> set[str]:
+    """Nodes that listen, one after the other, at the same port: who dials the one may reach the other."""
+    nodes: dict[str, set[str]] = defaultdict(set)
+    for _, record in index.by_kind.get("process", ()):
+        place = _NONCE.sub("", record.fields.get("addrs") or "")
+        if place and not place.endswith(":0"):
+            nodes[place].add(record.node)
+    return {name for names in nodes.values() if len(names) > 1 for name in names}
 
 
 def _judge_peers(index: Index, findings: Findings, log: SessionLog, peer_node: str) -> None:
