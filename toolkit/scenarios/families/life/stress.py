@@ -63,10 +63,12 @@ class Mix:
     def _send(self) -> None:
         rng = self.lab.rng
         sender, receiver = rng.choice(self.open)
-        if rng.random() < 0.3 and self.lab.session(receiver, sender):
+        answers = rng.random() < 0.3 and bool(self.lab.session(receiver, sender))
+        if answers:
             sender, receiver = receiver, sender
-        count = rng.randrange(1, 6)
-        self.lab.send(sender, receiver, count=count, size_bytes=rng.choice([0, 1, 100, self.most_bytes]))
+        count, size_bytes = rng.randrange(1, 6), rng.choice([0, 1, 100, self.most_bytes])
+        # A server never dials: its session may be over by now.
+        self.lab.send(sender, receiver, count=count, size_bytes=size_bytes, dials=not answers)
         self.sent[sender, receiver] += count
 
     def calm(self, nodes: list[str]) -> None:
