@@ -241,7 +241,7 @@ def _code(scope: ast.AST, *, top: bool) -> Iterator[ast.AST]:
                 continue
             yield node
         if isinstance(node, ast.Raise):
-            continue  # of what is said there nothing is looked at
+            continue  # the raise itself is drawn; within it only the error's text would change
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _called(node.value) in _TELLING:
             continue
         if top and isinstance(node, ast.Expr):

@@ -1,4 +1,4 @@
-"""What applications are told of sessions that open: one event for each link that opens one."""
+"""Session events to applications: one for each link that opens a session."""
 
 from math import inf
 

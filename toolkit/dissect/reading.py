@@ -1,13 +1,14 @@
 """A capture for people: one object that decodes it, answers questions, and shows itself in a notebook."""
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from toolkit.checks.history import History
-from toolkit.checks.invariants import INVARIANTS, check
+from toolkit.checks.invariants import check
 from toolkit.checks.result import CheckResult
 from toolkit.dissect.analysis import Analysis
 from toolkit.dissect.analysis.history import HistoryMaker
@@ -22,7 +23,7 @@ from toolkit.report.sequence import SequenceChart
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-_OF_PARTS = tuple(id_ for id_ in INVARIANTS if id_ != "acknowledged")
+_NEEDS_ALL = "acknowledged"
 
 PathLike = str | Path
 
@@ -146,9 +147,18 @@ class Capture:
     def check(self) -> list[CheckResult]:
         """The invariants, as far as a capture can tell.
 
-        If not everything was decoded, what acknowledgements are about may be missing: they are not judged.
+        If not everything was decoded, the messages that acknowledgements cover may be missing: those are not
+        judged, and a note says so.
         """
-        return check(self.history(), None if self.problem is None else _OF_PARTS)
+        results = check(self.history())
+        if self.problem is None:
+            return results
+        return [
+            replace(result, ok=True, violations=[], note=f"not judged: {self.problem}")
+            if result.id == _NEEDS_ALL
+            else result
+            for result in results
+        ]
 
     def where(self, seq: int, session: int | None = None) -> str:
         """Where the messages with a seq went: see :meth:`Analysis.where`.

@@ -177,7 +177,7 @@ class Attempt:
             self._anew = verdict in _ANEW
 
     def _accepted(self, position: int) -> None:
-        """v2: the application was told; the answer is on its way."""
+        """v2: the application has its accept event; the answer follows."""
         link = self._granting
         if link is None or not _is_v2(link):
             return
@@ -216,7 +216,7 @@ class Attempt:
             self._known["client_cookie"] = None
 
     def event(self, position: int, event: str, *, is_v1: bool) -> None:
-        """The application was told of something."""
+        """The application got a session event."""
         if event == EventKind.ACCEPT:
             self._accepted(position)
         elif event == EventKind.REMOTE_RESET:

@@ -1,4 +1,4 @@
-"""What sessions say of their numbers, and what applications are told of them."""
+"""Damage to the records of sessions: their numbers, and their events to applications."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

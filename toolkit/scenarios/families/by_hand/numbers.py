@@ -363,15 +363,15 @@ def one_way_stream_acks(lab: Lab) -> None:
 def ack_coalescing(lab: Lab, role: str) -> None:
     """A burst gets few acknowledgements: one for a read, or one for 16 messages while a frame is incomplete.
 
-    A thousand messages come in one write. No more than ten acknowledgements go back, each of a higher seq, on v1
-    none of more than 128 messages at once, and the last one is of the last message. Another thousand come in as
-    many pieces, each of which ends in the middle of a message: no more than one acknowledgement for 15 of them.
+    A thousand messages come in one write. No more than ten acknowledgements go back, or on sockets, where a kernel
+    may hand on the write in pieces, one for 15 messages. Each is of a higher seq, on v1 none of more than 128
+    messages at once, and the last one is of the last message. Another thousand come in as many pieces, each of
+    which ends in the middle of a message: no more than one acknowledgement for 15 of them.
     """
     _, link = opened(lab, role)
     link.send_messages(*range(1, 1001))
     lab.expect_delivered("a", "b", 1000)
     told = acks(link, 0.5)
-    # A kernel may hand on one write in many pieces.
     _expect_coalesced(lab, told, 0, 1000 // 15 if lab.real_time else 1000 // 100)
     rest = b""
     for seq in range(1001, 2001):
