@@ -24,7 +24,6 @@ from .errors import (
     PeerError,
 )
 from .interception import Action, Custom, Interceptor, Point, Way
-from .link import Protocol
 from .messages.config import MConfig
 from .messages.log import MLog, MLogAck
 from .messages.message import Message, Payload
@@ -44,6 +43,7 @@ from .messages.osdmap import OSDMap
 from .messages.ping import MPing
 from .messages.types import MessageType
 from .messenger import Connection, Inbox, Messenger
+from .protocols import Protocol
 from .session.policy import (
     LOSSLESS_CLIENT,
     LOSSLESS_PEER,
@@ -56,7 +56,7 @@ from .session.policy import (
     PolicySet,
     ThrottleLimit,
 )
-from .session.session import SessionState
+from .session.states import SessionState
 
 __all__ = [
     "LOSSLESS_CLIENT",

@@ -1,18 +1,18 @@
-"""Which of a peer's addresses to dial, and which ports to listen on (protocol.md §7.1, §9 item 29)."""
+"""Which of a peer's addresses to dial, and which ports to listen on (docs/protocol.md §7.1, §9 item 29)."""
 
 from collections.abc import Collection
 
 from messenger.config import Config
 from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.errors import LocalError
-from messenger.link import Protocol
+from messenger.protocols import Protocol
 
 
 def usable_addrs(mine: AddrVec, theirs: AddrVec) -> AddrVec:
     """Those of a peer's addresses that a messenger with these own addresses should know it by.
 
-    Who listens for v1 alone cannot be dialled back by v2, and races would not be noticed: as in Ceph it does
-    without the v2 addresses of others.
+    A messenger that listens for v1 alone cannot be dialled back over v2, and connection races would go unnoticed:
+    as in Ceph it ignores the v2 addresses of its peers.
     """
     v1_alone = mine.legacy_addr().port and not mine.msgr2_addr().port
     return AddrVec(tuple(addr for addr in theirs if addr.type is not AddressType.MSGR2)) if v1_alone else theirs
@@ -34,7 +34,7 @@ def dial_target(addrs: AddrVec, protocols: Collection[Protocol]) -> EntityAddr:
 
 
 def bind_hosts(config: Config) -> tuple[str, ...]:
-    """The wildcard addresses to listen on where no host is given, in the order in which they are told to peers.
+    """The wildcard addresses to listen on where no host is given, in the order in which peers see them.
 
     Raises:
         LocalError: neither family is wanted.
@@ -71,6 +71,6 @@ def bind_ports(config: Config) -> range:
 
 
 def in_order(addrs: Collection[EntityAddr]) -> AddrVec:
-    """Own addresses as peers are told: by host as they were bound, of each v2 before v1."""
+    """Own addresses as announced to peers: by host in the order of binding, v2 before v1."""
     hosts = list(dict.fromkeys(addr.ip for addr in addrs))
     return AddrVec(tuple(sorted(addrs, key=lambda addr: (hosts.index(addr.ip), addr.type is AddressType.LEGACY))))

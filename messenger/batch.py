@@ -15,7 +15,7 @@ def decode_message(message: Message, features: int) -> None:
     """Find out what a received message means.
 
     Raises:
-        PeerError: BAD_MESSAGE; a message that does not decode ends the link, as in Ceph (§6.1).
+        PeerError: BAD_MESSAGE; a message that does not decode ends the link, as in Ceph (docs/protocol.md §6.1).
     """
     try:
         message.payload = decode_payload(message, features)

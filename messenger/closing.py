@@ -1,26 +1,14 @@
-"""Sessions on their way to a graceful end: all that is queued is said first (TM19 to TM24)."""
+"""Graceful shutdown of sessions: each one closes once its queue is drained and acknowledged (TM19 to TM24)."""
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from messenger.errors import Fault, FaultReason
-from messenger.session.session import Session, SessionState
+from messenger.session.closing import all_said
+from messenger.session.session import Session
+from messenger.session.states import SessionState
 
 if TYPE_CHECKING:
     from messenger.core import Core
-
-
-class Closing(Protocol):
-    """A session that ends soon; hosts look after it whenever they have nothing else to do."""
-
-    def check(self, now: float) -> None:
-        """End it if all is said."""
-
-
-def all_said(session: Session) -> bool:
-    """Whether nothing is queued, all has left, and of a lossless session all is acknowledged."""
-    link = session.link
-    written = link is None or not link.unwritten_bytes
-    return written and not session.queue and (session.lossy or not session.queue.sent)
 
 
 class HomeClosing:
@@ -40,7 +28,10 @@ class HomeClosing:
             core.shards.finish(session.stint)
 
     def check(self, now: float) -> None:
-        """See :meth:`Closing.check`; while the io half is away, its shard looks after it."""
+        """Close the session once its queue is drained and acknowledged.
+
+        While the io half is on another shard, that shard does it.
+        """
         session = self._session
         if session.stint is None and session.state is not SessionState.CLOSED and all_said(session):
             self._end(now)

@@ -1,15 +1,15 @@
-"""Options under Ceph's own names and defaults (protocol.md §7), and the few that only this messenger has."""
+"""Options under Ceph's own names and defaults (docs/protocol.md §7), and the few that only this messenger has."""
 
 from dataclasses import dataclass, fields
 from functools import cache
 
+from messenger.algorithms import Algorithm, CompressionMode
 from messenger.cephx.exchange import ConMode
 from messenger.cephx.v1 import CephxRequirements
 from messenger.denc.entity import EntityType
 from messenger.denc.features import CLIENT_FEATURES, MSGR2_SUPPORTED
 from messenger.errors import LocalError
 from messenger.rules import RuleOptions, rules_of
-from messenger.v2.compressor import Algorithm, CompressionMode
 
 _CONNECTION_MODES = (
     "ms_mon_cluster_mode",
@@ -26,6 +26,7 @@ _LEAST_HELD_MESSAGES = 1024
 FIXED_OPTIONS = frozenset(
     {
         "dispatch_by_priority",
+        "ms_type",
         "ms_pq_max_tokens_per_priority",
         "ms_pq_min_cost",
         "osd_client_message_size_cap",
@@ -52,7 +53,7 @@ class Config(RuleOptions):
     ms_connection_ready_timeout: float = 10.0
     """A link must be READY within this, from the dial or the accept on."""
     ms_connection_idle_timeout: float = 900.0
-    """A READY link without traffic for this long is given up."""
+    """A READY link without traffic for this long is closed."""
     ms_learn_addr_from_peer: bool = True
     """Take the own blank address from the first peer's HELLO rather than from the socket."""
     ms_dispatch_throttle_bytes: int = 100 << 20
@@ -74,13 +75,13 @@ class Config(RuleOptions):
     cephx_sign_messages: bool = True
     """v1: sign messages and check signatures, where there is a session key and MSG_AUTH (§3.7)."""
     cephx_require_signatures: bool = False
-    """v1: require MSG_AUTH of everybody who authenticates by cephx."""
+    """v1: require MSG_AUTH of every peer that authenticates by cephx."""
     cephx_cluster_require_signatures: bool = False
     """v1: the same of daemons."""
     cephx_service_require_signatures: bool = False
     """v1: the same of clients."""
     cephx_require_version: int = 2
-    """v1: from 2 on, require CEPHX_V2 of everybody who authenticates by cephx."""
+    """v1: from 2 on, require CEPHX_V2 of every peer that authenticates by cephx."""
     cephx_cluster_require_version: int = 2
     """v1: the same of daemons."""
     cephx_service_require_version: int = 2
@@ -89,13 +90,13 @@ class Config(RuleOptions):
     """v1: refuse peers without authorizer, except clients of monitors. Off where heartbeats are answered."""
 
     ms_osd_compress_mode: str = "none"
-    """Whether links between OSDs are compressed: none, passive, aggressive or force; any but none means yes."""
+    """Compression of links between OSDs: none, passive, aggressive or force; all but none enable it."""
     ms_osd_compress_min_size: int = 1024
     """Frames are compressed from this length on."""
     ms_osd_compression_algorithm: str = "snappy"
     """Algorithms to offer or to allow, the preferred one first: snappy, zlib, zstd, lz4, brotli."""
     ms_compress_secure: bool = False
-    """Compress secure links too, although lengths then tell something of what is encrypted."""
+    """Compress secure links too, although frame lengths then reveal something about the plaintext."""
     compressor_zlib_level: int = 5
     compressor_zstd_level: int = 1
     """How hard to compress: 0 to 9 with zlib, 1 to 22 with zstd."""
@@ -114,6 +115,9 @@ class Config(RuleOptions):
     """An open link may wait this long for the rest of a frame, ...; 0 = for ever."""
     frame_min_bytes_per_s: int = 32 << 10
     """... and longer as long as the frame has come at this rate since."""
+    frame_timeout_contended_s: float = 5.0
+    """``frame_timeout_s`` while other links wait for a throttle that nothing but incomplete messages fill;
+    0 = the same as ``frame_timeout_s``."""
     max_held_messages: int = 0
     """Received messages the application may hold before reading stops, beside ``ms_dispatch_throttle_bytes``, for
     which a message without parts counts nothing; 0 = one for each 256 bytes of that, at least 1024."""
@@ -122,6 +126,7 @@ class Config(RuleOptions):
 
     def __post_init__(self) -> None:
         self.check_injection()
+        self.check_transport()
         self.check_rules()
         for option in _CONNECTION_MODES:
             parse_modes(option, getattr(self, option))
@@ -139,10 +144,15 @@ class Config(RuleOptions):
 
     @property
     def held_messages_limit(self) -> int:
-        """How many received messages the application may hold; 0 = any number."""
+        """Most received messages that the application may hold; 0 = any number."""
         if self.max_held_messages or not self.ms_dispatch_throttle_bytes:
             return self.max_held_messages
         return max(self.ms_dispatch_throttle_bytes // _BYTES_PER_HELD_MESSAGE, _LEAST_HELD_MESSAGES)
+
+    @property
+    def first_frame_check_s(self) -> float:
+        """Time after which the rest of a frame may be due for the first time."""
+        return min(self.frame_timeout_contended_s or self.frame_timeout_s, self.frame_timeout_s)
 
     @property
     def cephx_requirements(self) -> CephxRequirements:
@@ -166,7 +176,7 @@ class Config(RuleOptions):
         return parse_modes(option, getattr(self, option))
 
     def compression(self, peer: EntityType, *, secure: bool) -> tuple[CompressionMode, tuple[Algorithm, ...]]:
-        """Whether to compress a link to such a peer, and the algorithms to offer or to allow (§4.10)."""
+        """True if links to such a peer are compressed, and the algorithms to offer or to allow (§4.10)."""
         mode = _parse_compression_mode(self.ms_osd_compress_mode)
         methods = _parse_algorithms(self.ms_osd_compression_algorithm)
         if peer is not EntityType.OSD:

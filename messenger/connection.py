@@ -7,9 +7,10 @@ from messenger.denc.address import AddrVec
 from messenger.denc.entity import EntityType
 from messenger.denc.features import has_feature
 from messenger.errors import Fault
-from messenger.link import Protocol
 from messenger.messages.message import Message, Payload
-from messenger.session.session import Session, SessionState
+from messenger.protocols import Protocol
+from messenger.session.session import Session
+from messenger.session.states import SessionState
 
 if TYPE_CHECKING:
     from messenger.driver import Driver
@@ -51,12 +52,12 @@ class Connection:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether this is the connection to oneself."""
+        """True for the connection to oneself."""
         return self.session.local
 
     @property
     def is_connected(self) -> bool:
-        """Whether messages flow, rather than wait."""
+        """True while messages flow; False while they wait in the queue."""
         return self.state is SessionState.READY
 
     @property
@@ -71,7 +72,7 @@ class Connection:
         return link.auth_result if link is not None else None
 
     def has_feature(self, feature: int) -> bool:
-        """Whether a feature was negotiated, with all bits that tell its use (§2.1)."""
+        """True if a feature was negotiated, with all bits of its incarnation (docs/protocol.md §2.1)."""
         return has_feature(self.session.features, feature)
 
     def get_con_mode(self) -> ConMode | None:
@@ -110,13 +111,13 @@ class Connection:
         self._driver.wake(self)
 
     def keepalive(self) -> None:
-        """Ask the peer for a sign of life; ``session.keepalive_acked_s`` shows the answer."""
+        """Send a keepalive; ``session.keepalive_acked_s`` shows the answer."""
         self._driver.keepalive(self)
 
     def keep_alive(self, interval_s: float | None = None, timeout_s: float | None = None) -> None:
-        """Ask the peer for a sign of life at regular times, until the session ends.
+        """Send keepalives at regular intervals until the session ends.
 
-        A link on which the newest answer is older than the timeout is given up: a lossless session dials again, a
+        A link on which the newest answer is older than the timeout is closed: a lossless session dials again, a
         lossy one ends with a reset.
 
         Args:
@@ -126,11 +127,11 @@ class Connection:
         self._driver.keep_alive(self, interval_s, timeout_s)
 
     def release(self, message: Message) -> None:
-        """A message kept by ``ms_dispatch`` returning True is done with."""
+        """Release a message that ``ms_dispatch`` kept by returning True."""
         self._driver.release(self, message)
 
     def mark_down(self) -> None:
-        """End the session at once; nothing of it is delivered from here on and no event follows."""
+        """Close the session at once: it delivers nothing more and raises no event."""
         self._driver.mark_down(self)
 
     def mark_disposable(self) -> None:
@@ -138,7 +139,7 @@ class Connection:
         self._driver.endpoint.mark_disposable(self.session)
 
     def begin_shutdown(self) -> None:
-        """Send nothing more, and end the session silently once what is queued has left.
+        """Refuse further messages, and close the session without an event once its queue is sent.
 
         A lossless session waits for acknowledgements, too. After ``ms_shutdown_timeout`` it ends in any case.
         """

@@ -1,4 +1,4 @@
-"""CRC-32C as Ceph computes it: nothing inverted, the seed is the running register (protocol.md §1.4).
+"""CRC-32C as Ceph computes it: nothing inverted, the seed is the running register (docs/protocol.md §1.4).
 
 The libraries compute the textbook CRC, which inverts both; two xors convert one into the other.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from messenger.messages.message import Message
-from messenger.outputs import EventKind
+from messenger.session.events import EventKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,7 +31,7 @@ class Dispatcher:
         return False
 
     def ms_can_fast_dispatch(self, message: Message) -> bool:  # noqa: ARG002 - for others
-        """Whether :meth:`ms_fast_dispatch` takes this message. Asked only where it is overridden."""
+        """True if :meth:`ms_fast_dispatch` takes this message. Called only if that is overridden."""
         return False
 
     def ms_fast_dispatch(self, connection: Connection, message: Message) -> bool | None:
@@ -47,7 +47,7 @@ class Dispatcher:
         """As :meth:`ms_handle_accept`."""
 
     def ms_handle_accept(self, connection: Connection) -> None:
-        """A session the peer dialled is open, for the first time or again."""
+        """An accepted session became ready, either new or reconnected."""
 
     def ms_handle_reset(self, connection: Connection, fault: Fault) -> bool | None:
         """The session ended; what was queued is gone. Return True to keep it from the next dispatcher."""
@@ -75,7 +75,7 @@ class Dispatchers:
         self._escaped = escaped
         self._fast: list[Dispatcher] = []
         self.dispatch: Callable[[Connection, Message], bool | None]
-        """What a message is given to; a lone dispatcher itself. False: nobody wanted it."""
+        """Receives each message; a lone dispatcher directly. Returns False if no dispatcher took the message."""
         self._arrange()
 
     def __iter__(self) -> Iterator[Dispatcher]:
@@ -98,7 +98,7 @@ class Dispatchers:
 
     @property
     def has_fast(self) -> bool:
-        """Whether any of them dispatches fast."""
+        """True if a dispatcher of the chain dispatches fast."""
         return bool(self._fast)
 
     def _in_turn(self, connection: Connection, message: Message) -> bool | None:

@@ -67,7 +67,7 @@ class DispatchQueue:
         return True
 
     def run_session(self, session_id: int) -> None:
-        """Dispatch what waits of one session: something is to be told of it that came later."""
+        """Dispatch the waiting messages of one session before its later event."""
         if not self._waiting:
             return
         items = iter(self._waiting.pop_class(session_id))

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import cast
 
+from messenger.calls import ToShard
 from messenger.connection import Connection
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.codec import Buffer
@@ -36,8 +37,8 @@ from messenger.outputs import (
 )
 from messenger.perf import PerfDump, prometheus
 from messenger.session.policy import Policy
-from messenger.session.session import Session, SessionState
-from messenger.shards.calls import ToShard
+from messenger.session.session import Session
+from messenger.session.states import SessionState
 
 __all__ = ["Connection", "Driver"]
 
@@ -78,7 +79,7 @@ class Driver(ABC):
 
     @property
     def addrs(self) -> AddrVec:
-        """Own addresses, as peers are told."""
+        """Own addresses, as announced to peers."""
         return self.endpoint.addrs
 
     # ---- what a transport provides
@@ -164,8 +165,8 @@ class Driver(ABC):
     ) -> Connection:
         """The connection to the peer at ``addrs``: the existing one, or a new one that starts to dial.
 
-        One's own address gives :attr:`loopback`. An ``anonymous`` connection is always a new one, and nobody
-        finds it by the peer's address.
+        The messenger's own address gives :attr:`loopback`. An ``anonymous`` connection is always a new one, and is
+        never found by the peer's address.
 
         Raises:
             LocalError: the address is not usable; see Endpoint.connect.
@@ -183,26 +184,26 @@ class Driver(ABC):
         self.endpoint.configure(**options)
 
     def send(self, connection: Connection, message: Message) -> bool:
-        """See :meth:`Connection.send`."""
+        """Queue a message, or a payload to be wrapped in one; False if the connection has ended."""
         return self.endpoint.send(connection.session, message, self._input())
 
     def wake(self, connection: Connection) -> None:
-        """See :meth:`Connection.wake`."""
+        """Dial if the session is in STANDBY, unless only the peer may."""
         self.endpoint.wake_session(connection.session, self._input())
 
     def keepalive(self, connection: Connection) -> None:
-        """See :meth:`Connection.keepalive`."""
+        """Send a keepalive; ``session.keepalive_acked_s`` shows the answer."""
         self.endpoint.send_keepalive(connection.session, self._input())
 
     def keep_alive(self, connection: Connection, interval_s: float | None, timeout_s: float | None) -> None:
-        """See :meth:`Connection.keep_alive`."""
+        """Send keepalives at regular intervals until the session ends."""
         config = self.endpoint.config
         interval_s = config.mon_client_ping_interval if interval_s is None else interval_s
         timeout_s = config.mon_client_ping_timeout if timeout_s is None else timeout_s
         self.endpoint.keep_alive(connection.session, interval_s, timeout_s, self._input())
 
     def release(self, connection: Connection, message: Message) -> None:
-        """See :meth:`Connection.release`."""
+        """Release a message that ``ms_dispatch`` kept by returning True."""
         size_bytes = message.held_bytes
         if size_bytes is None:
             raise LocalError(f"{message!r} holds nothing of the throttles: was it released before?")
@@ -222,7 +223,10 @@ class Driver(ABC):
         self.endpoint.unblock(link_id, self._input())
 
     def mark_down(self, connection: Connection) -> None:
-        """See :meth:`Connection.mark_down`; without effect on the connection to oneself."""
+        """Close the session at once: it delivers nothing more and raises no event.
+
+        Without effect on the connection to oneself.
+        """
         if connection.is_loopback:
             return
         connection.marked_down = True
@@ -248,7 +252,7 @@ class Driver(ABC):
         self.endpoint.mark_down_all(self._input())
 
     def begin_shutdown(self, connection: Connection) -> None:
-        """See :meth:`Connection.begin_shutdown`."""
+        """Refuse further messages, and close the session without an event once its queue is sent."""
         self._shutting[connection.session.id] = connection
         self.endpoint.close_gracefully(connection.session, self._input())
 
@@ -296,7 +300,7 @@ class Driver(ABC):
             self.write_link(output.link_id, output.buffers)
         elif isinstance(output, TraceRecord):
             if not self._in_order and output.kind == "event":
-                # The history tells what the application was told, in that order.
+                # The history records events in the order in which the application got them.
                 self._queue.run_session(cast(int, output.fields["session"]))
             self._record(output)
         elif isinstance(output, SessionEvent):

@@ -1,4 +1,4 @@
-"""The deterministic core of one messenger: sessions, links, registry (the contract is design.md §2).
+"""The deterministic core of one messenger: sessions, links, registry (docs/core.md is the contract).
 
 Inputs are method calls that carry ``now`` (monotonic seconds); outputs are values drained afterwards. Nothing
 here reads a clock, a socket or a generator of its own, and no bytes of a peer make it raise. The order a driver
@@ -8,7 +8,9 @@ must keep: call an input, then :meth:`Endpoint.drain` until it returns nothing, 
 from dataclasses import replace
 
 from messenger.addressing import dial_target, usable_addrs
+from messenger.calls import ToHome
 from messenger.closing import HomeClosing
+from messenger.compat import override
 from messenger.config import FIXED_OPTIONS
 from messenger.core import Core
 from messenger.denc.address import AddrVec, EntityAddr
@@ -17,13 +19,14 @@ from messenger.errors import Fault, FaultReason, LocalError, describe
 from messenger.host import LinkHost
 from messenger.interception import Custom, Point
 from messenger.keepalive import Keepalive
-from messenger.link import Link, Protocol
+from messenger.link import Link
 from messenger.messages.message import Message
 from messenger.perf import PerfDump, gauge_group, perf_dump
+from messenger.protocols import Protocol
 from messenger.session.faults import wake
 from messenger.session.policy import Policy
-from messenger.session.session import Session, SessionState
-from messenger.shards.calls import ToHome
+from messenger.session.session import Session
+from messenger.session.states import Change, SessionState
 
 _SETTLED = frozenset({SessionState.READY, SessionState.STANDBY})
 
@@ -32,7 +35,7 @@ class Endpoint(Core):
     """One messenger without its sockets.
 
     Args:
-        name: who this is; the number goes into ident frames.
+        name: this messenger's entity name; the number goes into ident frames.
         addrs: own addresses; for a pure client one ANY address with port 0 and a nonce of its own.
         rng: the only source of randomness.
         auth_client: how to authenticate to peers; needed to dial.
@@ -42,9 +45,9 @@ class Endpoint(Core):
         wall_offset_s: unix time minus ``now``; keepalive stamps and tickets use unix time.
         tracing: keep a history as TraceRecord outputs.
         interceptor: asked at every point a conversation passes.
-        shards: how many other shards run data phases; with 0 everything happens here. Their hosts come from
-            ``shards.new_shard``; whoever drives this endpoint drives them too (docs/core.md).
-        key_log: tell the keys of links as LogKeys outputs.
+        shards: number of other shards that run data phases; with 0 everything happens here. Their hosts come from
+            ``shards.new_shard``; the driver of this endpoint drives them too (docs/core.md).
+        key_log: emit the keys of links as LogKeys outputs.
     """
 
     # ---- inputs from the application
@@ -83,7 +86,7 @@ class Endpoint(Core):
         target = dial_target(addrs, self.protocols)
         if policy.server:
             raise LocalError(f"policy {policy.name} towards a {peer_type.label} is a server's, which never dials")
-        if self._auth_client is None:
+        if self.me.auth_client is None:
             raise LocalError("this messenger has no credentials to connect with")
         if existing is not None and existing.successor is not None:
             return existing.successor
@@ -94,7 +97,7 @@ class Endpoint(Core):
         if existing is not None:
             # The peer has one session with this messenger: the closing one ends before the next one is dialled.
             existing.successor = session
-            self.set_state(session, SessionState.CONNECTING, f"waits for session {existing.id} to close", now)
+            self.change_session(session, Change.DIAL, f"waits for session {existing.id} to close", now)
             return session
         self.begin(session, "the application connects", now)
         return session
@@ -105,7 +108,7 @@ class Endpoint(Core):
         Raises:
             LocalError: it is open, or being opened, and its peer is of another type.
         """
-        existing = self.find(addrs)
+        existing = self.registry.find(addrs)
         if existing is None or existing.peer_type is peer_type:
             return existing
         if existing.link is not None:
@@ -121,8 +124,8 @@ class Endpoint(Core):
         reconnect, from where they are.
 
         Raises:
-            LocalError: a part or a number of the message does not fit into a frame (§4.4, §4.8), the message is
-                longer than ``max_frame_bytes``, or its payload cannot be encoded.
+            LocalError: a part or a number of the message does not fit into a frame (docs/protocol.md §4.4, §4.8),
+                the message is longer than ``max_frame_bytes``, or its payload cannot be encoded.
         """
         if session.guarded and (answer := self._guarded_send(session, message, now)) is not None:
             return answer
@@ -166,7 +169,7 @@ class Endpoint(Core):
             return False
         if self.injector is not None and self.injector.swallows(session):
             return True
-        if session.stint is None and (fault := self.queue_fault(session, message)) is not None:
+        if session.stint is None and (fault := self.rules.queue_fault(session, message)) is not None:
             self.stop_session(session, fault, now)
             return False
         return None
@@ -218,7 +221,7 @@ class Endpoint(Core):
         Args:
             session: whose peer.
             interval_s: pause between two questions; 0 = ask no more.
-            timeout_s: silence after which the link is given up; 0 = never.
+            timeout_s: silence after which the link is closed; 0 = never.
             now: the time.
         """
         if (before := self.keepalives.pop(session.id, None)) is not None:
@@ -235,13 +238,13 @@ class Endpoint(Core):
 
     def mark_down_all(self, now: float) -> None:
         """End every session, with a reset event each, and every link that has none yet."""
-        for session in list(self._sessions.values()):
+        for session in list(self.registry.sessions.values()):
             self.stop_session(session, Fault(FaultReason.MARKED_DOWN), now)
         for link in list(self._links.values()):
             self.close_link(link, Fault(FaultReason.MARKED_DOWN), now)
 
     def close_gracefully(self, session: Session, now: float) -> None:
-        """Accept nothing more to send, and end the session silently once all is said.
+        """Refuse further messages, and close the session without an event once its queue is acknowledged.
 
         That is when nothing is queued and all of it has left; of a lossless session, when it is acknowledged.
         After ``ms_shutdown_timeout`` it ends in any case.
@@ -254,10 +257,10 @@ class Endpoint(Core):
     def shutdown(self, now: float) -> None:
         """End every session and link; there will be no others."""
         self._is_shut = True
-        if self._loopback is not None:
-            self._loopback.state = SessionState.CLOSED
+        if self._loopback is not None and self._loopback.state is not SessionState.CLOSED:
+            self._loopback.change(Change.CLOSE)
             self._loopback.guarded = True
-        for session in list(self._sessions.values()):
+        for session in list(self.registry.sessions.values()):
             self.end_session(session, Fault(FaultReason.SHUTDOWN), now)
         for link in list(self._links.values()):
             self.close_link(link, Fault(FaultReason.SHUTDOWN), now)
@@ -282,7 +285,7 @@ class Endpoint(Core):
         Raises:
             LocalError: this messenger has no way to authenticate peers.
         """
-        if self._auth_server is None:
+        if self.me.auth_server is None:
             raise LocalError("this messenger cannot accept: it has no authentication server")
         link = self.new_link(protocol, connector=False)
         self.counters.created_connections += 1
@@ -318,14 +321,14 @@ class Endpoint(Core):
     def _set_local_addr(self, link: Link, local_addr: EntityAddr) -> None:
         link.local_addr = local_addr
         if not self.config.ms_learn_addr_from_peer:
-            self.learned_addr(local_addr)
+            self.me.learned_addr(local_addr)
 
     def _start(self, link: Link, now: float) -> None:
         link.last_activity_s = now
         link.run(link.start, now)
 
+    @override
     def link_written(self, link_id: int, count: int, now: float) -> None:
-        """See :meth:`LinkHost.link_written`."""
         if link_id in self._links:
             super().link_written(link_id, count, now)
         else:
@@ -337,8 +340,9 @@ class Endpoint(Core):
         """A call of another shard arrived."""
         self.shards.call(call, now)
 
+    @override
     def release(self, size_bytes: int, now: float, session: Session | None = None, messages: int = 1) -> None:
-        """See :meth:`LinkHost.release`; other shards get back what is theirs."""
+        """Release messages; those of other shards go back to their shards."""
         if self.shards.count:
             self.shards.release(messages, size_bytes, now)
             if session is not None:
@@ -346,8 +350,8 @@ class Endpoint(Core):
         else:
             super().release(size_bytes, now, session, messages)
 
+    @override
     def unblock(self, link_id: int, now: float) -> None:
-        """See :meth:`LinkHost.unblock`."""
         if not self.shards.unblock(link_id):
             super().unblock(link_id, now)
 
@@ -357,7 +361,7 @@ class Endpoint(Core):
         """What was counted so far, in the form of Ceph's ``perf dump``; see messenger/perf.py."""
         shards = self.shards.hosts
         away = [len(shard.link_ids) for shard in shards]
-        active = [len(self._sessions) - sum(away), *away]
+        active = [len(self.registry.sessions) - sum(away), *away]
         unwritten_bytes = sum(link.unwritten_bytes for link in self._all_links())
         gauges = gauge_group(self.sessions, unwritten_bytes, len(self.half_open))
         return perf_dump(self.name.type.label, [self, *shards], active, gauges)
@@ -365,7 +369,7 @@ class Endpoint(Core):
     @property
     def sessions(self) -> list[Session]:
         """Every session that is not closed, oldest first."""
-        return list(self._sessions.values())
+        return list(self.registry.sessions.values())
 
     @property
     def link_count(self) -> int:
@@ -386,18 +390,21 @@ class Endpoint(Core):
             "timers": sum(len(host.timers) for host in hosts) - len(self.keepalives) - deadlines,
             "receive_bytes": sum(link.held_bytes for link in links),
             "unwritten_bytes": sum(link.unwritten_bytes for link in links),
+            "throttled": sum(throttle.value for host in hosts for throttle in host.all_throttles)
+            - self.shards.releases_travelling,
+            "arrivals": sum(len(host.arrivals) for host in hosts),
         }
 
     def snapshot(self) -> dict[str, object]:
         """Counters that must be at rest when nothing happens, for the history's ``end`` record."""
         travelling = self.shards.travelling + (0 if self.injector is None else self.injector.held_back)
         return {
-            "registry": len(self._registry),
+            "registry": len(self.registry),
             "links": len(self._links) + len(self.shards),
             "dispatch_bytes": self.held_by_application_bytes,
-            "queued": sum(len(session.queue) for session in self._sessions.values()) + travelling,
-            "sent": sum(len(session.queue.sent) for session in self._sessions.values()),
-            "unsettled": sum(session.state not in _SETTLED for session in self._sessions.values())
+            "queued": sum(len(session.queue) for session in self.registry.sessions.values()) + travelling,
+            "sent": sum(len(session.queue.sent) for session in self.registry.sessions.values()),
+            "unsettled": sum(session.state not in _SETTLED for session in self.registry.sessions.values())
             + sum(not link.at_rest for link in self._all_links()),
         }
 

@@ -24,13 +24,13 @@ class FaultReason(StrEnum):
     CROWDED_OUT = "too many links that are not open yet"
     SHORT_LIVED = "links break as soon as they open"
     KEEPALIVE_TIMEOUT = "no answer to keepalives"
-    # banner (protocol.md §4.2)
+    # banner (docs/protocol.md §4.2)
     V1_PEER = "peer speaks msgr v1"
     V2_PEER = "peer speaks msgr v2"
     NOT_MSGR = "peer does not speak the Ceph messenger protocol"
     BANNER = "malformed banner"
     BANNER_FEATURES = "required msgr2 feature missing"
-    # frames (protocol.md §4.4, §4.5)
+    # frames (docs/protocol.md §4.4, §4.5)
     PREAMBLE_CRC = "bad preamble crc"
     SEGMENT_CRC = "bad segment crc"
     AUTH_TAG = "bad authentication tag"
@@ -59,7 +59,7 @@ class FaultReason(StrEnum):
     RACE = "lost a connection race"
     REPLACED = "replaced by a newer link"
     PEER_CLOSED = "peer ended the session"
-    # authentication (protocol.md §4.7, §5)
+    # authentication (docs/protocol.md §4.7, §5)
     AUTH_METHOD = "no common authentication method or mode"
     AUTH_DENIED = "authentication refused"
     AUTH_BUSY = "authentication service not ready"

@@ -1,4 +1,4 @@
-"""What a history is told of a link's keys, tickets and memory, for checks to judge; never a secret."""
+"""Records of a link's keys, tickets and memory for the checks; they contain no secret."""
 
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -36,7 +36,7 @@ class Peaks:
         """Their part of a ``usage`` record.
 
         The limits: a frame, what is read together with its beginning, and before authentication what is kept for
-        the signatures (protocol.md §4.7).
+        the signatures (docs/protocol.md §4.7).
         """
         handshake_limit = config.max_preauth_frame_bytes + config.max_preauth_bytes
         return {

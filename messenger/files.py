@@ -1,4 +1,4 @@
-"""Files of unknown origin: read up to a limit, and written so that nobody else reads or redirects them.
+"""Files of unknown origin: read up to a limit, and written so that no other user can read or redirect them.
 
 A path that a user gives is read here. A directory, device, socket or named pipe is refused before it is opened,
 because opening alone may block for ever or have an effect. A pipe without a name, which a shell makes of

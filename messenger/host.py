@@ -7,10 +7,10 @@ core itself; others (messenger/shards) run nothing but data phases.
 from abc import ABC, abstractmethod
 from collections import deque
 
-from messenger.closing import Closing
+from messenger.arrivals import Arrivals
 from messenger.config import Config
-from messenger.denc.features import Feature, has_feature
-from messenger.errors import DieError, Fault, FaultReason, LocalError, PeerError, describe
+from messenger.deadlines import IdleDeadline
+from messenger.errors import DieError, Fault, FaultReason, LocalError, describe
 from messenger.gate import Gate
 from messenger.inject import Injector
 from messenger.interception import ONLY_CONTINUE, Action, Interceptor, Point
@@ -20,6 +20,8 @@ from messenger.outputs import CloseLink, Deliver, Escaped, Output, TraceRecord
 from messenger.perf import Counters, add_link
 from messenger.pool import BufferPool
 from messenger.receive import SCRATCH_BYTES
+from messenger.sequence_rules import SequenceRules
+from messenger.session.closing import Closing
 from messenger.session.session import Session
 from messenger.session.throttle import Throttle, Throttles
 from messenger.session.timers import Timers
@@ -28,8 +30,6 @@ from messenger.v2.preamble import PreambleLimits
 
 _HANDSHAKE_READ_BYTES = 4096
 """Longest read before a link is open: the small frames of a handshake are the expensive ones."""
-_QUEUE_CHECKS = 16
-"""A session's queue is measured each time that this part of its limit was sent."""
 
 
 class LinkHost(ABC):
@@ -40,7 +40,7 @@ class LinkHost(ABC):
         wall_offset_s: unix time minus ``now``.
         tracing: keep a history as TraceRecord outputs.
         interceptor: asked at every point a conversation passes.
-        shares: how many hosts share the limits of the throttles.
+        shares: number of hosts that share the limits of the throttles.
     """
 
     def __init__(
@@ -57,11 +57,14 @@ class LinkHost(ABC):
         self.interceptor = interceptor
         self.timers = Timers()
         self.counters = Counters()
+        self.rules = SequenceRules(config, self.counters)
         self._shares = shares
         self.dispatch_throttle = Throttle(0)
         self.dispatch_messages = Throttle(0, "dispatch_messages", counts_messages=True)
+        self._dispatch_throttles = (self.dispatch_messages, self.dispatch_throttle)  # one tuple for all gates
         self._limit_dispatch()
         self.throttles = Throttles(shares)
+        self.arrivals = Arrivals()
         self._scratch: memoryview | None = None
         self.pool = BufferPool()
         self.frame_caches = self._new_frame_caches()
@@ -71,7 +74,7 @@ class LinkHost(ABC):
         self._after_events: deque[Step] = deque()
         self._unflushed: dict[int, Session] = {}
         self.closing: dict[int, Closing] = {}
-        """Sessions that end as soon as all is said."""
+        """Sessions that close once their queue is drained and acknowledged."""
         self.injector: Injector | None = None
         """Only where an option asks for faults."""
         self.passes: dict[Point, int] = {}
@@ -180,7 +183,7 @@ class LinkHost(ABC):
             link.unblock(now)
 
     def release(self, size_bytes: int, now: float, session: Session | None = None, messages: int = 1) -> None:
-        """The application is done with delivered messages of that size; reading goes on if it had stopped.
+        """Return ``size_bytes`` to the dispatch throttle; resume paused links if it has room.
 
         Args:
             size_bytes: of all of them.
@@ -208,7 +211,7 @@ class LinkHost(ABC):
     @property
     def all_throttles(self) -> tuple[Throttle, ...]:
         """Those of dispatching, and those that policies name."""
-        return (self.dispatch_messages, self.dispatch_throttle, *self.throttles)
+        return (*self._dispatch_throttles, *self.throttles)
 
     def wake(self, now: float) -> None:
         """Something was given back, or limits have changed: links that wait for a throttle try again."""
@@ -220,6 +223,14 @@ class LinkHost(ABC):
     def waiting(self) -> int:
         """Number of links that wait for a throttle."""
         return sum(throttle.waiting for throttle in self.all_throttles)
+
+    def is_blocked_by(self, link: Link) -> bool:
+        """True if links wait for a throttle that messages in arrival fill, one of ``link`` among them."""
+        gate = link.gate
+        return gate is not None and any(
+            throttle.waiting and gate.held_of(throttle) and self.arrivals.fill(throttle)
+            for throttle in self.all_throttles
+        )
 
     @property
     def held_by_application_bytes(self) -> int:
@@ -252,7 +263,7 @@ class LinkHost(ABC):
 
     @property
     def idle(self) -> bool:
-        """Whether :meth:`drain` would have nothing to do."""
+        """True if :meth:`drain` would do nothing."""
         return not (self._outputs or self._after_events or self._unflushed or self.closing)
 
     def drain(self, now: float) -> list[Output]:
@@ -308,20 +319,6 @@ class LinkHost(ABC):
         self.trace("exception", now, where=where, error=describe(error), session=sid)
         self.emit(Escaped(error, where))
 
-    def queue_fault(self, session: Session, message: Message) -> Fault | None:
-        """Why a session may queue no more, if it may not; looks at the queue only now and then."""
-        limit_bytes = self.config.max_queued_bytes
-        if not limit_bytes:
-            return None
-        session.queue.unchecked_bytes += message.size_bytes
-        if session.queue.unchecked_bytes <= limit_bytes // _QUEUE_CHECKS:
-            return None
-        session.queue.unchecked_bytes = 0
-        queued_bytes = session.queue.queued_bytes + session.queue.unacknowledged_bytes
-        if queued_bytes <= limit_bytes:
-            return None
-        return Fault(FaultReason.QUEUE_LIMIT, f"{queued_bytes} bytes, the limit is {limit_bytes}")
-
     def unsendable(self, session: Session, message: Message, error: Exception, now: float) -> None:
         """A message cannot be put on the wire: it alone is dropped, and reported."""
         self.counters.unsendable_messages += 1
@@ -351,27 +348,12 @@ class LinkHost(ABC):
             self.trace("intercept", link.last_activity_s, link=link.id, point=str(point), action=action.value)
         return action
 
-    def watch_idle(self, link: Link) -> None:
-        """Give up a link without traffic; activity moves the deadline, checked only when the old one is due."""
-        timeout_s = self.config.ms_connection_idle_timeout
-
-        def due(then: float) -> None:
-            if link.paused:
-                link.last_activity_s = then  # nobody reads: whatever the peer sends is not seen
-                self.watch_idle(link)
-            elif link.last_activity_s + timeout_s <= then:
-                link.fault(FaultReason.IDLE_TIMEOUT, f"{timeout_s:g} s", then)
-            else:
-                self.watch_idle(link)
-
-        link.idle_timer = self.timers.at(link.last_activity_s + timeout_s, due)
-
     def begin_data(self, link: Link, session: Session) -> None:
         """The data phase of a link begins here."""
-        self.watch_idle(link)
+        IdleDeadline(link).set()
         link.opened_at = (link.rx_offset, link.tx_offset)
         throttles = session.policy_throttles(self.throttles)
-        link.gate = Gate(link, throttles, (self.dispatch_messages, self.dispatch_throttle))
+        link.gate = Gate(link, throttles, self._dispatch_throttles)
 
     def take(self, messages: int, size_bytes: int) -> None:
         """Messages were read that all fitted into the dispatch throttles: count them."""
@@ -394,36 +376,6 @@ class LinkHost(ABC):
         if session.queued_s is not None:
             counters.queued_s += now - session.queued_s
             session.queued_s = None
-
-    def message_skipped(self, session: Session, seq: int) -> None:
-        """A message came, but not the one before it (§3.6)."""
-        session.skipped_messages += 1
-        self.counters.skipped_messages += 1
-        if self.config.ms_die_on_skipped_message:
-            raise DieError("ms_die_on_skipped_message", f"{session!r}: seq {seq} after {session.in_seq}")
-        if self.config.skipped_seq == "fault":
-            raise PeerError(FaultReason.SKIPPED_SEQ, f"seq {seq} after {session.in_seq}")
-
-    def message_old(self, session: Session, seq: int) -> None:
-        """A message came that was here already (§3.6); reading goes on, unlike with Ceph's own reader (SQ-02)."""
-        session.old_messages += 1
-        self.counters.old_messages += 1
-        if self.config.ms_die_on_old_message and has_feature(session.features, Feature.RECONNECT_SEQ):
-            raise DieError("ms_die_on_old_message", f"{session!r}: seq {seq} after {session.in_seq}")
-
-    def unsent_acknowledged(self, session: Session, seq: int) -> None:
-        """An ack came for more than was ever sent."""
-        if self.config.ack_beyond_sent == "fault":
-            raise PeerError(FaultReason.UNSENT_SEQ, f"ack {seq}, {session.out_seq} was the last one sent")
-
-    def takes_unknown(self, session: Session, message: Message) -> bool:
-        """Whether a message of a type that nobody here knows is delivered; if not, it counts as received."""
-        rule = self.config.unknown_message
-        if rule == "fault":
-            raise PeerError(FaultReason.UNKNOWN_MESSAGE, f"type {message.type} seq {message.seq}")
-        if rule == "drop" and not session.lossy:
-            session.ack_due += 1
-        return rule == "deliver"
 
     def count_fault(self, link: Link, fault: Fault) -> None:
         """A link breaks."""

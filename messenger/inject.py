@@ -1,4 +1,4 @@
-"""Faults that a messenger does to itself, each under the name Ceph has for it (protocol.md §7.2).
+"""Faults that a messenger does to itself, each under the name Ceph has for it (docs/protocol.md §7.2).
 
 An injector exists only where one of its options is set. It stands where outputs leave a host and where bytes come
 in; chance comes from the host's generator, delays are timers, so that a seed repeats a run.
@@ -7,6 +7,7 @@ in; chance comes from the host's generator, delays are timers, so that a seed re
 from collections import deque
 from typing import TYPE_CHECKING
 
+from messenger.calls import DeliverIo
 from messenger.config import Config
 from messenger.messages.message import Message
 from messenger.outputs import (
@@ -23,7 +24,6 @@ from messenger.outputs import (
 from messenger.randomness import RandomSource
 from messenger.session.session import Session
 from messenger.session.timers import Timer
-from messenger.shards.calls import DeliverIo
 
 if TYPE_CHECKING:
     from messenger.host import LinkHost
@@ -63,7 +63,7 @@ class Injector:
 
     @staticmethod
     def wanted(config: Config) -> bool:
-        """Whether any option asks for one."""
+        """True if an option injects a fault."""
         return bool(
             config.ms_inject_socket_failures
             or config.ms_inject_internal_delays
@@ -93,7 +93,7 @@ class Injector:
     # ---- what is asked before something happens
 
     def swallows(self, session: Session) -> bool:
-        """Whether messages to this session's peer vanish."""
+        """True if messages to this session's peer are dropped."""
         return session.peer_type in self._blackholes
 
     def reading(self, link: "Link", now: float) -> None:

@@ -1,4 +1,6 @@
-"""Breakpoints in a conversation: before a frame is written or handed on, someone may stop it (protocol.md §4.12).
+"""Breakpoints in a conversation: before a frame is written or handed on, someone may stop it.
+
+See docs/protocol.md §4.12.
 
 The grid has a point per frame tag and direction, and five custom ones around the socket and the banner. An
 :class:`Interceptor` is asked at each point that is passed; without one nothing of this costs anything.

@@ -1,10 +1,14 @@
-"""Regular keepalives, and what their silence means: the rule of Ceph's monitor clients (§7.3, §9 item 20)."""
+"""Regular keepalives, and what their silence means: the rule of Ceph's monitor clients.
+
+See docs/protocol.md §7.3, §9 item 20.
+"""
 
 from typing import TYPE_CHECKING
 
 from messenger.denc.features import Feature, has_feature
 from messenger.errors import Fault, FaultReason
-from messenger.session.session import Session, SessionState
+from messenger.session.session import Session
+from messenger.session.states import SessionState
 from messenger.session.timers import Timer
 
 if TYPE_CHECKING:
@@ -19,7 +23,7 @@ class Keepalive:
 
     Args:
         core: the messenger.
-        session: whose peer to ask.
+        session: the session with the peer to ask.
         interval_s: pause between two questions.
         timeout_s: 0 = no answer is needed.
         now: the first question is one interval from here.

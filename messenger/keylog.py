@@ -1,7 +1,7 @@
 """The key log: what opens the links of a capture, one line per link.
 
-Whoever holds the keys of a link (either end, or a proxy that can read it) writes a line when authentication is
-done; whoever has recorded the link finds the line again, because both see the same last answer of it::
+Each holder of a link's keys (either end, or a proxy that can read it) writes a line when authentication is
+done. A reader of a capture finds the line by the last payload of the authentication, which both have::
 
     v2 LINK SESSION_KEY CONNECTION_SECRET
     v1 LINK SESSION_KEY -
@@ -39,7 +39,7 @@ _PROTOCOLS = frozenset({"v1", "v2"})
 
 
 def link_digest(auth_payload: Buffer) -> str:
-    """What a link is called in the log, from the last answer of its authentication."""
+    """The digest that identifies a link in the log, made from its last authentication payload."""
     return hashlib.sha256(auth_payload).hexdigest()[:_LINK_DIGITS]
 
 
@@ -50,7 +50,7 @@ class LinkSecrets:
     protocol: str
     """``v1`` or ``v2``."""
     link: str
-    """See :func:`link_digest`."""
+    """The digest that identifies the link, from :func:`link_digest`."""
     session_key: CryptoKey
     """Signs messages (v1), or the transcript (v2)."""
     connection_secret: bytes = field(default=b"", repr=False)

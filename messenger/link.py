@@ -1,7 +1,7 @@
 """One link: a byte stream to one peer, whichever protocol flows on it.
 
-A link belongs to a messenger's core. The subclasses in ``v1/`` and ``v2/`` say what the bytes mean; what they
-share is here: buffering, writing, pausing, interception, ending and the history.
+A link belongs to a messenger's core. The subclasses in ``v1/`` and ``v2/`` interpret the bytes; what they share is
+here: buffering, writing, pausing, interception, ending and the history.
 """
 
 from abc import ABC, abstractmethod
@@ -10,25 +10,28 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from messenger.cephx.exchange import AuthResult, ConMode
-from messenger.denc.address import AddressType, EntityAddr
+from messenger.deadlines import FrameDeadline
+from messenger.denc.address import BLANK
 from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityType
 from messenger.errors import DieError, Fault, FaultReason, PeerError, describe
 from messenger.evidence import Peaks, auth_fields
-from messenger.frame_deadline import FrameDeadline
 from messenger.interception import BLOCK_LIMIT_S, Action, Custom, Point, Way
 from messenger.messages.message import Message
 from messenger.outputs import PauseLink, ShutLink, WriteLink
+from messenger.protocols import Protocol
 from messenger.receive import OWN_BUFFER_BYTES, ReceiveBuffer
 from messenger.session.timers import Timer
 
 if TYPE_CHECKING:
-    from messenger.core import Core
     from messenger.gate import Gate
     from messenger.held_reader import Reader
+    from messenger.home import Home
     from messenger.host import LinkHost
     from messenger.session.session import Session
     from messenger.v2.onwire import StreamCipher
+
+__all__ = ["Link", "Protocol", "Row", "Step"]
 
 _MOST_ACKS_DUE = 16
 """So many messages may wait for their ack while more are arriving."""
@@ -36,7 +39,6 @@ _CUSTOM: frozenset[str] = frozenset(Custom)
 
 Step = Callable[[float], None]
 """Something to do at a time."""
-
 
 Handle = TypeVar("Handle")
 State = TypeVar("State", bound=StrEnum)
@@ -53,23 +55,6 @@ class Row(Generic[Handle, State]):
     def __init__(self, handle: Handle, *leads_to: State) -> None:
         self.handle = handle
         self.leads_to = leads_to
-
-
-class Protocol(StrEnum):
-    """The two protocols of the messenger."""
-
-    V1 = "v1"
-    V2 = "v2"
-
-    @property
-    def addr_type(self) -> AddressType:
-        """The type of the addresses where it is spoken."""
-        return AddressType.LEGACY if self is Protocol.V1 else AddressType.MSGR2
-
-    @classmethod
-    def of(cls, addr: EntityAddr) -> "Protocol":
-        """The protocol spoken at an address."""
-        return cls.V1 if addr.type is AddressType.LEGACY else cls.V2
 
 
 class Link(ABC):
@@ -120,10 +105,10 @@ class Link(ABC):
     reader: "Reader[Any]"
     """Cuts frames out of the open link's bytes."""
 
-    def __init__(self, endpoint: "Core", link_id: int, state: StrEnum, *, connector: bool) -> None:
+    def __init__(self, endpoint: "Home", link_id: int, state: StrEnum, *, connector: bool) -> None:
         self.endpoint = endpoint
         self.host: LinkHost = endpoint
-        """Who carries the link: the core itself, or another shard once the link is open."""
+        """Host of the link: the core itself, or another shard once the link is open."""
         self.id = link_id
         self.connector = connector
         self.state = state
@@ -131,9 +116,9 @@ class Link(ABC):
         """Messages may flow."""
         self.closed = False
         self.session: Session | None = None
-        self.dialled_addr = EntityAddr()
-        self.remote_addr = EntityAddr()
-        self.local_addr = EntityAddr()
+        self.dialled_addr = BLANK
+        self.remote_addr = BLANK
+        self.local_addr = BLANK
         """This end's address: that of the socket, then as the peer sees it. Blank while it is not known."""
         self.peer_type: EntityType | None = None
         self.con_mode = ConMode.CRC
@@ -178,7 +163,7 @@ class Link(ABC):
 
     @property
     def dialling(self) -> bool:
-        """A fault ends no lossy session yet: with v2, a connector's whole handshake is tried again (§3.9, 2)."""
+        """True until the session is open: a fault then ends no lossy session (docs/protocol.md §3.9 step 2)."""
         return not self.open
 
     # ---- what a protocol fills in
@@ -243,7 +228,7 @@ class Link(ABC):
 
     @property
     def at_rest(self) -> bool:
-        """Whether messages may flow, and nothing waits to be written or to be read on."""
+        """True if messages may flow and nothing waits to be written or read."""
         return self.open and not (self.paused or self.unwritten_bytes or self.held_bytes)
 
     @property
@@ -355,12 +340,15 @@ class Link(ABC):
         """True unless a message begins at ``start`` that a throttle refuses; the link then is paused."""
         assert self.gate is not None
         head = self.reader.head(view, start, end)
-        return head is None or head[0] != self.MESSAGE_TAG or self.gate.admit(head[1], self.last_activity_s)
+        now = self.last_activity_s
+        return head is None or head[0] != self.MESSAGE_TAG or self.gate.admit(head[1], end - start, now)
 
     def reserve_rest(self, view: memoryview, start: int, end: int) -> None:
         """A frame is incomplete: if it is large, take from the throttles what it declares (§3.10)."""
-        if self.reader.needed >= OWN_BUFFER_BYTES and not self.paused:
+        assert self.gate is not None
+        if not self.gate.is_watched and self.reader.needed >= OWN_BUFFER_BYTES and not self.paused:
             self.admits_next(view, start, end)
+        self.gate.await_rest(end - start, self.last_activity_s)
 
     def move_to(self, host: "LinkHost") -> None:
         """Be carried by another host from now on."""
@@ -373,13 +361,13 @@ class Link(ABC):
             self.paused = True
             self.host.emit(PauseLink(self.id, paused=True))
 
-    def resume(self, now: float) -> None:
-        """Go on with what is here, and read; a link that an interceptor holds stays paused."""
+    def resume(self, now: float, waited_s: float | None = None) -> None:
+        """Read on, after waiting for a throttle for ``waited_s``; not if an interceptor holds the link."""
         if self.paused and self._held is None:
             self.paused = False
             self.read_since_s = now
             if self.deadline is not None:
-                self.deadline.restart()
+                self.deadline.restart(waited_s)
             self.host.emit(PauseLink(self.id, paused=False))
             self.receive(0, now)
 
@@ -395,14 +383,14 @@ class Link(ABC):
     # ---- sending
 
     def flush(self, session: "Session", now: float) -> None:
-        """Write what is due, as far as the interceptor lets it happen; raises as :meth:`write_due`."""
+        """Write all due frames until the interceptor blocks one; raises PeerError like :meth:`write_due`."""
         if self.host.interceptor is None:
             self.write_due(session, now)
         elif tags := self.due_tags(session):
             self.gate_write(tags, now, lambda at: self.write_due(session, at))
 
     def ack_is_due(self, session: "Session") -> bool:
-        """Whether in_seq is to be told now, if no message tells it."""
+        """True if an explicit ACK is due."""
         # With a part of the next frame here, the rest is on its way and wants an ack as well.
         more_is_coming = self.receive_buffer.held_bytes and not self.paused
         return session.ack_due >= (_MOST_ACKS_DUE if more_is_coming else 1)
@@ -416,7 +404,7 @@ class Link(ABC):
 
     @property
     def held(self) -> bool:
-        """Whether an interceptor holds the link."""
+        """True if an interceptor holds the link."""
         return self._held is not None
 
     def ask(self, point: Point) -> Action:
@@ -509,7 +497,7 @@ class Link(ABC):
         self.hold(go_on or (lambda _now: None), now)
 
     def unblock(self, now: float) -> None:
-        """Let go on what an interceptor held; without effect if nothing is held."""
+        """Release what an interceptor holds; without effect if it holds nothing."""
         if self._held is None or self._waiting or self.closed:
             return
         held, self._held = self._held, None
@@ -544,6 +532,14 @@ class Link(ABC):
     def fault(self, reason: FaultReason, detail: str, now: float) -> None:
         """The link is of no more use."""
         self.host.link_fault(self, Fault(reason, detail, self.state.value), now)
+
+    def break_off(self, fault: Fault, now: float) -> None:
+        """The link breaks, for the reason given."""
+        self.host.link_fault(self, fault, now)
+
+    def close(self, fault: Fault, now: float) -> None:
+        """Close the link without a word to its session."""
+        self.endpoint.close_link(self, fault, now)
 
     def end(self) -> None:
         """The link is closed: no deadline of it fires any more, nothing held goes on, its buffers are freed."""
@@ -594,7 +590,5 @@ class Link(ABC):
             length=length,
             fields=printable(),
         )
-        if sent:
-            self.tx_frames += 1
-        else:
-            self.rx_frames += 1
+        self.tx_frames += sent
+        self.rx_frames += not sent

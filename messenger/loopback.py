@@ -13,7 +13,8 @@ from messenger.denc.features import ALL_FEATURES
 from messenger.messages.message import Message
 from messenger.session.policy import Policy
 from messenger.session.queue import OutQueue
-from messenger.session.session import Session, SessionState
+from messenger.session.session import Session
+from messenger.session.states import Change
 
 if TYPE_CHECKING:
     from messenger.core import Core
@@ -47,6 +48,6 @@ def loopback_session(core: "Core") -> Session:
     session.local = True
     session.peer_name = core.name
     session.features = ALL_FEATURES
-    session.state = SessionState.READY
+    session.change(Change.OPEN)
     session.queue = LocalQueue(core, session)
     return session

@@ -1,9 +1,8 @@
-"""The asyncio face of the messenger: an Endpoint with a clock, sockets and a dispatcher."""
+"""The asyncio face of the messenger: an Endpoint with a clock, a transport and a dispatcher."""
 
 import asyncio
 import contextlib
 import random
-import socket
 import time
 from collections import deque
 from collections.abc import Callable
@@ -13,7 +12,9 @@ from pathlib import Path
 from typing import Self
 
 from messenger.addressing import in_order
+from messenger.calls import ToShard
 from messenger.cephx.exchange import AuthClient, AuthServer
+from messenger.compat import override
 from messenger.config import Config
 from messenger.connection import Connection as CoreConnection
 from messenger.denc.address import AddressType, AddrVec, EntityAddr
@@ -25,17 +26,18 @@ from messenger.endpoint import Endpoint
 from messenger.errors import Fault, FaultError, FaultReason, LocalError, describe
 from messenger.interception import Interceptor
 from messenger.keylog import LinkSecrets
-from messenger.link import Protocol
 from messenger.messages.message import Message
 from messenger.outputs import CallHome, TraceRecord
+from messenger.protocols import Protocol
 from messenger.randomness import RandomSource
 from messenger.session.policy import Policy, PolicySet
-from messenger.session.session import Session, SessionState
-from messenger.shards.calls import ToShard
-from messenger.transport.binding import listen, wanted_addrs
+from messenger.session.session import Session
+from messenger.session.states import SessionState
+from messenger.transport.base import Listener, Stream, Transport
+from messenger.transport.binding import listen, transport_of, wanted_addrs
 from messenger.transport.key_log import key_log_writer
-from messenger.transport.tcp import Listener, TcpLink, dial, listening_socket, no_delay, socket_addr
-from messenger.transport.worker import Stream, ToHomeLoop, Worker
+from messenger.transport.stream_link import StreamLink
+from messenger.transport.worker import MovedStream, ToHomeLoop, Worker
 
 _CLOCK_LOOK_S = 1.0
 """How often the wall clock is compared with the monotonic one."""
@@ -83,7 +85,7 @@ class Connection(CoreConnection):
                 await waiter
 
     def settled(self, fault: Fault | None) -> None:
-        """Wake whoever waits in :meth:`ready`."""
+        """Wake the tasks that wait in :meth:`ready`."""
         super().settled(fault)
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
@@ -96,27 +98,29 @@ class Connection(CoreConnection):
 
 
 class Messenger(Driver):
-    """Sends and receives messages over TCP; lives on the event loop that runs where it is made.
+    """Sends and receives messages; lives on the event loop that runs where it is made.
 
     Args:
-        name: who this is; a client without a number unless said otherwise.
+        name: this messenger's entity name; a client without a number by default.
         auth_client: credentials to connect with.
         auth_server: how peers are authenticated; needed by :meth:`bind`.
         dispatcher: whom to give messages and events to.
         policies: what a fault means, per type of peer.
         config: options under Ceph's names.
         rng: randomness; the system's unless a test wants to repeat itself.
-        nonce: tells two messengers of one host apart; random unless given. Monitors use 0.
+        nonce: distinguishes messengers of one host; random unless given. Monitors use 0.
         route: where to dial for an address, when that is not the address itself (a proxy in between).
         trace: receives the history, line by line.
         interceptor: asked at every point a conversation passes.
         workers: threads with an event loop each, which run the data phases of open connections: frames, crcs,
             encryption and sockets. Dispatchers are called on the loop where the messenger was made, as ever.
-        key_log: file to append the keys of every link to, for whoever decodes a capture (docs/keylog.md), or what
-            takes its lines. Whoever has the log can read what was secure.
+        key_log: file to append the keys of every link to, for decoding a capture (docs/keylog.md), or a
+            function that takes its lines. The log makes secure links readable.
+        transport: what carries the byte streams; unless given, TCP or RDMA as the option ``ms_type`` says.
 
     Raises:
-        LocalError: the key log cannot be written.
+        LocalError: the key log cannot be written, this machine lacks the transport, or streams of the transport
+            cannot go to other threads and there are to be workers.
     """
 
     connection_class = Connection
@@ -137,7 +141,11 @@ class Messenger(Driver):
         interceptor: Interceptor | None = None,
         workers: int = 0,
         key_log: Path | str | Callable[[str], None] | None = None,
+        transport: Transport | None = None,
     ) -> None:
+        self._transport = transport or transport_of(config or Config())
+        if workers and not self._transport.crosses_threads:
+            raise LocalError(f"workers={workers}: streams of {self._transport!r} stay on one thread; give 0")
         self._key_log = key_log_writer(key_log) if isinstance(key_log, Path | str) else key_log
         rng = rng or random.SystemRandom()
         self._nonce = rng.getrandbits(32) if nonce is None else nonce
@@ -160,7 +168,7 @@ class Messenger(Driver):
         self._route = route
         self._trace = trace
         self._listeners: list[Listener] = []
-        self._links: dict[int, TcpLink] = {}
+        self._links: dict[int, StreamLink] = {}
         self._dials: dict[int, asyncio.Task[None]] = {}
         self._abandoned_dials: set[asyncio.Task[None]] = set()
         self._can_accept = auth_server is not None
@@ -178,7 +186,7 @@ class Messenger(Driver):
             )
             for index in range(1, workers + 1)
         ]
-        self._for_workers: dict[int, tuple[list[Stream], list[ToShard]]] = {}
+        self._for_workers: dict[int, tuple[list[MovedStream], list[ToShard]]] = {}
         """What this turn has for each shard."""
 
     async def __aenter__(self) -> Self:
@@ -187,6 +195,7 @@ class Messenger(Driver):
     async def __aexit__(self, *_exception: object) -> None:
         await self.shutdown()
 
+    @override
     def connect(
         self,
         addrs: AddrVec | EntityAddr | str,
@@ -195,7 +204,6 @@ class Messenger(Driver):
         *,
         anonymous: bool = False,
     ) -> Connection:
-        """See :meth:`Driver.connect`."""
         connection = super().connect(addrs, peer_type, policy, anonymous=anonymous)
         assert isinstance(connection, Connection)
         return connection
@@ -210,14 +218,11 @@ class Messenger(Driver):
                 for them, or the messenger has been shut down.
         """
         self._check_can_listen()
-        config = self.endpoint.config
         try:
-            sock = listening_socket(
-                host, port, backlog=config.ms_tcp_listen_backlog, rcvbuf_bytes=config.ms_tcp_rcvbuf
-            )
+            listener = self._transport.listen(host, port, self.endpoint.config)
         except OSError as error:
             raise LocalError(f"cannot listen on {host}:{port}: {error.strerror}") from None
-        return self._listen(sock, protocol)
+        return self._listen(listener, protocol)
 
     async def bind_all(self, addrs: AddrVec | str | None = None) -> AddrVec:
         """Listen on several addresses, all of them or none; returns the own addresses, v2 before v1.
@@ -238,12 +243,12 @@ class Messenger(Driver):
         with ExitStack() as on_failure:
             found = []
             for addr in addrs:
-                sock = await listen(addr.host, addr.port, self.endpoint.config)
-                on_failure.callback(sock.close)
-                found.append((sock, Protocol.of(addr)))
+                listener = await listen(self._transport, addr.host, addr.port, self.endpoint.config)
+                on_failure.callback(listener.close)
+                found.append((listener, Protocol.of(addr)))
             on_failure.pop_all()
-        for sock, protocol in found:
-            self._listen(sock, protocol)
+        for listener, protocol in found:
+            self._listen(listener, protocol)
         return self.addrs
 
     def _check_can_listen(self) -> None:
@@ -256,8 +261,8 @@ class Messenger(Driver):
             hint = "policies=PolicySet(STATELESS_SERVER) or PolicySet.for_messenger('osd public'), for example"
             raise LocalError(f"this messenger cannot listen: it has no policies for its peers; give {hint}")
 
-    def _listen(self, sock: socket.socket, protocol: Protocol) -> EntityAddr:
-        listener = Listener(self._loop, sock, partial(self._accepted, protocol=protocol), self._accept_failed)
+    def _listen(self, listener: Listener, protocol: Protocol) -> EntityAddr:
+        listener.start(partial(self._accepted, protocol=protocol), self._accept_failed)
         self._listeners.append(listener)
         addr = listener.addr.with_nonce(self._nonce).with_type(protocol.addr_type)
         bound = tuple(addr for addr in self.endpoint.addrs if addr.port)
@@ -268,7 +273,7 @@ class Messenger(Driver):
         """End every connection, stop listening and leave nothing behind.
 
         Args:
-            graceful: first say what is queued on every connection, for up to ``ms_shutdown_timeout``; nothing new
+            graceful: first send what is queued on every connection, for up to ``ms_shutdown_timeout``; nothing new
                 is accepted meanwhile.
         """
         for listener in self._listeners:
@@ -295,32 +300,33 @@ class Messenger(Driver):
 
     # ---- workers
 
+    @override
     def pump(self) -> None:
-        """See :meth:`Driver.pump`; what there is for the workers leaves last."""
+        """Carry out the outputs; calls to the workers leave last."""
         super().pump()
         if time.monotonic() >= self._clock_due_s:
             self._read_wall_clock()
         if self._for_workers and self._turn_s is None:
             for_workers, self._for_workers = self._for_workers, {}
             for shard, (streams, calls) in for_workers.items():
-                if self._workers:  # what is released after the shutdown is nobody's business any more
+                if self._workers:  # releases after the shutdown have no effect
                     self._workers[shard - 1].call(streams, calls)
 
     def _read_wall_clock(self) -> None:
-        """Somebody may have set it, or the machine may have slept: tickets are judged by what it says now."""
+        """Read the wall clock again: it may have been set, or the machine may have slept."""
         now = time.monotonic()
         self._clock_due_s = now + _CLOCK_LOOK_S
         self.endpoint.set_wall_clock(time.time() - now)
 
+    @override
     def move_link(self, link_id: int, shard: int) -> None:
-        """See :meth:`Driver.move_link`."""
         self._for_worker(shard)[0].append((link_id, *self._links.pop(link_id).hand_over()))
 
+    @override
     def call_shard(self, shard: int, call: ToShard) -> None:
-        """See :meth:`Driver.call_shard`."""
         self._for_worker(shard)[1].append(call)
 
-    def _for_worker(self, shard: int) -> tuple[list[Stream], list[ToShard]]:
+    def _for_worker(self, shard: int) -> tuple[list[MovedStream], list[ToShard]]:
         return self._for_workers.setdefault(shard, ([], []))
 
     def _from_worker(self, outputs: ToHomeLoop) -> None:
@@ -347,8 +353,8 @@ class Messenger(Driver):
         self._pump_scheduled = False
         self.pump()
 
+    @override
     def set_timer(self, deadline_s: float | None) -> None:
-        """See :meth:`Driver.set_timer`."""
         if deadline_s == self._deadline_s:
             return
         self._deadline_s = deadline_s
@@ -364,8 +370,8 @@ class Messenger(Driver):
         self.endpoint.timer(max(self.now(), due_s))
         self.pump()
 
+    @override
     def open_link(self, link_id: int, addr: EntityAddr) -> None:
-        """See :meth:`Driver.open_link`."""
         self._dials[link_id] = self._loop.create_task(self._dial(link_id, addr))
 
     async def _dial(self, link_id: int, addr: EntityAddr) -> None:
@@ -378,13 +384,7 @@ class Messenger(Driver):
             self.pump()
             return
         try:
-            sock = await dial(
-                self._loop,
-                host,
-                port,
-                source=self._source(host),
-                rcvbuf_bytes=self.endpoint.config.ms_tcp_rcvbuf,
-            )
+            stream = await self._transport.dial(host, port, self.endpoint.config, source=self._source(host))
         except OSError as error:
             refused = isinstance(error, ConnectionRefusedError)
             detail = f"{host}:{port}" if refused else f"{host}:{port}: {error.strerror or error}"
@@ -394,8 +394,8 @@ class Messenger(Driver):
             return
         finally:
             self._dials.pop(link_id, None)
-        self.endpoint.link_opened(link_id, socket_addr(sock.getsockname()), self.now())
-        self._start_link(link_id, sock)
+        self.endpoint.link_opened(link_id, stream.local_addr, self.now())
+        self._start_link(link_id, stream)
 
     def _source(self, host: str) -> str:
         """The own IP address to dial from; empty if that is the kernel's choice."""
@@ -404,39 +404,37 @@ class Messenger(Driver):
         mine = (addr for addr in self.addrs if addr.port and not addr.is_blank_ip)
         return next((addr.host for addr in mine if (":" in addr.host) == (":" in host)), "")
 
-    def _accepted(self, sock: socket.socket, remote: EntityAddr, protocol: Protocol) -> None:
-        local = socket_addr(sock.getsockname())
-        self._start_link(self.endpoint.link_accepted(remote, self.now(), protocol, local), sock)
+    def _accepted(self, stream: Stream, protocol: Protocol) -> None:
+        link_id = self.endpoint.link_accepted(stream.peer_addr, self.now(), protocol, stream.local_addr)
+        self._start_link(link_id, stream)
 
     def _accept_failed(self, detail: str) -> bool:
         made_room = self.endpoint.accept_failed(detail, self.now())
         self.pump()
         return made_room
 
-    def _start_link(self, link_id: int, sock: socket.socket) -> None:
-        if self.endpoint.config.ms_tcp_nodelay:
-            no_delay(sock)
-        link = self._links[link_id] = TcpLink(self._loop, self.endpoint, link_id, sock, self.pump)
+    def _start_link(self, link_id: int, stream: Stream) -> None:
+        link = self._links[link_id] = StreamLink(stream, self.endpoint, link_id, self.pump)
         link.start()
         self.pump()
 
+    @override
     def write_link(self, link_id: int, buffers: list[Buffer]) -> None:
-        """See :meth:`Driver.write_link`."""
         if (link := self._links.get(link_id)) is not None:
             link.write(buffers)
 
+    @override
     def pause_link(self, link_id: int, *, paused: bool) -> None:
-        """See :meth:`Driver.pause_link`."""
         if (link := self._links.get(link_id)) is not None:
             link.pause(paused=paused)
 
+    @override
     def shut_link(self, link_id: int) -> None:
-        """See :meth:`Driver.shut_link`."""
         if (link := self._links.get(link_id)) is not None:
             link.shut()
 
+    @override
     def close_link(self, link_id: int) -> None:
-        """See :meth:`Driver.close_link`."""
         if (link := self._links.pop(link_id, None)) is not None:
             link.close()
         elif (task := self._dials.pop(link_id, None)) is not None:
@@ -444,13 +442,14 @@ class Messenger(Driver):
             task.add_done_callback(self._abandoned_dials.discard)
             task.cancel()
 
+    @override
     def record(self, record: TraceRecord) -> None:
-        """See :meth:`Driver.record`."""
         if self._trace is not None:
             self._trace(record)
 
+    @override
     def log_keys(self, secrets: LinkSecrets) -> None:
-        """See :meth:`Driver.log_keys`; a disk that is full does not stop the messenger."""
+        """Write keys to the key log; a full disk does not stop the messenger."""
         assert self._key_log is not None
         try:
             self._key_log(secrets.line())
@@ -464,7 +463,7 @@ class Messenger(Driver):
 
 
 class Inbox(Dispatcher):
-    """A dispatcher for coroutines: messages wait in a queue until somebody asks.
+    """A dispatcher for coroutines: messages wait in a queue until a coroutine takes them.
 
     What waits is held against the dispatch throttle, so a slow reader stops the sender, not the memory.
     """

@@ -1,4 +1,4 @@
-"""A connection to a monitor that is logged in and whose tickets stay fresh (protocol.md §5.6).
+"""A connection to a monitor that is logged in and whose tickets stay fresh (docs/protocol.md §5.6).
 
 On v2 the handshake logs in; on v1 MAuth messages do, after the session is open. Both renew by
 MAuth messages.
@@ -9,8 +9,8 @@ from messenger.cephx.mauth import MAuthRequest
 from messenger.cephx.mauth_client import MonAuthClient
 from messenger.cephx.rotating import RotatingKeyring
 from messenger.connection import Connection
-from messenger.link import Protocol
 from messenger.messages.auth import MAuth, MAuthReply
+from messenger.protocols import Protocol
 from messenger.randomness import RandomSource
 
 
@@ -38,11 +38,11 @@ class MonLogin:
 
     @property
     def is_current(self) -> bool:
-        """Whether the identity's tickets are those of this login; see :attr:`MonAuthClient.is_current`."""
+        """True if the identity's tickets are those of this login; see :attr:`MonAuthClient.is_current`."""
         return self._client.is_current
 
     def start(self, wall_time_s: float) -> None:
-        """Say who this is, where the handshake has not done so."""
+        """Start MAuth authentication unless the handshake has authenticated already (v2)."""
         if not self._client.authenticated:
             self._send(self._client.start(wall_time_s))
 

@@ -1,4 +1,4 @@
-"""Options of the services around sessions, under Ceph's own names and defaults (protocol.md §7).
+"""Options of the services around sessions, under Ceph's own names and defaults (docs/protocol.md §7).
 
 :class:`messenger.config.Config` is these and those of the protocols together.
 """
@@ -9,6 +9,25 @@ from messenger.denc.entity import EntityType
 from messenger.errors import LocalError
 
 _BLACKHOLES = (EntityType.OSD, EntityType.MON, EntityType.MDS, EntityType.MGR, EntityType.CLIENT)
+TCP_TYPE, RDMA_TYPE = TRANSPORT_TYPES = ("async+posix", "async+rdma")
+_RDMA_LEAST = {
+    "ms_async_rdma_port_num": 1,
+    "ms_async_rdma_gid_idx": 0,
+    "ms_async_rdma_sl": 0,
+    "ms_async_rdma_dscp": 0,
+    "ms_async_rdma_buffer_size": 1,
+    "ms_async_rdma_send_buffers": 1,
+    "ms_async_rdma_receive_buffers": 1,
+    "rdma_queue_len": 1,
+}
+_RDMA_MOST = {
+    "ms_async_rdma_port_num": 255,
+    "ms_async_rdma_gid_idx": 255,
+    "ms_async_rdma_sl": 15,
+    "ms_async_rdma_dscp": 255,
+    "ms_async_rdma_buffer_size": 1 << 30,
+    "rdma_queue_len": 4096,
+}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -54,7 +73,7 @@ class InjectionOptions:
         return frozenset(peer for peer in _BLACKHOLES if getattr(self, f"ms_blackhole_{peer.label}"))
 
     def delays(self, peer: EntityType) -> bool:
-        """Whether messages of such a peer may be delayed; Ceph looks for the name anywhere in the text."""
+        """True if messages of such a peer may be delayed; Ceph looks for the name anywhere in the text."""
         return peer.label in self.ms_inject_delay_type
 
     def check_injection(self) -> None:
@@ -76,7 +95,48 @@ class InjectionOptions:
 
 
 @dataclass(slots=True, kw_only=True)
-class ServiceOptions(InjectionOptions):
+class TransportOptions(InjectionOptions):
+    """What carries the links: TCP, or RDMA with its devices and buffers (§8)."""
+
+    ms_type: str = TCP_TYPE
+    """``async+posix`` is TCP, ``async+rdma`` a queue pair of an RDMA device for each link."""
+    ms_async_rdma_device_name: str = ""
+    """RDMA device, for example ``mlx5_0``; empty takes the first one."""
+    ms_async_rdma_port_num: int = 1
+    """Port of the device."""
+    ms_async_rdma_gid_idx: int = 0
+    """Index of the port's address (GID) to use: it selects the network and the version of RoCE."""
+    ms_async_rdma_sl: int = 3
+    """Service level of what is sent."""
+    ms_async_rdma_dscp: int = 96
+    """Traffic class of what is sent."""
+    ms_async_rdma_buffer_size: int = 128 << 10
+    """Length of a buffer, and of the longest piece that is sent. Both peers need the same."""
+    ms_async_rdma_send_buffers: int = 1024
+    """Most buffers for sending, of all links together; a link that would need more is refused."""
+    ms_async_rdma_receive_buffers: int = 32 << 10
+    """The same for receiving."""
+    rdma_queue_len: int = 8
+    """Buffers of a link in each direction (Ceph shares receive buffers between links)."""
+
+    def check_transport(self) -> None:
+        """Refuse a transport that there is not, and buffers that no link could use.
+
+        Raises:
+            LocalError: so it is.
+        """
+        if self.ms_type not in TRANSPORT_TYPES:
+            raise LocalError(f"ms_type = {self.ms_type!r}: give {' or '.join(TRANSPORT_TYPES)}")
+        for option, least in _RDMA_LEAST.items():
+            if getattr(self, option) < least:
+                raise LocalError(f"{option} = {getattr(self, option)}: give {least} or more")
+        for option, most in _RDMA_MOST.items():
+            if getattr(self, option) > most:
+                raise LocalError(f"{option} = {getattr(self, option)}: give {most} or less")
+
+
+@dataclass(slots=True, kw_only=True)
+class ServiceOptions(TransportOptions):
     """Addresses and sockets, throttles, dispatching, keepalives and shutdown. Times are seconds, sizes bytes."""
 
     ms_bind_msgr1: bool = True
@@ -136,6 +196,6 @@ class ServiceOptions(InjectionOptions):
     mon_client_ping_interval: float = 10.0
     """Pause between the keepalives that :class:`messenger.keepalive.Keepalive` sends."""
     mon_client_ping_timeout: float = 30.0
-    """A connection whose newest answer to a keepalive is older than this is given up; 0 = never."""
+    """A link on which the newest answer to a keepalive is older than this is closed; 0 = never."""
     ms_shutdown_timeout: float = 120.0
     """How long a graceful shutdown waits for queues to empty and for acks (Ceph counts it in milliseconds)."""

@@ -4,7 +4,6 @@ A driver drains them after each input and carries them out in order.
 """
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from messenger.denc.address import EntityAddr
@@ -12,10 +11,30 @@ from messenger.denc.codec import Buffer
 from messenger.errors import Fault
 from messenger.keylog import LinkSecrets
 from messenger.messages.message import Message
+from messenger.session.events import EventKind
 
 if TYPE_CHECKING:
+    from messenger.calls import ToHome, ToShard
     from messenger.session.session import Session
-    from messenger.shards.calls import ToHome, ToShard
+
+__all__ = [
+    "CallHome",
+    "CallShard",
+    "CloseLink",
+    "Deliver",
+    "Escaped",
+    "EventKind",
+    "LogKeys",
+    "MoveLink",
+    "OpenLink",
+    "Output",
+    "PauseLink",
+    "SessionEvent",
+    "SettleDelayed",
+    "ShutLink",
+    "TraceRecord",
+    "WriteLink",
+]
 
 
 @dataclass(slots=True)
@@ -95,21 +114,6 @@ class SettleDelayed:
 
     session: "Session"
     deliver: bool
-
-
-class EventKind(StrEnum):
-    """What happens to a session, in crimson's words."""
-
-    CONNECT = "connect"
-    """This side dialled and the session is open (again)."""
-    ACCEPT = "accept"
-    """The peer dialled and the session is open (again)."""
-    RESET = "reset"
-    """The session ended; what was queued is gone."""
-    REMOTE_RESET = "remote_reset"
-    """The peer lost its state: what was sent and queued is gone, the session goes on empty."""
-    REFUSED = "refused"
-    """The peer refused: nobody listens there, or authentication or features are not accepted."""
 
 
 @dataclass(slots=True)

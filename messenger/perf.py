@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from messenger.cephx.exchange import ConMode
 from messenger.errors import FaultReason
-from messenger.session.session import SessionState
+from messenger.session.states import SessionState
 from messenger.session.throttle import Throttle
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ _ODDITIES = (
 
 
 def session_group(counters: Iterable[Counters]) -> Group:
-    """What Ceph's own messenger only logs: messages that came wrongly or that nobody wanted, faults by reason."""
+    """What Ceph's own messenger only logs: messages malformed or not dispatched, faults by reason."""
     hosts = list(counters)
     group: Group = {name: sum(getattr(one, name) for one in hosts) for name in _ODDITIES}
     for reason in FaultReason:

@@ -1,4 +1,4 @@
-"""Large buffers that are used again once nobody looks at them any more.
+"""Large buffers that are reused once no view of them is left.
 
 Fresh memory costs a page fault for each of its pages, which for a large frame is more than reading, checking and
 decrypting it together.
@@ -14,7 +14,7 @@ POOL_BYTES = 16 * 1024 * 1024
 _LARGEST_BYTES = POOL_BYTES // 2
 _PAGE_BYTES = 4096
 SLICE_BYTES = 64 * 1024
-"""Shorter parts are copied even out of an owned buffer, so that whoever keeps one does not keep far more."""
+"""Shorter parts are copied even out of an owned buffer, so that they do not keep the whole buffer."""
 
 
 class BufferPool:
@@ -58,7 +58,7 @@ class BufferPool:
             except BufferError:
                 pass  # looked at
         if capacity > _LARGEST_BYTES:
-            return memoryview(_untouched(capacity))[:size_bytes]
+            return memoryview(untouched(capacity))[:size_bytes]
         if most_new_bytes is not None and capacity > most_new_bytes:
             return memoryview(bytearray(most_new_bytes))
         buffer = bytearray(capacity)
@@ -67,15 +67,19 @@ class BufferPool:
 
     def _keep(self, buffer: bytearray, capacity: int) -> None:
         if self._held_bytes + capacity > POOL_BYTES:
-            # Sizes have changed, or the application holds on to what it was given: begin anew.
+            # Sizes have changed, or the application keeps many buffers in use: start with an empty pool.
             self._buffers.clear()
             self._held_bytes = 0
         self._buffers.setdefault(capacity, deque()).append(buffer)
         self._held_bytes += capacity
 
 
-def _untouched(size_bytes: int) -> mmap:
-    """Memory whose pages the kernel provides as they are written to."""
+def untouched(size_bytes: int) -> mmap:
+    """Memory whose pages the kernel provides as they are written to, and gets back once no view of it is left.
+
+    Raises:
+        MemoryError: there is none.
+    """
     try:
         return mmap(-1, size_bytes)
     except OSError as error:

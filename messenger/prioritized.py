@@ -17,7 +17,7 @@ Item = TypeVar("Item")
 
 
 class _Turns(Generic[Item]):
-    """The messages of one priority, by whose they are; whoever had a turn goes to the end."""
+    """The messages of one priority by owner; an owner that had a turn goes to the end."""
 
     __slots__ = ("_by_class", "tokens")
 

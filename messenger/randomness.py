@@ -14,7 +14,7 @@ class RandomSource(Protocol):
 
 
 def nonzero_u64(rng: RandomSource) -> int:
-    """Uniform in [1, 2^64 - 1]: cookies and challenges, where 0 means unset (protocol.md §4.9, §5.4)."""
+    """Uniform in [1, 2^64 - 1]: cookies and challenges, where 0 means unset (docs/protocol.md §4.9, §5.4)."""
     while True:
         value = rng.getrandbits(64)
         if value:

@@ -5,7 +5,7 @@ a short rest by copying it, a large frame by giving the link a buffer from the p
 reads directly and out of which large payloads are never copied again.
 """
 
-from messenger.pool import BufferPool
+from messenger.pool import BufferPool, untouched
 
 SCRATCH_BYTES = 256 * 1024
 OWN_BUFFER_BYTES = 32 * 1024
@@ -24,7 +24,7 @@ _GROWTH = 4
 class ReceiveBuffer:
     """One link's view of its unprocessed bytes."""
 
-    __slots__ = ("_filled", "_own", "_pool", "_rest", "_scratch", "_start")
+    __slots__ = ("_filled", "_most_bytes", "_own", "_pool", "_rest", "_scratch", "_start")
 
     def __init__(self, scratch: memoryview, pool: BufferPool) -> None:
         self._scratch = scratch
@@ -34,6 +34,7 @@ class ReceiveBuffer:
         # The unprocessed part of the own buffer.
         self._start = 0
         self._filled = 0
+        self._most_bytes: int | None = None
 
     @property
     def held_bytes(self) -> int:
@@ -48,11 +49,15 @@ class ReceiveBuffer:
     def writable(self) -> memoryview:
         """Where the transport may write the next bytes."""
         if self._own is not None:
-            return self._own[self._filled :]
+            return self._own[self._filled :][: self._most_bytes]
         return self._scratch[len(self._rest) :] if self._rest else self._scratch
 
+    def read_slowly(self, *, slowly: bool = True) -> None:
+        """Read at most :data:`OWN_BUFFER_BYTES` of a large frame at a time, or no longer so."""
+        self._most_bytes = OWN_BUFFER_BYTES if slowly else None
+
     def received(self, count: int) -> tuple[memoryview, int, int, bool]:
-        """What there is after ``count`` new bytes; it is forgotten but for what :meth:`keep` is told to keep.
+        """The bytes received so far, ``count`` new ones included; only those given to :meth:`keep` are kept.
 
         Returns:
             The buffer, start and end of the bytes in it, and whether it is the link's own.
@@ -106,8 +111,9 @@ class ReceiveBuffer:
             if ahead:
                 own = self._pool.take(max(needed, _READ_AHEAD_BYTES), max(_GROWTH * count, _NEW_BYTES))
             else:
-                # Not from the pool: what it keeps of a crowd of strangers lies between the memory that they free.
-                own = memoryview(bytearray(min(needed, max(_GROWTH * count, _NEW_BYTES_OF_STRANGERS))))
+                # Neither from the pool nor from malloc: what they keep of a crowd of strangers may lie above the
+                # memory that the crowd frees, which then stays with the process.
+                own = memoryview(untouched(min(needed, max(_GROWTH * count, _NEW_BYTES_OF_STRANGERS))))
             own[:count] = view[start:end]
             self._own, self._start, self._filled = own, 0, count
         else:

@@ -23,7 +23,7 @@ class RuleOptions(ServiceOptions):
     restarted, and goes on as with a higher global_seq."""
     race_winner: Literal["yields", "insists"] = "yields"
     """Whose dial wins a race, but fails: it ``insists``, telling the peer to WAIT for ever, or it ``yields`` and
-    takes the peer's dial once it had told it to WAIT in vain."""
+    takes the peer's dial after a WAIT in vain."""
     skipped_seq: Literal["accept", "fault"] = "accept"
     """A message that comes without the one before it."""
     ack_beyond_sent: Literal["ignore", "fault"] = "ignore"
@@ -47,12 +47,12 @@ class RuleOptions(ServiceOptions):
     portless_peer: Literal["accept", "refuse"] = "accept"
     """A connector whose address has port 0, under a policy by which this side dials the peer again."""
     server_keepalive: Literal["answer", "fault"] = "answer"
-    """A KEEPALIVE2 from who was dialled."""
+    """A KEEPALIVE2 from the acceptor."""
     server_wait: Literal["obey", "fault"] = "obey"
-    """A WAIT from who was dialled: wait for its dial, or take it for a dial that failed."""
+    """A WAIT from the acceptor: wait for its dial, or treat this dial as failed."""
     reconnect_cookies: Literal["both", "client"] = "both"
-    """v2: what SESSION_RECONNECT must have in common with the session it goes on with: both cookies, or only the
-    client_cookie. If it has not, SESSION_RESET makes the peer begin anew."""
+    """v2: which cookies of SESSION_RECONNECT must match those of the session: both, or only the client_cookie.
+    Otherwise the acceptor answers SESSION_RESET, and the connector starts a new session."""
     partial_reset: Literal["obey", "fault"] = "obey"
     """v2: a SESSION_RESET that is not full."""
     aborted_message: Literal["drop", "fault"] = "drop"

@@ -1,4 +1,4 @@
-"""Authentication: cephx and none (protocol.md §5).
+"""Authentication: cephx and none (docs/protocol.md §5).
 
 What whom concerns:
 

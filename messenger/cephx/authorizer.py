@@ -1,6 +1,6 @@
-"""Authorizers: how the holder of a ticket and a service prove themselves to each other (protocol.md §5.7).
+"""Authorizers: how the holder of a ticket and a service prove themselves to each other (docs/protocol.md §5.7).
 
-Pure functions over bytes and keys, shared by clients, services and whoever watches with keys at hand: given a
+Pure functions over bytes and keys, shared by clients, services and observers with keys: given a
 service's keys, :func:`open_authorizer` yields the session key from the client's payload; given that,
 :func:`open_reply` yields the connection secret from AUTH_DONE.
 """
@@ -131,6 +131,6 @@ def successor(value: int) -> int:
 
 
 def answers_challenge(authorize: Authorize, server_challenge: int) -> bool:
-    """Whether the client of a second-round authorizer has read ``server_challenge``."""
+    """True if a second-round authorizer answers ``server_challenge``."""
     expected = successor(server_challenge)
     return authorize.have_challenge and same_u64(authorize.server_challenge_plus_one, expected)

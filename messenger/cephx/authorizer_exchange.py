@@ -1,4 +1,4 @@
-"""The connector's half of the authorizer exchange with a service (protocol.md §5.7)."""
+"""The connector's half of the authorizer exchange with a service (docs/protocol.md §5.7)."""
 
 from errno import EOPNOTSUPP
 from typing import Protocol
@@ -17,7 +17,7 @@ from messenger.randomness import RandomSource
 
 
 class TicketSource(Protocol):
-    """Whoever has tickets to present."""
+    """A holder of tickets."""
 
     global_id: int
 

@@ -1,4 +1,4 @@
-"""What the types of keys can do: encryption and challenge responses (protocol.md §5.1, §5.2, §5.4).
+"""What the types of keys can do: encryption and challenge responses (docs/protocol.md §5.1, §5.2, §5.4).
 
 A key type is one class here and one line in the table at the end; nothing else depends on the type.
 """
@@ -89,7 +89,7 @@ class KeyCipher(Protocol):
         """Ciphertext of ``plaintext``; ``rng`` gives the confounder where the type has one."""
 
     def decrypt(self, secret: bytes, usage: KeyUsage, ciphertext: bytes, /) -> bytes:
-        """Plaintext of ``ciphertext``; raises SealError where the type can tell that it is not genuine."""
+        """Plaintext of ``ciphertext``; raises SealError if the key type detects that it is not genuine."""
 
     def challenge_response(self, secret: bytes, server_challenge: int, client_challenge: int, /) -> int:
         """The u64 that proves possession of ``secret`` to the monitor (§5.4)."""

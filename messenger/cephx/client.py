@@ -1,4 +1,4 @@
-"""The connecting side of cephx for an entity that has a key of its own (protocol.md §5.5, §5.7)."""
+"""The connecting side of cephx for an entity that has a key of its own (docs/protocol.md §5.5, §5.7)."""
 
 from collections.abc import Iterable, Mapping
 from errno import EOPNOTSUPP
@@ -34,7 +34,7 @@ METADATA_SERVICES = CLIENT_SERVICES | EntityType.MDS
 
 
 class CephxClient:
-    """An entity with a key: it gets tickets from monitors and presents them to everybody else.
+    """An entity with a key: it gets tickets from monitors and presents them to services.
 
     Towards a monitor it proves its key and, from the second time on, that its global_id is its own. What it
     got last is what it presents, so when several monitors are dialled at once, the last to answer counts.
@@ -65,7 +65,7 @@ class CephxClient:
         return MappingProxyType(self._tickets)
 
     def needs_renewal(self, service: EntityType, wall_time_s: float) -> bool:
-        """Whether it is time to ask a monitor for a (new) ticket for ``service``."""
+        """True if a new ticket for ``service`` is due."""
         ticket = self._tickets.get(service)
         return ticket is None or wall_time_s >= ticket.renew_after_s
 
@@ -164,7 +164,7 @@ class MonitorExchange:
         return AuthOpening(AuthMethod.CEPHX, encoded(prelude))
 
     def repeated(self) -> None:
-        """See :meth:`ClientExchange.repeated`; nothing to prepare."""
+        """v1: the last authorizer is sent again, and the peer may challenge it again. Nothing to prepare."""
 
     def bad_method(self, result: int, allowed_methods: list[int]) -> AuthOpening:
         """End this exchange. A claim to a global_id is not repeated: the monitor may be refusing just that.

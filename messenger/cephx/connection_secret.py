@@ -1,4 +1,4 @@
-"""The key material of secure mode that an acceptor gives to a connector (protocol.md §4.6)."""
+"""The key material of secure mode that an acceptor gives to a connector (docs/protocol.md §4.6)."""
 
 from messenger.cephx.exchange import ConMode
 from messenger.cephx.refusal import Refusal

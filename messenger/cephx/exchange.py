@@ -1,4 +1,4 @@
-"""The interface between the handshake and an authentication method (protocol.md §4.7).
+"""The interface between the handshake and an authentication method (docs/protocol.md §4.7).
 
 One exchange object lives for one link's authentication. The handshake frames what it returns, takes care of
 connection modes and signatures, and turns the errors it raises into AUTH_BAD_METHOD or a fault.
@@ -48,7 +48,7 @@ class AuthResult:
     connection_secret: bytes = b""
     """Key and nonces of secure mode (§4.6); empty in crc mode."""
     name: AuthName | None = None
-    """Server side: who the peer proved to be."""
+    """Server side: the entity that the peer authenticated as."""
     caps: bytes = b""
     """Server side: the capabilities of the peer's ticket, as encoded by the monitor."""
     session_key_type: KeyType = KeyType.NONE
@@ -85,7 +85,7 @@ class ClientExchange(Protocol):
     """
 
     def repeated(self) -> None:
-        """v1: the last authorizer is sent once more; the peer may challenge it once more."""
+        """v1: the last authorizer is sent again, and the peer may challenge it again."""
 
     def start(self) -> AuthOpening:
         """The first attempt."""

@@ -1,4 +1,4 @@
-"""From options and a keyring to an identity (protocol.md §4.7, §7.3)."""
+"""From options and a keyring to an identity (docs/protocol.md §4.7, §7.3)."""
 
 import re
 
@@ -35,7 +35,7 @@ def client_identity(name: AuthName, keyring: Keyring | None, methods: str = DEFA
     """The identity of ``name``, which asks for the tickets that an entity of its type needs.
 
     Args:
-        name: who.
+        name: the entity that authenticates.
         keyring: has its key; without one cephx is not offered.
         methods: ``auth_client_required``, by preference.
 

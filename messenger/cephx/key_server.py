@@ -1,4 +1,7 @@
-"""What the monitors know: who has which keys and capabilities, and the keys of the services (protocol.md §5)."""
+"""The monitors' key database: keys and capabilities of all entities, and the keys of the services.
+
+See docs/protocol.md §5.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,7 +24,7 @@ from messenger.randomness import RandomSource
 DEFAULT_AUTH_TTL_S = 72 * 3600.0
 """``auth_mon_ticket_ttl`` (§7.3)."""
 MON_NAME = AuthName(EntityType.MON, "")
-"""Who all monitors are: they share one key."""
+"""The entity of all monitors: they share one key."""
 _FIRST_GLOBAL_ID = 4100
 _GLOBAL_ID_LIMIT = (1 << 64) - 1
 
@@ -73,9 +76,9 @@ class KeyServer:
         policy: which key types are allowed.
         auth_ttl_s: ``auth_mon_ticket_ttl``.
         service_ttl_s: ``auth_service_ticket_ttl``.
-        first_global_id: given to the first who asks.
+        first_global_id: the first id assigned.
         global_id_limit: ids from here on are not given out.
-        mon_ticket_caps: whether tickets for monitors carry capabilities, as since Tentacle. Nobody reads them.
+        mon_ticket_caps: whether tickets for monitors carry capabilities, as since Tentacle. No monitor reads them.
     """
 
     def __init__(
@@ -100,7 +103,7 @@ class KeyServer:
         self._global_id_limit = global_id_limit
         self._without_caps = {EntityType.AUTH} if mon_ticket_caps else {EntityType.AUTH, EntityType.MON}
         self.used_pending_keys: dict[AuthName, CryptoKey] = {}
-        """Who has authenticated with a pending key, which may now replace the other one (MMonUsedPendingKeys)."""
+        """Entities that authenticated with a pending key, which may now replace the key (MMonUsedPendingKeys)."""
 
     @classmethod
     def from_keyring(cls, keyring: Keyring, rng: RandomSource) -> "KeyServer":
@@ -156,7 +159,7 @@ class KeyServer:
         return principal.caps.get(service.label, "") if principal else ""
 
     def new_global_id(self) -> int:
-        """An id nobody has had.
+        """Assign a global_id that no entity has had.
 
         Raises:
             RefusedError: BUSY, there is none left.
@@ -174,7 +177,7 @@ class KeyServer:
         return any(rotated)
 
     def wipe(self, wall_time_s: float) -> None:
-        """Throw away the keys of all services but AUTH, and start anew, at secret_id 1.
+        """Discard the keys of all services but AUTH, and start again at secret_id 1.
 
         With the AUTH keys every client would lose its global_id, and an AUTH ticket opens no service.
         """
@@ -235,7 +238,7 @@ class KeyServer:
         wall_time_s: float,
         rng: RandomSource,
     ) -> Sequence[TicketGrant]:
-        """Tickets for the services of a mask but AUTH, whose ticket is had by proof of the own key only (§5.5)."""
+        """Tickets for the services of a mask but AUTH, whose ticket requires proof of the entity's key (§5.5)."""
         return [
             self.grant(service, name, global_id, session_key_type, wall_time_s, rng)
             for service in sorted(self._rotating)

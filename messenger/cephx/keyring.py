@@ -1,4 +1,4 @@
-"""Keyring files: who has which key, in Ceph's INI text (protocol.md §5.1).
+"""Keyring files: entities and their keys, in Ceph's INI text (docs/protocol.md §5.1).
 
 Reads whatever `ceph-authtool` writes and what people make of it by hand: comments, quotes, continued lines,
 tabs, and spaces or underscores in option names. A keyfile, which holds nothing but a key, is read as well.
@@ -52,7 +52,7 @@ class Keyring:
 
     entries: dict[AuthName, KeyringEntry] = field(default_factory=dict)
     keyfile_key: CryptoKey | None = None
-    """The key of a keyfile. It says not whose it is, so every name gets it."""
+    """The key of a keyfile. The file names no entity, so every name gets the key."""
     source: str = "keyring"
     """What errors call this keyring, usually the file's path."""
 
@@ -72,7 +72,7 @@ class Keyring:
         return entry.key
 
     def has(self, name: AuthName) -> bool:
-        """Whether :meth:`key` has one for ``name``."""
+        """True if the keyring has a key for ``name``."""
         entry = self.entries.get(name)
         return self.keyfile_key is not None or (entry is not None and entry.key.type != KeyType.NONE)
 

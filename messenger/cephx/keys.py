@@ -1,4 +1,4 @@
-"""Secret keys: their encoding, text form and what is sealed with them (protocol.md §5.1, §5.2).
+"""Secret keys: their encoding, text form and what is sealed with them (docs/protocol.md §5.1, §5.2).
 
 "Sealing" is the encryption of one encoded structure inside Ceph's wrapper: ``RAWW`` of §5.2. Its form with a
 length in front, ``ENCW``, is ``encoder.blob(key.seal(...))``.
@@ -26,7 +26,7 @@ def hmac_sha256(secret: bytes, data: Buffer) -> bytes:
 
 
 def same_u64(a: int, b: int) -> bool:
-    """Whether two u64 are equal, in a time that does not tell where they differ."""
+    """True if two u64 are equal; compares in constant time."""
     return hmac.compare_digest(a.to_bytes(8, "little"), b.to_bytes(8, "little"))
 
 

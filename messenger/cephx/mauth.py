@@ -1,4 +1,4 @@
-"""What MAuth and MAuthReply carry, between clients and monitors (protocol.md §5.6).
+"""What MAuth and MAuthReply carry, between clients and monitors (docs/protocol.md §5.6).
 
 Clients and servers of this conversation take and return these values; sending them as messages is their caller's.
 """

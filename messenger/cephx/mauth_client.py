@@ -1,4 +1,4 @@
-"""The client's side of authentication by MAuth messages: on v1 all of it, on v2 renewals (protocol.md §5.6).
+"""The client's side of authentication by MAuth messages: on v1 all of it, on v2 renewals (docs/protocol.md §5.6).
 
 Glue for a connection: send what :meth:`MonAuthClient.start` (v1 only), :meth:`MonAuthClient.handle` and
 :meth:`MonAuthClient.due` return; call the last on every tick, and at once when a service has refused a ticket.
@@ -79,7 +79,7 @@ class MonAuthClient:
         self._method = AuthMethod.UNKNOWN
         self._server_challenge = self._global_id = 0
         self.authenticated = established is not None
-        """Whether other messages may be sent on this connection."""
+        """True once other messages may be sent on this connection."""
         if established is not None:
             self._method = AuthMethod.CEPHX if established.session_key else AuthMethod.NONE
             self._server_challenge = established.server_challenge
@@ -98,7 +98,7 @@ class MonAuthClient:
 
     @property
     def is_current(self) -> bool:
-        """Whether the identity's tickets are those of this connection.
+        """True if the identity's tickets are those of this connection.
 
         False when it has authenticated to another monitor since. Its AUTH ticket cannot be renewed here any more,
         so of several connections made at once keep the one that is current.

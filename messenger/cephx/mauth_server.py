@@ -1,4 +1,4 @@
-"""The monitor's side of authentication by MAuth messages (protocol.md §5.6, §5.10)."""
+"""The monitor's side of authentication by MAuth messages (docs/protocol.md §5.6, §5.10)."""
 
 from messenger.cephx.exchange import AuthMethod, AuthResult
 from messenger.cephx.mauth import Introduction, MAuthAnswer
@@ -41,7 +41,7 @@ class MonAuthSession:
         self._method = AuthMethod.UNKNOWN
         self._cephx: CephxMonSession | None = None
         self.result = established
-        """Who the peer has proved to be; None before it has. Its other messages wait until then."""
+        """The entity that the peer authenticated as; None before that. Its other messages wait until then."""
         self.global_id = established.global_id if established else 0
         if established is None:
             return

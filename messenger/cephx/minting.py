@@ -1,6 +1,6 @@
-"""Authenticating with self-made tickets, as monitors do among themselves (protocol.md §5.7).
+"""Authenticating with self-made tickets, as monitors do among themselves (docs/protocol.md §5.7).
 
-Whoever holds a service's key can make tickets for it. So two peers that share a key can authenticate to each
+The holder of a service's key can make tickets for it. So two peers that share a key can authenticate to each
 other by cephx with no monitor about.
 """
 

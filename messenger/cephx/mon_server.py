@@ -1,4 +1,7 @@
-"""The monitor as a judge of identities: cephx and none, over v2 and over MAuth (protocol.md §5.5, §5.6, §5.10)."""
+"""The monitor as a judge of identities: cephx and none, over v2 and over MAuth.
+
+See docs/protocol.md §5.5, §5.6, §5.10.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +19,7 @@ from messenger.errors import DecodeError
 from messenger.randomness import RandomSource
 
 CLUSTER_ENTITIES = frozenset({EntityType.MON, EntityType.OSD, EntityType.MDS, EntityType.MGR})
-"""To whom ``auth_cluster_required`` applies; ``auth_service_required`` to everybody else (§5.10)."""
+"""Entity types under ``auth_cluster_required``; the others are under ``auth_service_required`` (§5.10)."""
 
 
 @dataclass(slots=True)
@@ -34,7 +37,7 @@ class MonAuthServer:
     allow_insecure_reclaim: bool = False
     """``auth_allow_insecure_global_id_reclaim``."""
     ready: bool = True
-    """Whether it is in the quorum; before that it drops whoever comes (§4.7)."""
+    """True if the monitor is in the quorum; before that it drops every connection (§4.7)."""
 
     def exchange(self, peer_type: EntityType, wall_time_s: float, rng: RandomSource) -> "MonServerExchange":
         """A new exchange with a peer that called itself ``peer_type`` in HELLO."""
@@ -45,12 +48,12 @@ class MonAuthServer:
         return tuple(self.cluster_required if entity in CLUSTER_ENTITIES else self.service_required)
 
     def require_method(self, name: AuthName, method: AuthMethod) -> None:
-        """Raises RefusedError: METHOD_NOT_ALLOWED for an entity of that type, whatever it said in HELLO."""
+        """Raises RefusedError: METHOD_NOT_ALLOWED for an entity of that type, whatever type HELLO announced."""
         if method not in self.methods_for(name.type):
             raise Refusal.METHOD_NOT_ALLOWED.error(f"{method_label(method)} is not allowed for {name}")
 
     def introduce(self, name: AuthName, claimed_id: int, rng: RandomSource) -> CephxMonSession:
-        """A session for whoever says to be ``name``, with its claimed global_id or, if that is 0, a new one.
+        """A session for a client named ``name``, with its claimed global_id or, if that is 0, a new one.
 
         Raises:
             RefusedError: BUSY.
@@ -65,7 +68,7 @@ class MonAuthServer:
         )
 
     def new_global_id(self) -> int:
-        """An id nobody has had; raises RefusedError: BUSY, not ready, or none is left."""
+        """An unused global_id; raises RefusedError: BUSY, not ready, or none is left."""
         self.require_ready()
         return self.keys.new_global_id()
 

@@ -1,4 +1,6 @@
-"""The monitor's half of one session with one entity: challenge, tickets, rotating keys (protocol.md §5.5, §5.6).
+"""The monitor's half of one session with one entity: challenge, tickets, rotating keys.
+
+See docs/protocol.md §5.5, §5.6.
 
 The same requests come in AUTH_REQUEST_MORE frames and in MAuth messages; what carries them is the business of
 :mod:`messenger.cephx.mon_server` and :mod:`messenger.cephx.mauth_server`.
@@ -48,7 +50,7 @@ class CephxMonSession:
 
     Args:
         keys: of the cluster.
-        name: who the entity says it is.
+        name: the name that the entity claims.
         global_id: given to it just now, or claimed by it.
         is_new: given just now; after the first proof it is one to be reclaimed with a ticket.
         allow_insecure_reclaim: ``auth_allow_insecure_global_id_reclaim``: old clients need no ticket for that.
@@ -169,7 +171,7 @@ class CephxMonSession:
         raise Refusal.WRONG_KEY.error(f"{self.name} does not answer the challenge with its key")
 
     def _check_claim(self, proof: Authenticate) -> CryptoKey | None:
-        """Whether the global_id is the entity's; the session key of the old ticket that proves it (§5.5)."""
+        """Check that the global_id is the entity's; the session key of the old ticket proves it (§5.5)."""
         has_ticket = bool(proof.old_ticket.blob)
         if self._is_new:
             if has_ticket:
@@ -199,7 +201,7 @@ class CephxMonSession:
     # ---- the other requests
 
     def _service_tickets(self, decoder: Decoder, wall_time_s: float) -> bytes:
-        """Tickets for whoever presents an AUTH ticket; no challenge guards them (§5.6)."""
+        """Tickets for the holder of an AUTH ticket; there is no challenge (§5.6)."""
         try:
             opened = read_authorizer(decoder, {EntityType.AUTH: self._keys.secrets(EntityType.AUTH)})
         except DecodeError as error:

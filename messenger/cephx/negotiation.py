@@ -1,4 +1,4 @@
-"""Several methods behind one identity or one judge, and the choice among them (protocol.md §4.7)."""
+"""Several methods behind one identity or one judge, and the choice among them (docs/protocol.md §4.7)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -71,7 +71,7 @@ class NegotiatingExchange:
         return self._exchange.start()
 
     def repeated(self) -> None:
-        """See :meth:`ClientExchange.repeated`."""
+        """v1: the last authorizer is sent again, and the peer may challenge it again."""
         self._exchange.repeated()
 
     def bad_method(self, result: int, allowed_methods: list[int]) -> AuthOpening:
@@ -122,7 +122,7 @@ class ServerAuth:
 
 
 class JudgingExchange:
-    """One authentication by whichever method the peer chooses; it may choose anew after a refusal."""
+    """One authentication by the method that the peer chooses; after a refusal it may choose another."""
 
     def __init__(self, exchanges: Mapping[AuthMethod, ServerExchange]) -> None:
         self.allowed_methods: tuple[AuthMethod, ...] = tuple(exchanges)

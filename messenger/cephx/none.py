@@ -1,4 +1,4 @@
-"""Auth none: everybody is who they say they are (protocol.md §5.9).
+"""Auth none: every claimed identity is accepted (docs/protocol.md §5.9).
 
 There is no session key, so AUTH_SIGNATURE carries zeros, and no secure mode.
 """
@@ -57,7 +57,7 @@ class NoneClientExchange:
         return AuthOpening(AuthMethod.NONE, encoded(prelude))
 
     def repeated(self) -> None:
-        """See :meth:`ClientExchange.repeated`; nothing to prepare."""
+        """v1: the last authorizer is sent again, and the peer may challenge it again. Nothing to prepare."""
 
     def bad_method(self, result: int, allowed_methods: list[int]) -> AuthOpening:
         """End this exchange; always raises RefusedError."""
@@ -80,7 +80,7 @@ class NoneClientExchange:
 
 
 class NoneServer:
-    """Believes everybody. Towards those who take it for a monitor it gives out global_ids as one."""
+    """Accepts every client. As a monitor it also assigns global_ids."""
 
     def __init__(self) -> None:
         self._new_global_ids = count(_FIRST_GLOBAL_ID)

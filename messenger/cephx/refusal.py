@@ -1,4 +1,7 @@
-"""The ways in which authentication fails, by name, and what a client makes of AUTH_BAD_METHOD (§4.7, §5)."""
+"""The ways in which authentication fails, by name, and what a client makes of AUTH_BAD_METHOD.
+
+See docs/protocol.md §4.7, §5.
+"""
 
 import errno
 from collections.abc import Sequence
@@ -14,10 +17,10 @@ _ERRNO_NAMES = {**errno.errorcode, errno.EOPNOTSUPP: "EOPNOTSUPP"}
 
 
 class Refusal(Enum):
-    """Who is refused what: words, the errno that goes on the wire, and the reason the link's fault shows.
+    """Reasons to refuse a request: words, the errno that goes on the wire, and the reason of the link's fault.
 
-    A peer learns the errno alone. Those of the first two groups are EACCES wherever more would help somebody
-    guess names or keys.
+    A peer receives the errno alone. Those of the first two groups are EACCES wherever another errno would help an
+    attacker to guess names or keys.
     """
 
     def __init__(
@@ -53,7 +56,7 @@ class Refusal(Enum):
     BAD_TICKET = ("ticket not genuine",)
     EXPIRED_TICKET = ("ticket expired",)
     WRONG_GLOBAL_ID = ("ticket for another global_id",)
-    BAD_AUTHORIZE = ("ticket presented by somebody else",)
+    BAD_AUTHORIZE = ("ticket presented by another client",)
     CHALLENGE_MISMATCH = ("authorizer does not answer the challenge",)
     # what stops a client before it says anything
     NO_KEYRING = ("no key for the own name", errno.ENOENT)
@@ -97,7 +100,7 @@ def method_label(method: int) -> str:
 def refusal(tried: AuthMethod, result: int, allowed_methods: Sequence[int]) -> RefusedError:
     """The error for a refused attempt after which nothing else is left to try; it lists what the peer allows.
 
-    REFUSED when the peer knows the method and does not believe what it was told; NO_COMMON_METHOD otherwise.
+    REFUSED when the peer allows the method but rejected the credentials; NO_COMMON_METHOD otherwise.
     """
     allowed = ", ".join(map(method_label, allowed_methods[:_LISTED_METHODS])) or "nothing"
     if len(allowed_methods) > _LISTED_METHODS:

@@ -1,4 +1,4 @@
-"""Rotating service keys: how monitors renew them and daemons keep up (protocol.md §5.6).
+"""Rotating service keys: how monitors renew them and daemons keep up (docs/protocol.md §5.6).
 
 A service has three: the previous one still opens tickets, the current one seals new ones, and the next one is
 with the daemons before any ticket needs it.
@@ -25,7 +25,7 @@ SERVICES_WITH_ROTATING_KEYS = (
     EntityType.MGR,
 )
 DAEMONS_WITH_ROTATING_KEYS = frozenset({EntityType.OSD, EntityType.MDS, EntityType.MGR})
-"""Who asks for their keys with GET_ROTATING_KEY; monitors have them already."""
+"""Daemons that request their keys with GET_ROTATING_KEY; monitors have them already."""
 
 
 class RotatingKeys:
@@ -103,7 +103,7 @@ class RotatingKeyring:
         self._expiration_s = {secret_id: e.expiration.to_seconds() for secret_id, e in received.secrets.items()}
 
     def needs_refresh(self, wall_time_s: float) -> bool:
-        """Whether a monitor should be asked again.
+        """True if new keys are due from a monitor.
 
         So when keys are missing, or when the current one expired so long ago that the monitors must have made
         another: they have a while to agree on one, in which asking would be in vain.

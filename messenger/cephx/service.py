@@ -1,4 +1,4 @@
-"""The accepting side of cephx at a service: judging authorizers (protocol.md §5.7)."""
+"""The accepting side of cephx at a service: judging authorizers (docs/protocol.md §5.7)."""
 
 from collections.abc import Mapping
 
@@ -24,7 +24,7 @@ class CephxService:
     """A service that shares keys with the monitors, or with peers that mint their own tickets.
 
     Args:
-        service_type: whose tickets are accepted.
+        service_type: the service for which tickets are accepted.
         secrets: the keys by secret_id (``NAMED_KEY_SECRET_ID`` for the own key of a monitor). The mapping is
             kept and not copied: change it to rotate keys.
 
@@ -44,7 +44,7 @@ class CephxService:
         wall_time_s: float,
         rng: RandomSource,
     ) -> "CephxServiceExchange":
-        """A new exchange; who the peer is comes from its ticket, not from its HELLO."""
+        """A new exchange; the peer's name comes from its ticket, not from its HELLO."""
         return CephxServiceExchange({self._service_type: self._secrets}, wall_time_s, rng)
 
 

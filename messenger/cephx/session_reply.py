@@ -1,6 +1,6 @@
-"""What a monitor's AUTH_DONE carries: session key, connection secret and tickets (protocol.md §5.5).
+"""What a monitor's AUTH_DONE carries: session key, connection secret and tickets (docs/protocol.md §5.5).
 
-Pure functions over bytes and keys, shared by clients, monitors and whoever watches with the principal's key.
+Pure functions over bytes and keys, shared by clients, monitors and observers with the principal's key.
 """
 
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Message signatures of msgr v1: a u64 in each footer, made with the session key (protocol.md §3.7).
+"""Message signatures of msgr v1: a u64 in each footer, made with the session key (docs/protocol.md §3.7).
 
 They cover the checksums and lengths of a message, so the checksums must be computed first. A signer is made once
 per connection and called once per message in either direction.

@@ -1,4 +1,4 @@
-"""The structures of cephx, named as in Ceph without the prefix CephX (protocol.md §5.3).
+"""The structures of cephx, named as in Ceph without the prefix CephX (docs/protocol.md §5.3).
 
 What is encrypted in which of them is the business of :mod:`messenger.cephx.tickets` and
 :mod:`messenger.cephx.authorizer`.
@@ -128,7 +128,7 @@ class ServiceTicketRequest(Structure):
 
 @dataclass(frozen=True, slots=True)
 class ServiceTicket(Structure):
-    """What the monitor tells the holder of a ticket."""
+    """The part of a ticket reply for the holder: session key and validity."""
 
     session_key: CryptoKey
     validity: UTime
@@ -157,7 +157,7 @@ NO_CAPS = AuthCapsInfo()
 
 @dataclass(frozen=True, slots=True)
 class AuthTicket(Structure):
-    """Who the holder of a ticket is, as the monitor vouches."""
+    """Identity and capabilities of a ticket's holder, certified by the monitor."""
 
     VERSION = 2
     name: AuthName
@@ -171,7 +171,7 @@ class AuthTicket(Structure):
 
 @dataclass(frozen=True, slots=True)
 class ServiceTicketInfo(Structure):
-    """What the monitor tells the service, sealed inside :class:`TicketBlob`."""
+    """The part of a ticket for the service, sealed inside :class:`TicketBlob`."""
 
     ticket: AuthTicket
     session_key: CryptoKey

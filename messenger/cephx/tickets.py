@@ -1,6 +1,6 @@
-"""Tickets: minting and opening them, and how the monitor hands them out (protocol.md §5.5).
+"""Tickets: minting and opening them, and how the monitor hands them out (docs/protocol.md §5.5).
 
-Pure functions over bytes and keys, for clients, services, monitors and whoever watches with keys at hand.
+Pure functions over bytes and keys, for clients, services, monitors and observers with keys.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Authentication inside the CONNECT of msgr v1 (protocol.md §3.3, §3.4): what differs from v2's exchanges.
+"""Authentication inside the CONNECT of msgr v1 (docs/protocol.md §3.3, §3.4): what differs from v2's exchanges.
 
 The payloads are those of v2. But on v1 a monitor takes everybody but other monitors without an authorizer, and
 authenticates them by MAuth messages (:mod:`messenger.cephx.mauth_client`); and challenges depend on a feature.
@@ -80,7 +80,7 @@ class EmptyExchange:
         return AuthOpening(AuthMethod.UNKNOWN, b"")
 
     def repeated(self) -> None:
-        """See :meth:`ClientExchange.repeated`; nothing to prepare."""
+        """v1: the last authorizer is sent again, and the peer may challenge it again. Nothing to prepare."""
 
     def bad_method(self, result: int, allowed_methods: list[int]) -> AuthOpening:
         """Always raises RefusedError: REFUSED or NO_COMMON_METHOD."""
@@ -116,7 +116,7 @@ def judge_connect(
         protocol: ``authorizer_protocol`` of the CONNECT.
         authorizer: may be empty.
         features: of the CONNECT; those without CEPHX_V2 are not challenged.
-        require_authorizer: False at messengers that take everybody, as for heartbeats.
+        require_authorizer: False at messengers that accept every peer, as for heartbeats.
 
     Returns:
         AuthMore with what goes into CHALLENGE_AUTHORIZER, or AuthDone with what goes into the reply.

@@ -1,1 +1,1 @@
-"""Encodings shared by every part of the protocol (protocol.md §1, §2)."""
+"""Encodings shared by every part of the protocol (docs/protocol.md §1, §2)."""

@@ -1,4 +1,4 @@
-"""Addresses of entities and of their messengers: entity_addr_t and entity_addrvec_t (protocol.md §1.3)."""
+"""Addresses of entities and of their messengers: entity_addr_t and entity_addrvec_t (docs/protocol.md §1.3)."""
 
 import re
 from collections.abc import Iterator
@@ -78,7 +78,7 @@ class EntityAddr:
     """4 bytes, 16 bytes, or none at all while the IP is not known."""
     flowinfo: int = 0
     scope_id: int = 0
-    """Further fields of an IPv6 socket address; zero in practice, but equality is bytewise (§9, 23)."""
+    """Further fields of an IPv6 socket address; zero in practice, but equality is bytewise (§9 item 23)."""
 
     def __post_init__(self) -> None:
         if len(self.ip) not in _FAMILIES:
@@ -106,14 +106,14 @@ class EntityAddr:
             default_type: what an address without prefix is.
 
         Raises:
-            LocalError: anything else; the message tells what is accepted.
+            LocalError: anything else; the message names what is accepted.
         """
         text = text.strip()
         return cls() if text == "-" else cls(*_parts(text, default_type))
 
     @classmethod
     def from_host(cls, host: str, port: int, addr_type: AddressType = AddressType.MSGR2, nonce: int = 0) -> Self:
-        """From what a socket calls its address. A scope (``%eth0``) is dropped (§9, 23).
+        """From what a socket calls its address. A scope (``%eth0``) is dropped (§9 item 23).
 
         Raises:
             LocalError: ``host`` is not a numeric IP address.
@@ -150,7 +150,7 @@ class EntityAddr:
         return not any(self.ip)
 
     def probably_equals(self, other: "EntityAddr") -> bool:
-        """The same messenger as far as one can tell while an IP may be unknown; types are not compared."""
+        """True if both may be the same messenger: a blank IP matches any IP, and types are not compared."""
         if self.port != other.port or self.nonce != other.nonce:
             return False
         return self.is_blank_ip or other.is_blank_ip or self.with_ip_of(other) == self
@@ -243,7 +243,7 @@ MOST_ADDRS = 64
 """Longest vector of one entity's addresses: a daemon has two for each family and network that it listens on."""
 
 BLANK = EntityAddr()
-"""The address of nobody."""
+"""The blank address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,7 +376,7 @@ def _from_sockaddr(addr_type: AddressType, nonce: int, family: int, rest: bytes)
 
 
 def _is_bracketed_list(text: str) -> bool:
-    """Whether the first bracket encloses everything and is not that of a lone IPv6 address."""
+    """True if the first bracket encloses everything and does not belong to a lone IPv6 address."""
     if not (text.startswith("[") and text.endswith("]")):
         return False
     try:

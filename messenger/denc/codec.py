@@ -1,4 +1,4 @@
-"""Ceph's primitive encodings (protocol.md §1.1, §1.2): little-endian scalars, counted containers, envelopes.
+"""Ceph's primitive encodings (docs/protocol.md §1.1, §1.2): little-endian scalars, counted containers, envelopes.
 
 :class:`Encoder` appends to one growing buffer; :class:`Decoder` walks a view and checks every length
 before it is used, so a hostile count costs nothing.

@@ -1,4 +1,4 @@
-"""Who talks: entity types and the two forms of entity names (protocol.md §0, §1.1)."""
+"""Entity types and the two forms of entity names (docs/protocol.md §0, §1.1)."""
 
 from dataclasses import dataclass
 from enum import IntEnum

@@ -1,4 +1,4 @@
-"""Feature bits of a connection, with the incarnations of bits that were used twice (protocol.md §2)."""
+"""Feature bits of a connection, with the incarnations of bits that were used twice (docs/protocol.md §2)."""
 
 from enum import IntEnum, IntFlag
 
@@ -94,7 +94,7 @@ ALL_FEATURES = 0x3F07FFFFFFFDFFFF
 """What Ceph 20.2.4 advertises; also the features v2 frames themselves are encoded with."""
 
 CLIENT_FEATURES = 0x3F01CFBDFFFDFFFF
-"""What to advertise unless told otherwise: Pacific's set, which every release 14.2 to 20.2 accepts (§2.4)."""
+"""The default to advertise: Pacific's set, which every release 14.2 to 20.2 accepts (§2.4)."""
 
 
 class Msgr2Feature(IntFlag):
@@ -107,14 +107,14 @@ class Msgr2Feature(IntFlag):
 
 
 MSGR2_SUPPORTED = int(Msgr2Feature.REVISION_1 | Msgr2Feature.COMPRESSION)
-"""What this messenger can do, and puts into its banner unless told otherwise."""
+"""The features of this messenger, and the default in its banner."""
 
 MSGR2_REQUIRED = 0
 """What a peer must be able to do."""
 
 
 def has_feature(features: int, feature: int) -> bool:
-    """Whether every bit of the mask ``feature`` is set in ``features``."""
+    """True if every bit of the mask ``feature`` is set in ``features``."""
     return features & feature == feature
 
 

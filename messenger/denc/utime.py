@@ -1,4 +1,4 @@
-"""utime_t: unix time, or a duration, as two u32 (protocol.md §1.1)."""
+"""utime_t: unix time, or a duration, as two u32 (docs/protocol.md §1.1)."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

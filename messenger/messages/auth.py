@@ -1,4 +1,4 @@
-"""The login of msgr v1, which is a conversation of messages (protocol.md §5.6, §6.2)."""
+"""The login of msgr v1, which is a conversation of messages (docs/protocol.md §5.6, §6.2)."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""Commands to daemons: ``ceph tell`` (protocol.md §6.3)."""
+"""Commands to daemons: ``ceph tell`` (docs/protocol.md §6.3)."""
 
 from dataclasses import dataclass
 from typing import ClassVar

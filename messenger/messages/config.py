@@ -1,4 +1,4 @@
-"""Options and keys that the monitors hold for others (protocol.md §6.2)."""
+"""Options and keys that the monitors hold for others (docs/protocol.md §6.2)."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -34,7 +34,7 @@ class MConfig(Fields):
 
 @dataclass(slots=True)
 class MKVData(Fields):
-    """Entries of the monitors' key-value store, for who subscribed to ``kv:PREFIX``."""
+    """Entries of the monitors' key-value store, for subscribers of ``kv:PREFIX``."""
 
     TYPE: ClassVar = MessageType.KV_DATA
     COMPAT_VERSION: ClassVar = 1

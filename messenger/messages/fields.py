@@ -1,4 +1,4 @@
-"""Parts of fronts that several messages share (protocol.md §1.1, §6.1)."""
+"""Parts of fronts that several messages share (docs/protocol.md §1.1, §6.1)."""
 
 from uuid import UUID
 

@@ -1,4 +1,6 @@
-"""Payload layouts as annotations: the fields of a dataclass, in wire order, each with its type (protocol.md §1.1).
+"""Payload layouts as annotations: the fields of a dataclass, in wire order, each with its type.
+
+See docs/protocol.md §1.1.
 
 A type says how its values are encoded: the integers of ``messenger.denc.layout``, ``str``, ``bytes`` (a counted
 blob), ``bool``, ``UUID``, ``list``, ``set``, ``dict``, pairs, ``T | None`` (Ceph's optional), any class with
@@ -22,7 +24,7 @@ from messenger.errors import DecodeError
 from messenger.messages.fields import decode_paxos, decode_uuid, encode_paxos, encode_uuid
 
 ANY_VERSION = 255
-"""What a reader says it knows when it steps over an envelope or keeps it as it is."""
+"""The version that a reader claims to know when it skips an envelope or keeps it as it is."""
 _ENVELOPE_HEAD_SIZE = 6
 _NAUTILUS_BIT = Feature.SERVER_NAUTILUS & ~Feature.SERVER_MIMIC
 
@@ -258,7 +260,7 @@ def _encode_self(encoder: Encoder, value: Any, features: int) -> None:  # noqa: 
 
 
 def _of_class(hint: Any) -> Codec:  # noqa: ANN401 - a class with encode and decode
-    """Whether features matter to a class is to be seen from its methods' parameters."""
+    """True if the methods of a class take features."""
     featured = ["features" in signature(method).parameters for method in (hint.encode, hint.decode)]
     return Codec(
         _encode_self if featured[0] else lambda e, value, _: value.encode(e),

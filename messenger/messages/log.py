@@ -1,4 +1,4 @@
-"""The cluster log: entries on their way to the monitors, and their receipt (protocol.md §6.2)."""
+"""The cluster log: entries on their way to the monitors, and their receipt (docs/protocol.md §6.2)."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -35,9 +35,9 @@ class LogEntry:
     """One line of the cluster log."""
 
     name: AuthName
-    """Who logs, as it authenticated."""
+    """The daemon that logs, by the name it authenticated with."""
     rank: EntityName
-    """Who logs, as messengers name it."""
+    """The daemon that logs, by its messenger's name."""
     addrs: AddrVec
     stamp: UTime
     seq: U64

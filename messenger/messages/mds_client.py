@@ -82,7 +82,7 @@ class MClientSession(Fields):
     """Counts the messages about capabilities."""
     stamp: UTime = EPOCH
     max_caps: U32 = 0
-    """In RECALL_STATE: how many capabilities the client may keep."""
+    """In RECALL_STATE: number of capabilities that the client may keep."""
     max_leases: U32 = 0
     metadata: Annotated[dict[str, str], Since(2)] = field(default_factory=dict)
     """What ``ceph tell mds.N session ls`` shows of the client."""
@@ -117,7 +117,7 @@ class RequestHead(Fields):
     num_retry: U8 = 0
     num_fwd: U8 = 0
     num_releases: U16 = 0
-    """How many releases the request carries; filled in when it is encoded."""
+    """Number of releases that the request carries; filled in when it is encoded."""
     op: U32
     """A :class:`MdsRequestOp`, among others."""
     caller_uid: U32 = 0

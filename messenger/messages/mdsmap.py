@@ -179,7 +179,7 @@ class MdsHealth(Enveloped):
 
 @dataclass(slots=True)
 class MMDSBeacon(Fields):
-    """An MDS daemon tells the monitors that it lives, and the leader answers with the same."""
+    """An MDS daemon reports to the monitors that it is alive, and the leader answers with the same message."""
 
     TYPE: ClassVar = MessageType.MDS_BEACON
     VERSION: ClassVar = 8

@@ -1,4 +1,4 @@
-"""The message: what an application sends and receives (protocol.md §3.7, §4.8, §6.1)."""
+"""The message: what an application sends and receives (docs/protocol.md §3.7, §4.8, §6.1)."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Protocol, Self
@@ -50,7 +50,7 @@ class Message:
     middle: Buffer = b""
     data: Buffer = b""
     tid: int = 0
-    """Matches a reply to its request; chosen by whoever asks."""
+    """Matches a reply to its request; chosen by the requester."""
     priority: int = PRIORITY_DEFAULT
     version: int = 1
     compat_version: int = 1

@@ -1,4 +1,4 @@
-"""What daemons tell managers, and managers tell daemons and monitors (protocol.md §6.3)."""
+"""Messages from daemons to managers, and from managers to daemons and monitors (docs/protocol.md §6.3)."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
@@ -132,7 +132,7 @@ class ManagerCommand(Enveloped):
 
 @dataclass(slots=True)
 class MMgrBeacon(Fields):
-    """A manager tells the monitors that it lives."""
+    """A manager reports to the monitors that it is alive."""
 
     TYPE: ClassVar = MessageType.MGR_BEACON
     VERSION: ClassVar = 11
@@ -155,4 +155,4 @@ class MMgrBeacon(Fields):
     mgr_features: Annotated[U64, Since(9)] = 0
     clients_addrs: Annotated[list[AddrVec], Since(10)] = field(default_factory=list)
     clients_names: Annotated[list[str], Since(11)] = field(default_factory=list)
-    """Who they are, in the order of ``clients_addrs``."""
+    """Names of the clients, in the order of ``clients_addrs``."""

@@ -1,4 +1,4 @@
-"""The manager map and the service map (protocol.md §6.7)."""
+"""The manager map and the service map (docs/protocol.md §6.7)."""
 
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, ClassVar
@@ -104,7 +104,7 @@ class MgrMap(Enveloped):
     clients_addrs: Annotated[list[AddrVec], Since(11)] = field(default_factory=list)
     """RADOS clients of the active manager, to be blocklisted when it is replaced."""
     clients_names: Annotated[list[str], Since(12)] = field(default_factory=list)
-    """Who they are, in the order of ``clients_addrs``."""
+    """Names of the clients, in the order of ``clients_addrs``."""
     flags: Annotated[U64, Since(13)] = 0
     force_disabled_modules: Annotated[set[str], Since(14)] = field(default_factory=set)
 

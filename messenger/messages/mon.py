@@ -1,4 +1,4 @@
-"""What clients ask monitors, and the answers (protocol.md §6.2)."""
+"""What clients ask monitors, and the answers (docs/protocol.md §6.2)."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar

@@ -1,4 +1,4 @@
-"""What monitors tell each other, also on behalf of clients and daemons (protocol.md §6.2).
+"""Messages between monitors, also on behalf of clients and daemons (docs/protocol.md §6.2).
 
 A monitor that is not the leader forwards (MForward) what only the leader can answer, and the leader routes its
 answer back (MRoute). Both carry a whole message: the header of msgr v1, its footer without signature, the parts.
@@ -38,7 +38,7 @@ class EmbeddedMessage(Fields):
     data_bytes: U32 = 0
     data_off: U16 = 0
     src_type: U8 = 0
-    """Who sent it; zeros where a monitor did not fill that in."""
+    """Type of the sender; zeros in the ``src`` fields if a monitor did not fill them in."""
     src_num: I64 = 0
     compat_version: U16 = 1
     reserved: U16 = 0
@@ -56,9 +56,9 @@ class EmbeddedMessage(Fields):
         """A message ready to be embedded, its crcs filled in.
 
         Args:
-            message: its front is encoded anew if it has a payload.
+            message: its front is encoded again if it has a payload.
             src: whom it comes from.
-            features: of both the peer and whoever sent the message.
+            features: of both the peer and the original sender.
         """
         message.encode_front(features)
         front, middle, data = bytes(message.front), bytes(message.middle), bytes(message.data)
@@ -161,7 +161,7 @@ class MRoute(Fields):
 
 @dataclass(slots=True)
 class MMonPing(Fields):
-    """How monitors find out who reaches whom."""
+    """Probe by which monitors find out which of them reach each other."""
 
     TYPE: ClassVar = MessageType.MON_PING
     COMPAT_VERSION: ClassVar = 1

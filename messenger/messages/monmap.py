@@ -1,4 +1,4 @@
-"""The monitor map and the message that carries it (protocol.md §6.2, §6.5)."""
+"""The monitor map and the message that carries it (docs/protocol.md §6.2, §6.5)."""
 
 from dataclasses import dataclass, field, fields
 from typing import Annotated, Any, ClassVar, Self

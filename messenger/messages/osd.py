@@ -1,4 +1,4 @@
-"""MOSDMap: full and incremental OSD maps on their way (protocol.md §6.4)."""
+"""MOSDMap: full and incremental OSD maps on their way (docs/protocol.md §6.4)."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar

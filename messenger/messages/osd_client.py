@@ -1,4 +1,4 @@
-"""What OSDs tell clients unasked: to hold back, and that something was noted (protocol.md §6.4)."""
+"""Unsolicited messages from OSDs to clients: backoffs and watch notifications (docs/protocol.md §6.4)."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -14,7 +14,7 @@ class BackoffOp(IntEnum):
     """What a MOSDBackoff says."""
 
     BLOCK = 1
-    """OSD to client: send nothing for these objects until told."""
+    """OSD to client: send nothing for these objects until the OSD unblocks them."""
     ACK_BLOCK = 2
     """Client to OSD: understood."""
     UNBLOCK = 3
@@ -38,7 +38,7 @@ class MOSDBackoff(Fields):
     """If equal to ``begin``, that one object is meant."""
 
     def covers(self, target: HObject) -> bool:
-        """Whether requests for an object have to wait."""
+        """True if requests for an object have to wait."""
         begin, end, key = self.begin.sort_key(), self.end.sort_key(), target.sort_key()
         return key == begin if begin == end else begin <= key < end
 
@@ -47,16 +47,16 @@ class NotifyOp(IntEnum):
     """What a MWatchNotify says."""
 
     NOTIFY = 1
-    """To a watcher: somebody notifies, acknowledge."""
+    """To a watcher: a client notifies; acknowledge."""
     NOTIFY_COMPLETE = 2
-    """To the notifier: every watcher acknowledged or timed out. What they said is in the data segment."""
+    """To the notifier: every watcher acknowledged or timed out. Their replies are in the data segment."""
     DISCONNECT = 3
     """To a watcher: its watch has ended."""
 
 
 @dataclass(slots=True)
 class MWatchNotify(Fields):
-    """Word of a watch or of a notification, to whoever registered ``cookie``."""
+    """An event of a watch or a notification, for the client that registered ``cookie``."""
 
     TYPE: ClassVar = MessageType.WATCH_NOTIFY
     VERSION: ClassVar = 3
@@ -74,4 +74,4 @@ class MWatchNotify(Fields):
     return_code: Annotated[I32, Since(2)] = 0
     """Of NOTIFY_COMPLETE: a negative Linux error number, or 0."""
     notifier_gid: Annotated[U64, Since(3)] = 0
-    """Global id of whoever notifies."""
+    """Global id of the notifying client."""

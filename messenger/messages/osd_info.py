@@ -1,4 +1,4 @@
-"""One OSD as the OSD map has it (protocol.md §6.6)."""
+"""One OSD as the OSD map has it (docs/protocol.md §6.6)."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum

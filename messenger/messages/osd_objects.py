@@ -1,4 +1,4 @@
-"""Names of objects, of requests, and of placement groups with their shards (protocol.md §1.1)."""
+"""Names of objects, of requests, and of placement groups with their shards (docs/protocol.md §1.1)."""
 
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -100,7 +100,7 @@ def reversed_bits(value: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class RequestId(Enveloped):
-    """Who asked first (osd_reqid_t); clients leave it zero, as the OSD knows its peer and the tid."""
+    """Original requester (osd_reqid_t); clients leave it zero, because the OSD knows its peer and the tid."""
 
     VERSION: ClassVar = 2
     COMPAT: ClassVar = 2

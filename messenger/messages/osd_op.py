@@ -1,4 +1,4 @@
-"""MOSDOp: a client's request to an OSD (protocol.md §6.4.1)."""
+"""MOSDOp: a client's request to an OSD (docs/protocol.md §6.4.1)."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar, Self

@@ -61,7 +61,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Watcher:
-    """Who watches an object (watch_item_t)."""
+    """A watcher of an object (watch_item_t)."""
 
     name: EntityName
     cookie: int

@@ -1,4 +1,4 @@
-"""MOSDOpReply: an OSD's answer to MOSDOp (protocol.md §6.4.2)."""
+"""MOSDOpReply: an OSD's answer to MOSDOp (docs/protocol.md §6.4.2)."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -37,7 +37,7 @@ class MOSDOpReply:
     return_values: list[int]
     """Of each operation; an error of its own, or 0 and more."""
     retry_attempt: int = 0
-    """Which sending of the request this answers; negative: not told."""
+    """The retry_attempt of the request that this answers; negative if unknown."""
     replay_version: EVersion = NO_VERSION
     user_version: int = 0
     """The object's version, as applications see it."""

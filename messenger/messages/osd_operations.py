@@ -1,4 +1,4 @@
-"""Operations on objects: ceph_osd_op, and the table of all that clients use (protocol.md §6.4.1).
+"""Operations on objects: ceph_osd_op, and the table of all that clients use (docs/protocol.md §6.4.1).
 
 An operation is 38 bytes in the front of MOSDOp or MOSDOpReply, and what it takes or gives in the data segment.
 """
@@ -272,7 +272,7 @@ class OsdOp:
 
     @property
     def mode(self) -> Mode:
-        """Whether it reads, writes, or both."""
+        """The kind of access: read, write or both."""
         return Mode(self.code & (Mode.READ | Mode.WRITE))
 
     def encode(self, encoder: Encoder) -> None:

@@ -1,4 +1,4 @@
-"""MOSDPing: heartbeats between OSDs (protocol.md §6.4)."""
+"""MOSDPing: heartbeats between OSDs (docs/protocol.md §6.4)."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -59,7 +59,7 @@ class MOSDPing(Fields):
     ping_stamp: UTime
     """The pinger's clock; the reply repeats it."""
     pad_bytes: U32 = _DEFAULT_PAD_BYTES
-    """How many zeros there are at the end."""
+    """Number of zeros at the end."""
     up_from: Annotated[U32, Since(5)] = 0
     """Epoch since which the sender is up."""
     mono_ping_stamp: Annotated[SignedSpan, Since(5)] = SignedSpan()

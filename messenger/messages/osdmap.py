@@ -1,4 +1,4 @@
-"""The OSD map: pools, OSDs and their addresses, and where placement departs from CRUSH (protocol.md §6.6)."""
+"""The OSD map: pools, OSDs and their addresses, and where placement departs from CRUSH (docs/protocol.md §6.6)."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -159,7 +159,7 @@ class OSDMap:
     def encode(self, features: int = ALL_FEATURES) -> bytes:
         """The encoded map, crc included, for a peer with these features.
 
-        The CRUSH map stays as it is: whoever sends to peers that lack the features it needs puts another one in.
+        The CRUSH map stays as it is: for peers that lack the features it needs, the sender puts in another one.
         """
         forms = (
             SectionForm(CLIENT_SECTION, self.client_version, self.client_tail, _newest_client(features)),

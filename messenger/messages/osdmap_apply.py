@@ -1,4 +1,4 @@
-"""The rules by which an increment makes the next OSD map, in their order (protocol.md §6.6)."""
+"""The rules by which an increment makes the next OSD map, in their order (docs/protocol.md §6.6)."""
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""From one epoch of the OSD map to the next (protocol.md §6.6)."""
+"""From one epoch of the OSD map to the next (docs/protocol.md §6.6)."""
 
 from dataclasses import dataclass, field
 from typing import Self

@@ -1,4 +1,6 @@
-"""How OSD maps and their increments look on the wire: the fields in order, the frame, the crc (protocol.md §6.6).
+"""How OSD maps and their increments look on the wire: the fields in order, the frame, the crc.
+
+See docs/protocol.md §6.6.
 
 Full and incremental maps share a frame: a section for clients, a section for OSDs, a crc. Each section is a
 table here; what OSDs are is spread over several lists of equal length, which :mod:`.osdmap` gathers.

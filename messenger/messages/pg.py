@@ -1,4 +1,4 @@
-"""Placement groups by name (pg_t, protocol.md §1.1)."""
+"""Placement groups by name (pg_t, docs/protocol.md §1.1)."""
 
 from dataclasses import dataclass
 from typing import Self

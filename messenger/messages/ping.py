@@ -1,4 +1,4 @@
-"""MPing: a message that only arrives (protocol.md §6.2)."""
+"""MPing: a message that only arrives (docs/protocol.md §6.2)."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""One pool of the OSD map (pg_pool_t, protocol.md §6.6)."""
+"""One pool of the OSD map (pg_pool_t, docs/protocol.md §6.6)."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -21,7 +21,7 @@ from messenger.messages.layout import (
 from messenger.messages.pg import PgId
 
 Intervals = dict[U64, U64]
-"""Sets of numbers as ranges: first number to how many (interval_set)."""
+"""Sets of numbers as ranges: first number to count (interval_set)."""
 
 _OLDEST_VERSION = 26
 _MIMIC_VERSION = 27
@@ -99,7 +99,7 @@ class MergeMeta(Enveloped):
 
 @dataclass(frozen=True, slots=True)
 class PeeringCrush(Fields):
-    """Over how many buckets a placement group must spread to become active; for stretched clusters."""
+    """Number of buckets over which a placement group must spread to become active; for stretched clusters."""
 
     bucket_count: U32 = 0
     bucket_target: U32 = 0

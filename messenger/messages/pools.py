@@ -1,4 +1,7 @@
-"""Pools by way of the monitors: operations on them, and how full they and the cluster are (protocol.md §6.2)."""
+"""Pools by way of the monitors: operations on them, and how full they and the cluster are.
+
+See docs/protocol.md §6.2.
+"""
 
 from dataclasses import dataclass, field
 from enum import IntEnum

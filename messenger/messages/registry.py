@@ -1,120 +1,92 @@
-"""Which payload class reads which message type."""
+"""Which payload class reads which message type. Its module is imported when the first such message arrives."""
 
+from collections.abc import Iterator, Mapping
+
+import messenger.messages
+from messenger.compat import override
 from messenger.denc.codec import Decoder
 from messenger.errors import DecodeError
-from messenger.messages.auth import MAuth, MAuthReply
-from messenger.messages.command import MCommand, MCommandReply, MMgrCommand, MMgrCommandReply
-from messenger.messages.config import MConfig, MGetConfig, MKVData
-from messenger.messages.log import MLog, MLogAck
-from messenger.messages.mds_client import MClientReply, MClientRequest, MClientSession
-from messenger.messages.mdsmap import MFSMapUser, MMDSBeacon, MMDSMap
 from messenger.messages.message import Message, Payload
-from messenger.messages.mgr import MMgrBeacon, MMgrClose, MMgrConfigure, MMgrOpen, MMgrReport
-from messenger.messages.mgrmap import MMgrMap, MServiceMap
-from messenger.messages.mon import (
-    MMonCommand,
-    MMonCommandAck,
-    MMonGetMap,
-    MMonGetOSDMap,
-    MMonGetVersion,
-    MMonGetVersionReply,
-    MMonSubscribe,
-    MMonSubscribeAck,
-)
-from messenger.messages.mon_peer import MForward, MMonPing, MMonUsedPendingKeys, MRoute
-from messenger.messages.monmap import MMonMap
-from messenger.messages.osd import MOSDMap
-from messenger.messages.osd_client import MOSDBackoff, MWatchNotify
-from messenger.messages.osd_op import MOSDOp
-from messenger.messages.osd_op_reply import MOSDOpReply
-from messenger.messages.osd_ping import MOSDPing
-from messenger.messages.ping import MPing
-from messenger.messages.pools import (
-    MGetPoolStats,
-    MGetPoolStatsReply,
-    MPoolOp,
-    MPoolOpReply,
-    MStatfs,
-    MStatfsReply,
-)
-from messenger.messages.types import message_name
+from messenger.messages.types import MessageType, message_name
 
-PAYLOADS: dict[int, type[Payload]] = {
-    payload.TYPE: payload
-    for payload in (
-        # auth
-        MAuth,
-        MAuthReply,
-        # command
-        MCommand,
-        MCommandReply,
-        MMgrCommand,
-        MMgrCommandReply,
-        # config
-        MConfig,
-        MGetConfig,
-        MKVData,
-        # log
-        MLog,
-        MLogAck,
-        # mds_client
-        MClientReply,
-        MClientRequest,
-        MClientSession,
-        # mdsmap
-        MFSMapUser,
-        MMDSBeacon,
-        MMDSMap,
-        # mgr
-        MMgrBeacon,
-        MMgrClose,
-        MMgrConfigure,
-        MMgrOpen,
-        MMgrReport,
-        # mgrmap
-        MMgrMap,
-        MServiceMap,
-        # mon
-        MMonCommand,
-        MMonCommandAck,
-        MMonGetMap,
-        MMonGetOSDMap,
-        MMonGetVersion,
-        MMonGetVersionReply,
-        MMonSubscribe,
-        MMonSubscribeAck,
-        # mon_peer
-        MForward,
-        MMonPing,
-        MMonUsedPendingKeys,
-        MRoute,
-        # monmap
-        MMonMap,
-        # osd
-        MOSDMap,
-        # osd_client
-        MOSDBackoff,
-        MWatchNotify,
-        # osd_op
-        MOSDOp,
-        # osd_op_reply
-        MOSDOpReply,
-        # osd_ping
-        MOSDPing,
-        # ping
-        MPing,
-        # pools
-        MGetPoolStats,
-        MGetPoolStatsReply,
-        MPoolOp,
-        MPoolOpReply,
-        MStatfs,
-        MStatfsReply,
-    )
+_NAMES: dict[int, str] = {
+    MessageType.AUTH: "MAuth",
+    MessageType.AUTH_REPLY: "MAuthReply",
+    MessageType.COMMAND: "MCommand",
+    MessageType.COMMAND_REPLY: "MCommandReply",
+    MessageType.MGR_COMMAND: "MMgrCommand",
+    MessageType.MGR_COMMAND_REPLY: "MMgrCommandReply",
+    MessageType.CONFIG: "MConfig",
+    MessageType.GET_CONFIG: "MGetConfig",
+    MessageType.KV_DATA: "MKVData",
+    MessageType.LOG: "MLog",
+    MessageType.LOGACK: "MLogAck",
+    MessageType.CLIENT_REPLY: "MClientReply",
+    MessageType.CLIENT_REQUEST: "MClientRequest",
+    MessageType.CLIENT_SESSION: "MClientSession",
+    MessageType.FS_MAP_USER: "MFSMapUser",
+    MessageType.MDS_BEACON: "MMDSBeacon",
+    MessageType.MDS_MAP: "MMDSMap",
+    MessageType.MGR_BEACON: "MMgrBeacon",
+    MessageType.MGR_CLOSE: "MMgrClose",
+    MessageType.MGR_CONFIGURE: "MMgrConfigure",
+    MessageType.MGR_OPEN: "MMgrOpen",
+    MessageType.MGR_REPORT: "MMgrReport",
+    MessageType.MGR_MAP: "MMgrMap",
+    MessageType.SERVICE_MAP: "MServiceMap",
+    MessageType.MON_COMMAND: "MMonCommand",
+    MessageType.MON_COMMAND_ACK: "MMonCommandAck",
+    MessageType.MON_GET_MAP: "MMonGetMap",
+    MessageType.MON_GET_OSDMAP: "MMonGetOSDMap",
+    MessageType.MON_GET_VERSION: "MMonGetVersion",
+    MessageType.MON_GET_VERSION_REPLY: "MMonGetVersionReply",
+    MessageType.MON_SUBSCRIBE: "MMonSubscribe",
+    MessageType.MON_SUBSCRIBE_ACK: "MMonSubscribeAck",
+    MessageType.FORWARD: "MForward",
+    MessageType.MON_PING: "MMonPing",
+    MessageType.MON_USED_PENDING_KEYS: "MMonUsedPendingKeys",
+    MessageType.ROUTE: "MRoute",
+    MessageType.MON_MAP: "MMonMap",
+    MessageType.OSD_MAP: "MOSDMap",
+    MessageType.OSD_BACKOFF: "MOSDBackoff",
+    MessageType.WATCH_NOTIFY: "MWatchNotify",
+    MessageType.OSD_OP: "MOSDOp",
+    MessageType.OSD_OPREPLY: "MOSDOpReply",
+    MessageType.OSD_PING: "MOSDPing",
+    MessageType.PING: "MPing",
+    MessageType.GETPOOLSTATS: "MGetPoolStats",
+    MessageType.GETPOOLSTATSREPLY: "MGetPoolStatsReply",
+    MessageType.POOLOP: "MPoolOp",
+    MessageType.POOLOP_REPLY: "MPoolOpReply",
+    MessageType.STATFS: "MStatfs",
+    MessageType.STATFS_REPLY: "MStatfsReply",
 }
+"""The payload class of each message type; :mod:`messenger.messages` has its module."""
+
+_LOADED: dict[int, type[Payload]] = {}
+"""Those that have been imported."""
+
+
+class _Payloads(Mapping[int, type[Payload]]):
+    @override
+    def __getitem__(self, kind: int) -> type[Payload]:
+        if (payload := _LOADED.get(kind)) is None:
+            payload = _LOADED[kind] = getattr(messenger.messages, _NAMES[kind])
+        return payload
+
+    @override
+    def __iter__(self) -> Iterator[int]:
+        return iter(_NAMES)
+
+    @override
+    def __len__(self) -> int:
+        return len(_NAMES)
+
+
+PAYLOADS: Mapping[int, type[Payload]] = _Payloads()
 """Message types that are decoded, by module. All others pass through as bytes."""
 
-KNOWN_TYPES = frozenset(PAYLOADS)
+KNOWN_TYPES = frozenset(_NAMES)
 
 
 def decode_payload(message: Message, features: int) -> Payload | None:
@@ -125,12 +97,12 @@ def decode_payload(message: Message, features: int) -> Payload | None:
         features: negotiated with the sender.
 
     Raises:
-        DecodeError: the sender says that a decoder of our version cannot read it, or the front is malformed.
+        DecodeError: the message's compat_version is above our version, or the front is malformed.
     """
-    payload = PAYLOADS.get(message.type)
+    payload = _LOADED.get(message.type) or PAYLOADS.get(message.type)
     if payload is None:
         return None
-    # Very old senders leave compat_version 0, which means the version itself (§3.7).
+    # Very old senders leave compat_version 0, which means the version itself (docs/protocol.md §3.7).
     needed = message.compat_version or message.version
     if needed > payload.VERSION:
         name = message_name(message.type)

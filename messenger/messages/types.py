@@ -1,4 +1,4 @@
-"""Message type numbers and the names Ceph's logs print for them (protocol.md §6.1)."""
+"""Message type numbers and the names Ceph's logs print for them (docs/protocol.md §6.1)."""
 
 from enum import IntEnum
 

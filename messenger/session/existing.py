@@ -1,17 +1,35 @@
-"""Who wins when a peer dials and a session with it exists (protocol.md §4.9, in the order given there).
+"""Decide on an incoming connection if a session with the peer exists (docs/protocol.md §4.9, in its order).
 
 Pure decisions over values; carrying them out is the acceptor's work.
 """
 
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Protocol
 
-from messenger.denc.address import EntityAddr
+from messenger.denc.address import AddrVec, EntityAddr
 from messenger.rules import DEFAULT_RULES, RuleOptions
-from messenger.session.session import Session, SessionState
-from messenger.v2.wire import ClientIdent, SessionReconnect
+from messenger.session.session import Session
+from messenger.session.states import SessionState
 
 _RECONNECTION_RACE_WON = "reconnection race: this side's address is the lower one"
+
+
+class ClientIdent(Protocol):
+    """What a decision uses of a CLIENT_IDENT."""
+
+    global_seq: int
+    client_cookie: int
+    addrs: AddrVec
+
+
+class SessionReconnect(Protocol):
+    """What a decision uses of a SESSION_RECONNECT."""
+
+    global_seq: int
+    connect_seq: int
+    client_cookie: int
+    server_cookie: int
 
 
 class Verdict(Enum):
@@ -28,7 +46,7 @@ class Verdict(Enum):
     REUSE_RESET = auto()
     """As REUSE, after a full reset of the existing session: the peer lost its state."""
     WAIT = auto()
-    """The existing session's own dial wins."""
+    """The dial of the existing session wins."""
     RESET = auto()
     """Answer SESSION_RESET (see ``full``)."""
     RETRY = auto()
@@ -62,7 +80,7 @@ def judge_client_ident(
         ident: what the peer says.
         my_addr: this messenger's msgr2 address.
         rules: the disputed ones.
-        sent_later: the frame certainly left the peer after what it last told of its global_seq had come.
+        sent_later: the frame certainly left the peer after its last known global_seq had arrived here.
     """
     if existing is None or existing.state is SessionState.CLOSED:
         return Decision(Verdict.OPEN, "no session with this peer")
@@ -96,8 +114,8 @@ def _judge_outdated(
     """What a global_seq behind the remembered one means; None if it is not, or does not matter.
 
     A peer has one dial at a time for a session and closes it before it begins another or takes one of ours, and it
-    numbers dials as it begins them. So an attempt of the process that told the higher global_seq was abandoned
-    before it told that; one that is sent later can only come from a process that does not know of it.
+    numbers dials as it begins them. So the process that sent the higher global_seq had abandoned
+    this attempt before; a later one can only come from a process that does not have that number.
     """
     if existing.peer_global_seq <= ident.global_seq:
         return None
@@ -112,7 +130,7 @@ def _judge_outdated(
 
 
 def yields(existing: Session, rules: RuleOptions) -> bool:
-    """Whether the winner of a race gives way: the peer waited for its dial in vain."""
+    """True if the winner of a race yields, because the peer waited for its dial in vain."""
     return rules.race_winner == "yields" and existing.dial_gets_nowhere
 
 
@@ -153,9 +171,9 @@ def judge_reconnect(
 def _judge_two_cookies(existing: Session, my_addr: EntityAddr, rules: RuleOptions) -> Decision:
     """Decide on SESSION_RECONNECT with another server_cookie: two dials have taken each other over.
 
-    The session begins anew, since a CLIENT_IDENT of that race may still come, which only the global_seqs of new
-    idents tell from what goes on now. If both sides dial, the dial from the lower address begins it: two that both
-    begin it take each other over again, over a slow link for ever.
+    The session is reset, because a CLIENT_IDENT of that race may still arrive, and only the global_seqs of new
+    idents distinguish it. If both sides dial, the dial from the lower address starts the new session: if both
+    started one, they would take each other over again, on a slow link for ever.
     """
     dials = existing.state is SessionState.CONNECTING and existing.link is not None
     if dials and not _peer_is_lower(existing, my_addr) and not yields(existing, rules):

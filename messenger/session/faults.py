@@ -1,14 +1,15 @@
-"""What a broken link does to its session (protocol.md §3.9, §4.11), step by step as listed there."""
+"""What a broken link does to its session (docs/protocol.md §3.9, §4.11), step by step as listed there."""
 
-from typing import TYPE_CHECKING
+from typing import Protocol as Interface
 
+from messenger.config import Config
 from messenger.errors import Fault, FaultReason
-from messenger.link import Protocol
-from messenger.outputs import EventKind
-from messenger.session.session import Session, SessionState
-
-if TYPE_CHECKING:
-    from messenger.core import Core
+from messenger.protocols import Protocol
+from messenger.randomness import RandomSource
+from messenger.session.events import EventKind
+from messenger.session.session import Session
+from messenger.session.states import Change, SessionState
+from messenger.session.timers import Timers
 
 REFUSALS = frozenset(
     {
@@ -24,7 +25,7 @@ REFUSALS = frozenset(
         FaultReason.WRONG_TARGET,
     }
 )
-"""Faults the application is told of while the session goes on trying."""
+"""Faults that raise a refused event while the session goes on dialling."""
 
 FATAL = frozenset(
     {
@@ -42,12 +43,41 @@ _MOST_SHORT_LINKS = 8
 """So many links in a row may break just after they opened before the next dial waits."""
 
 
-def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float, *, dialling: bool = False) -> None:
+class Keeper(Interface):
+    """What a fault needs of the messenger that has the session."""
+
+    config: Config
+    rng: RandomSource
+    timers: Timers
+
+    def change_session(self, session: Session, change: Change, why: str, now: float) -> None:
+        """Carry out a change of a session's state."""
+
+    def session_event(self, session: Session, kind: EventKind, fault: Fault | None, now: float) -> None:
+        """Raise an event of a session."""
+
+    def settle_delayed(self, session: Session, *, deliver: bool) -> None:
+        """Deliver or drop the messages that an injector delays."""
+
+    def end_session(self, session: Session, fault: Fault, now: float) -> None:
+        """End a session without an event."""
+
+    def stop_session(self, session: Session, fault: Fault, now: float) -> None:
+        """End a session and raise its reset event."""
+
+    def dial(self, session: Session, now: float) -> None:
+        """Start a link for a session."""
+
+    def redial(self, session: Session, now: float) -> None:
+        """The pause before a dial is over."""
+
+
+def session_fault(endpoint: Keeper, session: Session, fault: Fault, now: float, *, dialling: bool = False) -> None:
     """The session has lost the link that carried it or was being made for it.
 
     Args:
         endpoint: of the session.
-        session: whose link it was.
+        session: the session of the link.
         fault: what happened to the link.
         now: monotonic seconds.
         dialling: the link had not come far enough for its fault to end a lossy session.
@@ -59,7 +89,7 @@ def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float, 
     session.last_fault = fault
     endpoint.settle_delayed(session, deliver=True)
     if fault.reason is FaultReason.SHUTDOWN:
-        endpoint.end_session(session, fault, now)  # the shard that carries it says that all is said
+        endpoint.end_session(session, fault, now)  # the shard that carries it reports that its queue is drained
         return
     establishing = state is SessionState.ESTABLISHING
     if establishing and not session.announced and not session.queue:
@@ -74,13 +104,13 @@ def session_fault(endpoint: "Core", session: Session, fault: Fault, now: float, 
     session.requeue_sent()
     why = str(fault)
     if session.policy.standby and not session.has_output and state is not SessionState.WAIT:
-        endpoint.set_state(session, SessionState.STANDBY, f"{why}; nothing to send", now)
+        endpoint.change_session(session, Change.REST, f"{why}; nothing to send", now)
     elif not session.dials:
-        endpoint.set_state(session, SessionState.STANDBY, f"{why}; only the peer can dial", now)
+        endpoint.change_session(session, Change.REST, f"{why}; only the peer can dial", now)
     elif state is SessionState.READY:
         session.connect_seq += 1
         session.backoff_s = 0.0
-        _return(endpoint, session, why, now)
+        _redial(endpoint, session, why, now)
     else:
         _back_off(endpoint, session, why, now)
 
@@ -94,7 +124,7 @@ def _hung_up_again(session: Session, fault: Fault) -> bool:
     return fault.reason is FaultReason.EOF and before is not None and before == fault
 
 
-def _return(endpoint: "Core", session: Session, why: str, now: float) -> None:
+def _redial(endpoint: Keeper, session: Session, why: str, now: float) -> None:
     """An open link broke: dial at once, but back off where links break as soon as they open.
 
     They do if two processes come from one address, or if a message breaks each link that it is replayed on. The
@@ -104,7 +134,7 @@ def _return(endpoint: "Core", session: Session, why: str, now: float) -> None:
     short.count = short.count + 1 if now - short.opened_s < config.ms_initial_backoff else 0
     if short.count <= _MOST_SHORT_LINKS:
         short.pause_s = 0.0
-        endpoint.set_state(session, SessionState.CONNECTING, f"{why}; dialling again", now)
+        endpoint.change_session(session, Change.DIAL, f"{why}; dialling again", now)
         endpoint.dial(session, now)
         return
     pause_s = short.pause_s = min(short.pause_s * 2 or config.ms_initial_backoff, config.ms_max_backoff)
@@ -112,15 +142,15 @@ def _return(endpoint: "Core", session: Session, why: str, now: float) -> None:
     fault = Fault(FaultReason.SHORT_LIVED, f"{short.count} links in a row, the last one: {why}{first}")
     session.last_fault = fault
     endpoint.session_event(session, EventKind.REFUSED, fault, now)
-    endpoint.set_state(session, SessionState.CONNECTING, f"{why}; dialling again in {pause_s:g} s", now)
+    endpoint.change_session(session, Change.DIAL, f"{why}; dialling again in {pause_s:g} s", now)
     _dial_later(endpoint, session, pause_s, now)
 
 
-def _dial_later(endpoint: "Core", session: Session, pause_s: float, now: float) -> None:
+def _dial_later(endpoint: Keeper, session: Session, pause_s: float, now: float) -> None:
     session.backoff_timer = endpoint.timers.at(now + pause_s, lambda then: endpoint.redial(session, then))
 
 
-def _back_off(endpoint: "Core", session: Session, why: str, now: float) -> None:
+def _back_off(endpoint: Keeper, session: Session, why: str, now: float) -> None:
     """A dial failed: pause, doubling up to the maximum; a race loser pauses for the maximum."""
     config = endpoint.config
     if session.state is SessionState.WAIT:
@@ -131,21 +161,21 @@ def _back_off(endpoint: "Core", session: Session, why: str, now: float) -> None:
         pause_s = session.backoff_s = min(session.backoff_s * 2, config.ms_max_backoff)
     replacing = session.state is SessionState.REPLACING
     if replacing:
-        # Both sides may have given up their own dials for each other's; in step they would do so for ever.
+        # Both sides may have ended their dials for each other's; in step they would do so for ever.
         pause_s *= (1 + endpoint.rng.getrandbits(16) / 65536) / 2
     if session.server_cookie or (replacing and Protocol.of(session.target_addr) is Protocol.V1):
         # On v1 the dial that counts higher takes over the other; two equal ones would go on replacing each other.
         session.connect_seq += 1
     if session.state is not SessionState.WAIT:
-        endpoint.set_state(session, SessionState.CONNECTING, f"{why}; dialling again in {pause_s:g} s", now)
+        endpoint.change_session(session, Change.DIAL, f"{why}; dialling again in {pause_s:g} s", now)
     _dial_later(endpoint, session, pause_s, now)
 
 
-def wake(endpoint: "Core", session: Session, now: float) -> None:
+def wake(endpoint: Keeper, session: Session, now: float) -> None:
     """There is something to send: leave STANDBY unless only the peer may dial (§3.9)."""
     if session.state is not SessionState.STANDBY or not session.dials:
         return
     if session.server_cookie:
         session.connect_seq += 1
-    endpoint.set_state(session, SessionState.CONNECTING, "something to send", now)
+    endpoint.change_session(session, Change.DIAL, "something to send", now)
     endpoint.dial(session, now)

@@ -1,16 +1,12 @@
-"""Whether a peer is who it should be, and where: names, numbers and addresses (protocol.md §4.9, §4.12)."""
-
-from typing import TYPE_CHECKING
+"""Checks of a peer's identity: its name, number and addresses (docs/protocol.md §4.9, §4.12)."""
 
 from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.denc.entity import NEW_ENTITY_NUM, AuthName, EntityName, EntityType
 from messenger.errors import AuthError, Fault, FaultReason, PeerError
+from messenger.local_entity import LocalEntity
 from messenger.rules import RuleOptions
 from messenger.session.policy import Policy
 from messenger.session.session import Session
-
-if TYPE_CHECKING:
-    from messenger.link import Link
 
 
 def check_claim(peer_type: EntityType, auth_name: AuthName | None) -> None:
@@ -32,9 +28,9 @@ def check_identity(
 
     Args:
         existing: the session found under the addresses.
-        peer: what the peer says it is; without a number where it has not said one.
+        peer: the name that the peer announced; without a number if it announced none.
         auth_name: the entity it proved to be, if any.
-        rules: ``peer_identity`` says what is compared.
+        rules: ``peer_identity`` selects what is compared.
 
     Returns:
         Why the session ends in favour of the peer: no link carries it, and the peer has proven another name than
@@ -63,20 +59,25 @@ def _difference(existing: Session, peer: EntityName, auth_name: AuthName | None)
         return None if auth_name == proven else f"{auth_name}, the session is with {proven}"
     known = (
         existing.peer_name.num if existing.confirmed else NEW_ENTITY_NUM
-    )  # a session that was reset is with nobody
+    )  # a session that was reset has no peer
     if NEW_ENTITY_NUM not in {peer.num, known} and peer.num != known:
         return f"{peer}, the session is with {existing.peer_name}"
     return None
 
 
-def check_not_own(addrs: AddrVec, link: "Link") -> None:
+def check_not_own(addrs: AddrVec, me: LocalEntity, local_addr: EntityAddr) -> None:
     """Refuse a peer that gives an address of this messenger as its own: it would get what is sent to oneself.
+
+    Args:
+        addrs: of the peer, as it says.
+        me: this messenger.
+        local_addr: this end of the link.
 
     Raises:
         PeerError: PEER_IDENTITY.
     """
     for addr in addrs:
-        if addr.port and link.endpoint.is_own(addr, link):
+        if addr.port and me.is_own(addr, local_addr):
             raise PeerError(FaultReason.PEER_IDENTITY, f"{addr} is an address of this messenger")
 
 

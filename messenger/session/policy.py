@@ -1,4 +1,4 @@
-"""What a fault means for a session, per kind of peer (protocol.md §3.8)."""
+"""What a fault means for a session, per kind of peer (docs/protocol.md §3.8)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -33,13 +33,13 @@ class Policy:
     standby: bool = False
     """After a fault with nothing to send, waits instead of dialling."""
     resetcheck: bool = False
-    """Notices that the peer lost its state, and tells the application by remote_reset."""
+    """Detects that the peer lost its state, and raises remote_reset."""
     register_lossy_clients: bool = True
     """An accepted lossy peer is found by its address and replaced when it dials again."""
     features_required: int = 0
     """Peers lacking one of these feature bits are refused."""
     throttle_messages: ThrottleLimit | None = None
-    """How many messages of such peers the application may hold before reading stops."""
+    """Most messages of such peers that the application may hold before reading stops."""
     throttle_bytes: ThrottleLimit | None = None
     """How many bytes of them."""
 
@@ -147,7 +147,7 @@ class MessengerPolicies:
 
 
 _LUMINOUS = 1 << 21
-"""Bit 21 alone: as a requirement Ceph leaves out what tells the uses of a bit apart (§2.1)."""
+"""Bit 21 alone: in requirements Ceph omits the bits that distinguish the uses of a reused bit (§2.1)."""
 _OSD_REQUIRED = Feature.UID | Feature.PGID64 | Feature.OSDENC
 _MON, _OSD, _MDS, _MGR, _CLIENT = (
     EntityType.MON,

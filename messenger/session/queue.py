@@ -1,7 +1,7 @@
 """Messages on their way out: by priority while they wait, by seq while they are unacknowledged.
 
 Message objects are never changed by being sent: a seq belongs to one transmission on one session, so the same
-object may be sent twice or on two connections (protocol.md §3.6, §6.1).
+object may be sent twice or on two connections (docs/protocol.md §3.6, §6.1).
 """
 
 from collections import deque

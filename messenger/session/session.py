@@ -1,7 +1,7 @@
-"""A session: what the application holds and what survives links (protocol.md §3.6, §4.9).
+"""A session: what the application holds and what survives links (docs/protocol.md §3.6, §4.9).
 
-This file has the state and its bookkeeping. What a fault does is in ``faults.py``, who wins against an existing
-session in ``existing.py``.
+This file has the state and its bookkeeping. ``faults.py`` handles faults; ``existing.py`` decides on incoming
+connections of a peer that has a session.
 """
 
 from dataclasses import dataclass
@@ -10,38 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import AuthName, EntityName, EntityType
-from messenger.errors import Fault, FaultReason, PeerError
+from messenger.errors import Fault, FaultReason, LocalError, PeerError
 from messenger.session.policy import Policy
 from messenger.session.queue import OutQueue
+from messenger.session.states import TRANSITIONS, Change, SessionState
 from messenger.session.timers import Timer
 
 if TYPE_CHECKING:
-    from messenger.link import Link
+    from messenger.session.carrier import Carrier
     from messenger.session.throttle import Throttle, Throttles
-    from messenger.shards.home import Stint
 
+
+__all__ = ["IoState", "Session", "SessionState", "ShortLinks"]
 
 _SEQ_LIMIT = 1 << 63
 """A peer that claims to have seen more than this does not take our own seqs out of their 64 bits."""
-
-
-class SessionState(StrEnum):
-    """Where a session stands between links."""
-
-    CONNECTING = "CONNECTING"
-    """Dialling, shaking hands, or pausing before the next dial."""
-    ESTABLISHING = "ESTABLISHING"
-    """The peer dialled and gets a fresh session; the answer is not written yet."""
-    REPLACING = "REPLACING"
-    """The peer's new link takes the place of the old one; the answer is not written yet."""
-    READY = "READY"
-    """A link carries it."""
-    STANDBY = "STANDBY"
-    """No link and no wish for one; something to send, or the peer, wakes it."""
-    WAIT = "WAIT"
-    """Lost a race; the peer's own dial is expected."""
-    CLOSED = "CLOSED"
-    """Over; nothing happens to it any more."""
 
 
 @dataclass(slots=True)
@@ -131,7 +114,7 @@ class Session:
         self.peer_name = EntityName(peer_type)
         self.peer_addrs = peer_addrs
         self.peer_auth_name: AuthName | None = None
-        """Who the peer proved to be when it dialled."""
+        """The entity that the peer authenticated as when it dialled."""
         self.target_addr = target_addr
         """The address this side dials."""
         self.policy = policy
@@ -142,26 +125,26 @@ class Session:
         self.guarded = False
         """Sending must be looked at first: it is closed, closing, or faults are injected."""
         self.anonymous = False
-        """Nobody finds it by the peer's address."""
+        """True if the session cannot be found by the peer's address."""
         self.local = False
         """With oneself: what is sent is delivered, without any link."""
-        self.state = SessionState.CONNECTING
-        self.link: Link | None = None
+        self.state = SessionState.CONNECTING  # changed by ``change`` only
+        self.link: Carrier | None = None
         """The link that carries it, or that is being made for it."""
         self.client_cookie = self.server_cookie = 0
         self.connect_seq = self.global_seq = self.peer_global_seq = 0
         self.announced = False
-        """The application knows of it: it dialled, or was told by accept."""
+        """True if the application has the session: it dialled it or got an accept event."""
         self.confirmed = False
         """Since it began or was last reset, both sides have known it to be open."""
         self.reset_told = False
         """The application knows that the peer lost its state, and nothing has come of the session since."""
         self.is_reset_from_peer = False
-        """v1: the link that is taking over begins a session anew (§3.4)."""
+        """v1: the link that is taking over resets the session (§3.4)."""
         self.peer_seq_at = 0
         """v2: the moment of the core when it was learned."""
         self.peer_waits = False
-        """The peer was told to WAIT for the dial of this side, ..."""
+        """True if the peer got WAIT and expects the dial of this side, ..."""
         self.peer_let_down = False
         """... which has failed since."""
         self.features = 0
@@ -170,7 +153,7 @@ class Session:
         self.queued_s: float | None = None
         """Since when something waits in the queue that could not leave at once."""
         self.ack_due = 0
-        """Messages received since the last seq told to the peer."""
+        """Messages received since the last one acknowledged to the peer."""
         self.keepalive_due = False
         self.keepalive_acked_s = 0.0
         """Unix time of the newest of our keepalives that the peer echoed; 0 before the first."""
@@ -187,17 +170,28 @@ class Session:
         self.backoff_s = 0.0
         self.backoff_timer: Timer | None = None
         self.standby_timer: Timer | None = None
-        self.stint: Stint | None = None
-        """While the data phase runs on another shard, what is known of it here."""
+        self.stint: Any = None
+        """While the data phase runs on another shard, what messenger/shards knows of it; else None."""
         self.user: Any = None
         """The driver's own object for this session."""
 
     def __repr__(self) -> str:
         return f"<Session {self.id} {self.peer_type.label} {self.peer_addrs} {self.state}>"
 
+    def change(self, change: Change) -> None:
+        """Go to the state that follows in the table.
+
+        Raises:
+            LocalError: the change is not possible in this state. That is a mistake of the messenger's own.
+        """
+        state = TRANSITIONS.get((self.state, change))
+        if state is None:
+            raise LocalError(f"{self!r}: impossible in this state: {change}")
+        self.state = state
+
     @property
     def has_output(self) -> bool:
-        """Whether something waits to be written that alone justifies a link."""
+        """True if something waits to be written that alone justifies a link."""
         return bool(self.queue) or self.keepalive_due
 
     @property
@@ -230,11 +224,11 @@ class Session:
 
     @property
     def dial_gets_nowhere(self) -> bool:
-        """The peer waits for the dial of this side in vain: one has failed, and the next has heard nothing yet."""
+        """The peer waits for a dial that fails: one has failed, and the next has received nothing yet."""
         return self.peer_let_down and (self.link is None or not self.link.rx_offset)
 
     def end_race(self) -> None:
-        """A link opened: nobody waits for a dial any more."""
+        """Note that a link opened: neither side waits for a dial any more."""
         self.peer_waits = self.peer_let_down = False
 
     def check_peer_in_seq(self, seq: int) -> None:
@@ -255,7 +249,7 @@ class Session:
     def keepalive_acked(self, stamp_s: float, wall_time_s: float, now: float) -> None:
         """The peer echoed a keepalive that was sent at ``stamp_s`` by the wall clock.
 
-        How old it is counts on the monotonic clock, which nobody sets; a stamp from the future is one of now.
+        How old it is counts on the monotonic clock; a stamp from the future counts as one of now.
         """
         self.keepalive_acked_s = max(self.keepalive_acked_s, stamp_s)
         self.keepalive_heard_s = max(self.keepalive_heard_s, now - max(0.0, wall_time_s - stamp_s))

@@ -1,4 +1,4 @@
-"""Limits on what is held at a time (protocol.md §3.10)."""
+"""Limits on what is held at a time (docs/protocol.md §3.10)."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -14,7 +14,7 @@ class Waiter(Protocol):
 
     @property
     def key(self) -> int:
-        """What identifies it among the waiters of one throttle."""
+        """The key of this waiter among those of one throttle."""
 
     def retry(self, now: float) -> None:
         """The throttle has room, and this waiter is the first in its line."""
@@ -74,7 +74,7 @@ class Throttle:
 
     def _set_ceiling(self) -> None:
         self.ceiling = -1 if self._line else self._limit or _NO_LIMIT
-        """Up to this value anything may be taken without a request: nothing, while somebody waits."""
+        """Up to this value anything may be taken without a request: nothing, while a waiter is queued."""
 
     def admits(self, amount: int) -> bool:
         """True if ``amount`` more may be taken, by Ceph's rule.
@@ -95,6 +95,10 @@ class Throttle:
         """Number of waiters."""
         return len(self._line)
 
+    def is_first(self, waiter: Waiter) -> bool:
+        """True if no other waiter has waited longer."""
+        return next(iter(self._line), waiter.key) == waiter.key
+
     def request(self, waiter: Waiter, amount: int) -> bool:
         """Take ``amount`` for a waiter, or put the waiter at the end of the line; True if it was taken.
 
@@ -102,8 +106,7 @@ class Throttle:
         """
         if not amount:
             return True
-        first = next(iter(self._line), waiter.key) == waiter.key
-        if first and self.admits(amount):
+        if self.is_first(waiter) and self.admits(amount):
             self.leave(waiter)
             self.value += amount
             self.gets += 1
@@ -115,7 +118,7 @@ class Throttle:
         return False
 
     def leave(self, waiter: Waiter) -> None:
-        """The waiter gives up its place in the line, if it has one."""
+        """Remove the waiter from the line, if it is in it."""
         if self._line.pop(waiter.key, None) is not None:
             self._set_ceiling()
 
@@ -167,7 +170,7 @@ class Throttles:
     """A host's throttles by name, made when a policy first asks for them.
 
     Args:
-        shares: how many hosts share the limits; each gets an equal part, rounded up.
+        shares: number of hosts that share the limits; each gets an equal part, rounded up.
     """
 
     def __init__(self, shares: int = 1) -> None:

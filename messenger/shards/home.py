@@ -1,26 +1,18 @@
 """The home shard's side: which link is where, and how sessions are sent out and called back.
 
-A session's io half (queues, sequence numbers of messages) belongs to one shard at a time. While a stint lasts
-it is the other shard's; here nothing but the protocol half may be touched. Who needs the io half calls the
-session back and goes on when it has come: :meth:`Shards.recall`.
+A session's io half (queues, sequence numbers of messages) belongs to one shard at a time. While a stint lasts it
+is the other shard's; here nothing but the protocol half may be touched. Code that needs the io half recalls the
+session and continues once it has returned: :meth:`Shards.recall`.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from messenger.errors import Fault, LocalError
-from messenger.link import Link, Step
-from messenger.messages.message import Message
-from messenger.outputs import CallShard, MoveLink
-from messenger.session.faults import session_fault
-from messenger.session.policy import ThrottleLimit
-from messenger.session.session import IoState, Session, SessionState
-from messenger.shards.calls import (
+from messenger.calls import (
     DeliverIo,
     FaultIo,
     FinishIo,
-    InOrder,
     KeepAliveIo,
     LeaveIo,
     OpenIo,
@@ -32,6 +24,15 @@ from messenger.shards.calls import (
     Traffic,
     UnblockIo,
 )
+from messenger.errors import Fault, LocalError
+from messenger.link import Link, Step
+from messenger.messages.message import Message
+from messenger.outputs import CallShard, MoveLink
+from messenger.session.faults import session_fault
+from messenger.session.policy import ThrottleLimit
+from messenger.session.session import IoState, Session
+from messenger.session.states import SessionState
+from messenger.shards.calls import InOrder
 from messenger.shards.io_shard import IoShard
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class Shards:
         self._stints: dict[int, Stint] = {}
         self._owed: defaultdict[str, list[int]] = defaultdict(lambda: [0] * (count + 1))
         """What the application holds against each throttle, by the shard that delivered it."""
+        self._released = 0
+        """Units given back to throttles of other shards, whether the calls have arrived or not."""
 
     def __len__(self) -> int:
         """Links that are away."""
@@ -93,12 +96,17 @@ class Shards:
         return sum(stint.traffic.travelling + len(stint.late) for stint in self._stints.values())
 
     @property
+    def releases_travelling(self) -> int:
+        """Units on their way back to throttles of other shards, where they count until they arrive."""
+        return self._released - sum(host.released for host in self._hosts.values())
+
+    @property
     def owed_bytes(self) -> int:
         """Bytes from other shards that the application holds."""
         return sum(self._owed[self._core.dispatch_throttle.name])
 
     def new_shard(self, index: int) -> IoShard:
-        """The host that runs shard ``index`` (from 1 on), to be driven by whoever drives the home shard."""
+        """The host that runs shard ``index`` (from 1 on), to be driven with the home shard."""
         core = self._core
         host = self._hosts[index] = IoShard(
             index,
@@ -150,7 +158,7 @@ class Shards:
             self._call(stint, KeepAliveIo(stint.link.id, stint.traffic.to_shard + 1))
 
     def finish(self, stint: Stint) -> None:
-        """Nothing more is sent: end the session as soon as all is said."""
+        """Refuse further messages: close the session once its queue is drained and acknowledged."""
         if not stint.leaving:
             self._call(stint, FinishIo(stint.link.id, stint.traffic.to_shard + 1))
 
@@ -180,7 +188,7 @@ class Shards:
         for name, amount in dispatched:
             for shard, part in _shares(self._owed[name], amount):
                 if shard:
-                    self._core.emit(CallShard(shard, ReleaseIo(part, name)))
+                    self._give_back(shard, part, name)
                 else:
                     self._core.throttle(name).put(part)
         self._core.trace_throttle(now)
@@ -191,8 +199,12 @@ class Shards:
         self._check_owed(held)
         for name, amount in held:
             for shard, part in _shares(self._owed[name], amount):
-                self._core.emit(CallShard(shard, ReleaseIo(part, name)))
+                self._give_back(shard, part, name)
         self.trace_held(session, now)
+
+    def _give_back(self, shard: int, amount: int, throttle: str) -> None:
+        self._released += amount
+        self._core.emit(CallShard(shard, ReleaseIo(amount, throttle)))
 
     def _dispatched(self, messages: int, size_bytes: int) -> list[tuple[str, int]]:
         """What messages hold against the dispatch throttles."""
@@ -250,7 +262,7 @@ class Shards:
             self._core.emit(deliver)
 
     def fault(self, stint: Stint, fault: Fault) -> None:
-        """The link of a session that is away is broken, or is to be given up."""
+        """The link of a session that is away is broken, or is to be closed."""
         if stint.leaving:
             return
         core, session = self._core, stint.session

@@ -1,18 +1,9 @@
 """A shard that runs data phases: it gets open links from the home shard and gives their sessions back."""
 
-from messenger.closing import all_said
-from messenger.config import Config
-from messenger.errors import Fault, FaultReason, LocalError
-from messenger.host import LinkHost
-from messenger.interception import Interceptor, Point
-from messenger.link import Link
-from messenger.outputs import CallHome, Deliver, Output
-from messenger.session.session import IoState, Session
-from messenger.shards.calls import (
+from messenger.calls import (
     DeliverIo,
     FaultIo,
     FinishIo,
-    InOrder,
     KeepAliveIo,
     LeaveIo,
     LeftIo,
@@ -25,6 +16,15 @@ from messenger.shards.calls import (
     Traffic,
     UnblockIo,
 )
+from messenger.config import Config
+from messenger.errors import Fault, FaultReason, LocalError
+from messenger.host import LinkHost
+from messenger.interception import Interceptor, Point
+from messenger.link import Link
+from messenger.outputs import CallHome, Deliver, Output
+from messenger.session.closing import all_said
+from messenger.session.session import IoState, Session
+from messenger.shards.calls import InOrder
 
 
 class IoHandler:
@@ -41,7 +41,7 @@ class IoHandler:
 
 
 class ShardClosing:
-    """A session that ends as soon as all is said."""
+    """A session that closes once its queue is drained and acknowledged."""
 
     def __init__(self, shard: "IoShard", session: Session, link: Link) -> None:
         self._shard = shard
@@ -49,10 +49,10 @@ class ShardClosing:
         self._link = link
 
     def check(self, now: float) -> None:
-        """See :meth:`Closing.check`."""
+        """Close the session once its queue is drained and acknowledged."""
         if all_said(self._session):
             del self._shard.closing[self._session.id]
-            self._link.fault(FaultReason.SHUTDOWN, "all is said", now)
+            self._link.fault(FaultReason.SHUTDOWN, "queue drained", now)
 
 
 class IoShard(LinkHost):
@@ -64,7 +64,7 @@ class IoShard(LinkHost):
         wall_offset_s: unix time minus ``now``.
         tracing: keep a history.
         interceptor: asked at every point a conversation passes.
-        shares: how many shards share the throttles.
+        shares: number of shards that share the throttles.
         passes: how often each point was passed, common to all shards.
     """
 
@@ -88,6 +88,8 @@ class IoShard(LinkHost):
         )
         self.index = index
         self.passes = passes
+        self.released = 0
+        """Units that the home shard gave back to throttles of this one, of all of them together."""
         self._handlers: dict[int, IoHandler] = {}
         self._by_session: dict[int, IoHandler] = {}
 
@@ -110,6 +112,7 @@ class IoShard(LinkHost):
     def _release(self, call: ReleaseIo, now: float) -> None:
         throttle = self.throttle(call.throttle)
         throttle.put(call.amount)
+        self.released += call.amount
         throttle.wake(now)
 
     def _apply(self, handler: IoHandler, call: StintCall, now: float) -> None:
@@ -125,7 +128,7 @@ class IoShard(LinkHost):
         if isinstance(call, SendIo):
             session.queue.push(call.message)
             self.want_flush(session)
-            if (fault := self.queue_fault(session, call.message)) is not None:
+            if (fault := self.rules.queue_fault(session, call.message)) is not None:
                 link.fault(fault.reason, fault.detail, now)
         elif isinstance(call, KeepAliveIo):
             session.keepalive_due = True
@@ -167,7 +170,7 @@ class IoShard(LinkHost):
             super().emit(output)
 
     def link_fault(self, link: Link, fault: Fault, now: float) -> None:
-        """A link broke: close it and tell the home shard."""
+        """Close a broken link and report the fault to the home shard."""
         if link.id not in self._links:
             return
         handler = self._handlers[link.id]

@@ -1,18 +1,19 @@
-"""Finding addresses to listen on, the way Ceph's daemons do (protocol.md §7.1)."""
+"""The transport of the options, and addresses to listen on as Ceph's daemons find them (docs/protocol.md §7.1)."""
 
 import asyncio
-import socket
 
 from messenger.addressing import bind_hosts, bind_ports, bind_protocols
 from messenger.config import Config
 from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.errors import LocalError
-from messenger.link import Protocol
-from messenger.transport.tcp import listening_socket
+from messenger.options import RDMA_TYPE
+from messenger.protocols import Protocol
+from messenger.transport.base import Listener, Transport
+from messenger.transport.tcp import TcpTransport
 
 
 def wanted_addrs(config: Config, protocols: frozenset[Protocol]) -> AddrVec:
-    """Where to listen if nothing is said: every family and protocol the options ask for; v2 before v1.
+    """Default addresses to listen on: every family and protocol the options ask for; v2 before v1.
 
     Raises:
         LocalError: the options leave nothing.
@@ -24,8 +25,8 @@ def wanted_addrs(config: Config, protocols: frozenset[Protocol]) -> AddrVec:
 _TYPES = {Protocol.V1: AddressType.LEGACY, Protocol.V2: AddressType.MSGR2}
 
 
-async def listen(host: str, port: int, config: Config) -> socket.socket:
-    """A listening socket at an address; without a port at the first free one of the range.
+async def listen(transport: Transport, host: str, port: int, config: Config) -> Listener:
+    """A listener at an address; without a port at the first free one of the range.
 
     Tries again as often and after such pauses as the options say.
 
@@ -38,10 +39,21 @@ async def listen(host: str, port: int, config: Config) -> socket.socket:
             await asyncio.sleep(config.ms_bind_retry_delay)
         for candidate in ports:
             try:
-                return listening_socket(
-                    host, candidate, backlog=config.ms_tcp_listen_backlog, rcvbuf_bytes=config.ms_tcp_rcvbuf
-                )
+                return transport.listen(host, candidate, config)
             except OSError as error:
                 why = error.strerror
     where = str(port) if port else f"any port from {ports[0]} to {ports[-1]}"
     raise LocalError(f"cannot listen on {host}:{where}: {why}")
+
+
+def transport_of(config: Config) -> Transport:
+    """The transport that the option ``ms_type`` names.
+
+    Raises:
+        LocalError: this machine lacks it.
+    """
+    if config.ms_type == RDMA_TYPE:
+        from messenger.transport.rdma.transport import RdmaTransport  # noqa: PLC0415 - a library that few need
+
+        return RdmaTransport()
+    return TcpTransport()

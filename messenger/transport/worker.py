@@ -1,24 +1,24 @@
-"""One more event loop in a thread: the live form of a shard (protocol.md §4.12).
+"""One more event loop in a thread: the live form of a shard (docs/protocol.md §4.12).
 
-Sockets move here when their links open. Calls come in and go out by ``call_soon_threadsafe``, everything that
+Streams move here when their links open. Calls come in and go out by ``call_soon_threadsafe``, everything that
 one turn of a loop has to say to the other in one call.
 """
 
 import asyncio
-import socket
 import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from messenger.calls import ToShard
 from messenger.denc.codec import Buffer
 from messenger.outputs import CallHome, CloseLink, Escaped, Output, PauseLink, ShutLink, TraceRecord, WriteLink
-from messenger.shards.calls import ToShard
 from messenger.shards.io_shard import IoShard
-from messenger.transport.tcp import TcpLink
+from messenger.transport.base import Stream
+from messenger.transport.stream_link import StreamLink
 
-Stream = tuple[int, socket.socket, deque[Buffer]]
-"""Link id, socket, and what is not written to it yet."""
+MovedStream = tuple[int, Stream, deque[Buffer]]
+"""Link id, stream, and what is not written to it yet."""
 ToHomeLoop = list[CallHome | TraceRecord | Escaped]
 
 
@@ -44,7 +44,7 @@ class Worker:
         self._deliver = deliver
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(lambda _loop, context: home(lambda: report(context)))
-        self._links: dict[int, TcpLink] = {}
+        self._links: dict[int, StreamLink] = {}
         self._for_home: ToHomeLoop = []
         self._timer: asyncio.TimerHandle | None = None
         self._thread = threading.Thread(target=self._run, name=f"msgr-worker-{shard.index}", daemon=True)
@@ -52,7 +52,7 @@ class Worker:
 
     # ---- from the home loop's thread
 
-    def call(self, streams: list[Stream], calls: list[ToShard]) -> None:
+    def call(self, streams: list[MovedStream], calls: list[ToShard]) -> None:
         """Hand over byte streams and calls."""
         self._loop.call_soon_threadsafe(self._called, streams, calls)
 
@@ -72,12 +72,13 @@ class Worker:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _called(self, streams: list[Stream], calls: list[ToShard]) -> None:
+    def _called(self, streams: list[MovedStream], calls: list[ToShard]) -> None:
         now = self._loop.time()
         for call in calls:
             self._shard.call(call, now)
-        for link_id, sock, pending in streams:
-            link = self._links[link_id] = TcpLink(self._loop, self._shard, link_id, sock, self._pump, pending)
+        for link_id, stream, pending in streams:
+            stream.move_to(self._loop)
+            link = self._links[link_id] = StreamLink(stream, self._shard, link_id, self._pump, pending)
             link.start()
         self._pump()
 

@@ -1,1 +1,1 @@
-"""msgr v1: wire structures, framing, handshake tables and data phase (protocol.md §3)."""
+"""msgr v1: wire structures, framing, handshake tables and data phase (docs/protocol.md §3)."""

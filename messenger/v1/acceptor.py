@@ -1,4 +1,4 @@
-"""The accepting side's handshake: from the banner to READY or SEQ (protocol.md §3.2 to §3.4)."""
+"""The accepting side's handshake: from the banner to READY or SEQ (docs/protocol.md §3.2 to §3.4)."""
 
 from typing import cast
 
@@ -9,10 +9,10 @@ from messenger.denc.entity import EntityName
 from messenger.denc.features import Feature, has_feature
 from messenger.errors import AuthError, DecodeError, Fault, FaultReason, PeerError
 from messenger.link import Row
-from messenger.outputs import EventKind
+from messenger.session.events import EventKind
 from messenger.session.identity import check_claim, check_host, check_not_own, check_port
 from messenger.session.policy import Policy
-from messenger.session.session import Session, SessionState
+from messenger.session.session import Session
 from messenger.v1.existing import (
     Decision,
     Verdict,
@@ -44,7 +44,7 @@ def _on_identify(link: V1Link, frame: Frame, _now: float) -> None:
     addr = frame.client_addr
     check_host(addr, link.remote_addr, link.endpoint.config)
     link.peer_addr = as_legacy(addr.with_ip_of(link.remote_addr) if addr.is_blank_ip else addr)
-    check_not_own(AddrVec((link.peer_addr,)), link)
+    check_not_own(AddrVec((link.peer_addr,)), link.endpoint.me, link.local_addr)
     link.state = LinkState.ACCEPTING_WAIT_CONNECT_MSG_AUTH
 
 
@@ -59,7 +59,7 @@ def _on_connect(link: V1Link, frame: Frame, now: float) -> None:
     link.peer_type = frame.host_type
     policy = endpoint.policies.towards(frame.host_type)
     check_port(link.peer_addr, policy, endpoint.config)
-    version = protocol_version(endpoint.name.type, frame.host_type, connecting=False)
+    version = protocol_version(endpoint.me.name.type, frame.host_type, connecting=False)
     refusal = judge_terms(frame, version, required_features(endpoint.config, policy, frame))
     if refusal is not None:
         lacking = refusal.verdict is Verdict.FEATURES
@@ -94,7 +94,7 @@ def _decide(link: V1Link, frame: Connect, policy: Policy, step: AuthDone, now: f
         frame,
         policy,
         peer_addr=link.peer_addr,
-        my_addr=my_legacy_addr(endpoint.addrs),
+        my_addr=my_legacy_addr(endpoint.me.addrs),
         replacing=link.session is not None,
         rules=endpoint.config,
     )
@@ -120,7 +120,7 @@ def _reply(
         (connect.features & endpoint.config.features_supported) | required,
         global_seq,
         connect_seq,
-        protocol_version(endpoint.name.type, connect.host_type, connecting=False),
+        protocol_version(endpoint.me.name.type, connect.host_type, connecting=False),
         authorizer=authorizer,
     )
     link.send(reply, now)
@@ -137,10 +137,10 @@ def _authenticate(link: V1Link, connect: Connect, now: float) -> AuthStep:
     """
     endpoint = link.endpoint
     if link.exchange is None:
-        link.exchange = endpoint.server_exchange(connect.host_type, now)
+        link.exchange = endpoint.me.server_exchange(connect.host_type, endpoint.wall_time_s(now))
     return judge_authorizer(
         cast("ServerExchange", link.exchange),
-        endpoint.name.type,
+        endpoint.me.name.type,
         connect.host_type,
         protocol=connect.authorizer_protocol,
         authorizer=connect.authorizer,
@@ -165,7 +165,7 @@ def _find_existing(link: V1Link, now: float) -> Session | None:
     endpoint = link.endpoint
     addrs = AddrVec((link.peer_addr,))
     endpoint.end_other_protocol(addrs, link.PROTOCOL, now)
-    existing = endpoint.lookup(addrs) or endpoint.lookup_place(link.peer_addr)
+    existing = endpoint.registry.lookup(addrs) or endpoint.registry.lookup_place(link.peer_addr)
     return None if existing is link.session else existing
 
 
@@ -184,7 +184,7 @@ def _carry_out(
         _replace(link, connect, step, existing, decision, now)
     else:
         if verdict is Verdict.WAIT:
-            # The own dial must really happen: a keepalive keeps it going.
+            # This side must really dial: a keepalive keeps its dials going.
             existing.peer_waits = True
             link.endpoint.send_keepalive(existing, now)
         _reply(
@@ -223,14 +223,14 @@ def _open(link: V1Link, connect: Connect, step: AuthDone, now: float) -> None:
     session = link.session or _new_session(link, endpoint.policies.towards(connect.host_type))
     session.connect_seq = connect.connect_seq + 1
     session.peer_global_seq = connect.global_seq
-    session.global_seq = endpoint.next_global_seq(session.global_seq)
+    session.global_seq = endpoint.numbers.next_global_seq(session.global_seq)
     session.features = connect.features & endpoint.config.features_supported
     link.auth_result = step.result
     session.peer_auth_name = step.result.name
     link.trace_auth(now)
     endpoint.log_keys(link, step.payload, step.result)
     signer = signer_for(endpoint.config, step.result, session.features)
-    known = bool(connect.authorizer)  # of a client of a monitor, who it is shows later
+    known = bool(connect.authorizer)  # a client of a monitor authenticates later, by MAuth
     config = endpoint.config
     link.agree(session.features, signer, config.max_frame_bytes if known else config.max_preauth_frame_bytes)
     exchange_seqs = has_feature(connect.features, Feature.RECONNECT_SEQ) and not session.is_reset_from_peer
@@ -242,7 +242,7 @@ def _open(link: V1Link, connect: Connect, step: AuthDone, now: float) -> None:
         config.features_supported,
         session.global_seq,
         session.connect_seq,
-        protocol_version(endpoint.name.type, connect.host_type, connecting=False),
+        protocol_version(endpoint.me.name.type, connect.host_type, connecting=False),
         FLAG_LOSSY if session.lossy else 0,
         step.payload,
     )
@@ -255,7 +255,7 @@ def _open(link: V1Link, connect: Connect, step: AuthDone, now: float) -> None:
             endpoint.open_link(session, link, at)
 
     def announce(at: float) -> None:
-        # If the application marks the session down now, the peer hears no answer, and loses nothing.
+        # If the application marks the session down now, the peer gets no answer, and loses nothing.
         endpoint.session_event(session, EventKind.ACCEPT, None, at)
         endpoint.after_events(link, lambda then: link.send(reply, then, then=replied))
 
@@ -265,19 +265,18 @@ def _open(link: V1Link, connect: Connect, step: AuthDone, now: float) -> None:
 def _new_session(link: V1Link, policy: Policy) -> Session:
     endpoint = link.endpoint
     addrs = AddrVec((link.peer_addr.with_type(AddressType.LEGACY),))
-    session = endpoint.new_session(link.peer_entity, addrs, addrs.front, policy)
-    session.state = SessionState.ESTABLISHING
+    session = endpoint.new_session(link.peer_entity, addrs, addrs.front, policy, accepted=True)
     link.session = session
     session.link = link
     if policy.register_lossy_clients or not policy.lossy:
-        endpoint.register(session)
+        endpoint.registry.register(session)
     return session
 
 
 def _exchange_seqs(link: V1Link, session: Session, now: float) -> None:
     """The reply is out: messages flow once the peer's in_seq is here (§3.4)."""
     link.state = LinkState.ACCEPTING_HANDLED_CONNECT_MSG
-    session.ack_due = 0  # the number tells in_seq
+    session.ack_due = 0  # SEQ announces in_seq
     link.send(Seq(session.in_seq), now)
 
 

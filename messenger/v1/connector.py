@@ -1,4 +1,4 @@
-"""The connecting side's handshake: from the banner to READY or SEQ (protocol.md §3.2, §3.3, §3.5)."""
+"""The connecting side's handshake: from the banner to READY or SEQ (docs/protocol.md §3.2, §3.3, §3.5)."""
 
 from errno import EACCES
 
@@ -6,8 +6,9 @@ from messenger.cephx.exchange import AuthMethod, ClientExchange, ConMode
 from messenger.denc.address import EntityAddr
 from messenger.errors import FaultReason, PeerError
 from messenger.link import Row
-from messenger.outputs import EventKind
-from messenger.session.session import Session, SessionState
+from messenger.session.events import EventKind
+from messenger.session.session import Session
+from messenger.session.states import Change
 from messenger.v1.existing import protocol_version
 from messenger.v1.handshake import my_legacy_addr, session_reset, signer_for
 from messenger.v1.link import Handler, Table, V1Link
@@ -39,7 +40,7 @@ def _session(link: V1Link) -> Session:
 def _exchange(link: V1Link, now: float) -> ClientExchange:
     """The one for all CONNECTs of the link."""
     if link.exchange is None:
-        link.exchange = link.endpoint.connect_exchange(_session(link).peer_type, now)
+        link.exchange = link.endpoint.me.connect_exchange(_session(link).peer_type, link.endpoint.wall_time_s(now))
     return link.exchange  # type: ignore[return-value]  # a connector's exchange is the client's half
 
 
@@ -52,7 +53,7 @@ def _on_identify(link: V1Link, frame: Frame, now: float) -> None:
     _check_server_addr(as_legacy(link.dialled_addr), frame.server_addr)
     if endpoint.config.ms_learn_addr_from_peer:
         link.local_addr = frame.client_addr
-    identify = ClientIdentify(my_legacy_addr(endpoint.addrs_on(link)))
+    identify = ClientIdentify(my_legacy_addr(endpoint.me.addrs_on(link.local_addr)))
 
     def introduce(at: float) -> None:
         link.send(identify, at, then=lambda then: _send_connect(link, then))
@@ -61,7 +62,7 @@ def _on_identify(link: V1Link, frame: Frame, now: float) -> None:
 
 
 def _check_server_addr(dialled: EntityAddr, server: EntityAddr) -> None:
-    """The peer must be who was dialled; only its IP may be unknown to itself (§3.2)."""
+    """Require that the acceptor has the dialled address; only its IP may be unknown to it (§3.2)."""
     knows_no_ip = server.is_blank_ip and (server.port, server.nonce) == (dialled.port, dialled.nonce)
     if server != dialled and not knows_no_ip:
         raise PeerError(FaultReason.WRONG_TARGET, f"dialled {dialled}, the peer is {server}")
@@ -92,10 +93,10 @@ def _write_connect(link: V1Link, authorizer: bytes, now: float) -> None:
     link.state = LinkState.CONNECTING_SEND_CONNECT_MSG
     connect = Connect(
         features=endpoint.config.features_supported,
-        host_type=endpoint.name.type,
+        host_type=endpoint.me.name.type,
         global_seq=session.global_seq,
         connect_seq=session.connect_seq,
-        protocol_version=protocol_version(endpoint.name.type, session.peer_type, connecting=True),
+        protocol_version=protocol_version(endpoint.me.name.type, session.peer_type, connecting=True),
         authorizer_protocol=link.auth_method,
         flags=FLAG_LOSSY if session.lossy else 0,
         authorizer=authorizer,
@@ -132,7 +133,7 @@ def _on_features(link: V1Link, frame: Frame, _now: float) -> None:
 
 def _on_bad_protocol(link: V1Link, frame: Frame, _now: float) -> None:
     assert isinstance(frame, ConnectReply)
-    mine = protocol_version(link.endpoint.name.type, _session(link).peer_type, connecting=True)
+    mine = protocol_version(link.endpoint.me.name.type, _session(link).peer_type, connecting=True)
     raise PeerError(FaultReason.PROTOCOL_VERSION, f"{mine}, the peer has {frame.protocol_version}")
 
 
@@ -152,7 +153,7 @@ def _on_retry_global(link: V1Link, frame: Frame, now: float) -> None:
     assert isinstance(frame, ConnectReply)
     if frame.global_seq >= U32_MAX:
         raise PeerError(FaultReason.MALFORMED, f"RETRY_GLOBAL {frame.global_seq} leaves no room above it")
-    _session(link).global_seq = link.endpoint.next_global_seq(frame.global_seq)
+    _session(link).global_seq = link.endpoint.numbers.next_global_seq(frame.global_seq)
     _send_connect(link, now)
 
 
@@ -170,8 +171,8 @@ def _on_retry_session(link: V1Link, frame: Frame, now: float) -> None:
 def _on_wait(link: V1Link, _frame: Frame, now: float) -> None:
     if link.endpoint.config.server_wait == "fault":
         raise PeerError(FaultReason.UNEXPECTED_FRAME, "WAIT from who was dialled")
-    link.endpoint.set_state(_session(link), SessionState.WAIT, "the peer's own dial wins", now)
-    raise PeerError(FaultReason.RACE, "told to wait for the peer's dial")
+    link.endpoint.change_session(_session(link), Change.LOSE_RACE, "the peer's own dial wins", now)
+    raise PeerError(FaultReason.RACE, "WAIT: the peer dials")
 
 
 def _check_final(link: V1Link, reply: ConnectReply, now: float) -> None:
@@ -180,7 +181,7 @@ def _check_final(link: V1Link, reply: ConnectReply, now: float) -> None:
     if not reply.authorizer:
         link.auth_result = _exchange(link, now).done(0, ConMode.CRC, b"")
     if link.endpoint.config.ms_learn_addr_from_peer:
-        link.endpoint.learned_addr(link.local_addr)
+        link.endpoint.me.learned_addr(link.local_addr)
     missing = session.policy.features_required & ~reply.features
     if missing:
         raise PeerError(FaultReason.MISSING_FEATURES, f"the peer lacks 0x{missing:x}")
@@ -211,7 +212,7 @@ def _on_seq(link: V1Link, frame: Frame, now: float) -> None:
     if link.endpoint.config.in_seq_beyond_sent == "fault":
         session.check_peer_in_seq(frame.seq)
     session.discard_requeued_up_to(frame.seq)
-    session.ack_due = 0  # the answer tells in_seq
+    session.ack_due = 0  # SEQ announces in_seq
     link.send(Seq(session.in_seq), now, then=lambda at: _open(link, reply, at))
 
 

@@ -1,4 +1,4 @@
-"""The data phase of a v1 link: messages, acks and keepalives, in batches (protocol.md §3.6, §3.7).
+"""The data phase of a v1 link: messages, acks and keepalives, in batches (docs/protocol.md §3.6, §3.7).
 
 The hot path. One call takes every complete frame out of the receive buffer, one call turns everything queued
 into one write; nothing per message but the message object itself.
@@ -11,7 +11,7 @@ from messenger.batch import BATCH_BYTES, JOIN_BELOW_BYTES, decode_message, joine
 from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityName
 from messenger.denc.features import Feature, has_feature
-from messenger.errors import FaultReason, PeerError
+from messenger.errors import FaultReason, PeerError, describe
 from messenger.messages.message import Message
 from messenger.messages.registry import KNOWN_TYPES
 from messenger.v1.framing import HeaderFields, printable_message
@@ -35,13 +35,13 @@ def take_frames(
     owned: bool,  # noqa: FBT001 - hot path
     now: float,
 ) -> int:
-    """See :meth:`Link.take_frames`."""
+    """Read every complete frame of ``view[start:end]`` and append its message to ``messages`` (v1)."""
     next_frame = link.reader.next_frame
     deliver = messages.append
     gate = link.gate
     assert gate is not None
     watched = gate.watches(end - start)
-    tracing = link.host.tracing
+    rules, tracing = link.host.rules, link.host.tracing
     peer_num = session.peer_name.num
     position = start
     while True:
@@ -49,8 +49,7 @@ def take_frames(
             return position
         frame = next_frame(view, position, end, owned=owned)
         if frame is None:
-            if not watched:
-                link.reserve_rest(view, position, end)
+            link.reserve_rest(view, position, end)
             return position
         if len(frame) == 2:
             stop, small = frame
@@ -68,14 +67,14 @@ def take_frames(
             link.trace_frame("rx", Piece.MSG.value, stop - position, printable, now, position - start)
         if seq > session.in_seq:
             if seq != session.in_seq + 1:
-                link.host.message_skipped(session, seq)
+                rules.message_skipped(session, seq)
             size_bytes = len(front) + len(middle) + len(data)
             message = Message(
                 type_, front, middle, data, tid, priority, version, compat, seq, flags, data_off, None, size_bytes
             )
             if type_ in KNOWN_TYPES:
                 decode_message(message, session.features)
-            elif not link.host.takes_unknown(session, message):
+            elif not rules.takes_unknown(session, message):
                 session.in_seq = seq
                 position = stop
                 continue
@@ -87,7 +86,7 @@ def take_frames(
             link.taken_bytes += size_bytes
             deliver(message)
         else:
-            link.host.message_old(session, seq)
+            rules.message_old(session, seq)
         position = stop
 
 
@@ -95,7 +94,7 @@ def _on_small(link: "V1Link", session: "Session", frame: Frame) -> None:
     """The small frames; a KEEPALIVE wants no answer."""
     if isinstance(frame, Ack):
         if frame.seq > session.out_seq:
-            link.host.unsent_acknowledged(session, frame.seq)
+            link.host.rules.unsent_acknowledged(session, frame.seq)
         session.acknowledge(frame.seq)
     elif isinstance(frame, KeepAlive2):
         link.check_keepalive()
@@ -158,8 +157,8 @@ def _keepalive(session: "Session", wall_time_s: float) -> Frame:
 
 def _acknowledge(link: "V1Link", session: "Session", pieces: list[Buffer], now: float) -> None:
     """Tell in_seq, in steps that a real peer takes notice of."""
-    told = session.in_seq - session.ack_due
-    for seq in (*range(told + MESSAGES_PER_ACK, session.in_seq, MESSAGES_PER_ACK), session.in_seq):
+    acked = session.in_seq - session.ack_due
+    for seq in (*range(acked + MESSAGES_PER_ACK, session.in_seq, MESSAGES_PER_ACK), session.in_seq):
         _small(link, pieces, Ack(seq), now)
     session.ack_due = 0
 
@@ -175,7 +174,8 @@ def _write_messages(link: "V1Link", session: "Session", pieces: list[Buffer], no
     """Write ``pieces`` and behind them queued messages, up to a batch's size."""
     queue, lossy = session.queue, session.lossy
     build = link.writer.message
-    src = int(link.endpoint.name.type), link.endpoint.name.num
+    me = link.endpoint.me.name
+    src = int(me.type), me.num
     tracing = link.host.tracing
     size = sum(map(len, pieces))
     large = False
@@ -196,7 +196,7 @@ def _write_messages(link: "V1Link", session: "Session", pieces: list[Buffer], no
         except Exception as error:  # it was changed after it was sent
             session.out_seq = out_seq - 1
             link.host.unsendable(session, message, error, now)
-            raise
+            raise PeerError(FaultReason.LOCAL, describe(error)) from error
         if not lossy:
             queue.sent.append((out_seq, message))
         if tracing:

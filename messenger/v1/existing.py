@@ -1,4 +1,4 @@
-"""What becomes of a CONNECT: the steps of protocol.md §3.4, in the order given there.
+"""What becomes of a CONNECT: the steps of docs/protocol.md §3.4, in the order given there.
 
 Pure decisions over values; carrying them out is the acceptor's work.
 """
@@ -13,7 +13,8 @@ from messenger.denc.entity import EntityType
 from messenger.rules import DEFAULT_RULES, RuleOptions
 from messenger.session.existing import yields
 from messenger.session.policy import Policy
-from messenger.session.session import Session, SessionState
+from messenger.session.session import Session
+from messenger.session.states import SessionState
 from messenger.v1.wire import Connect
 
 _INTERNAL_VERSIONS = {EntityType.MON: 13, EntityType.OSD: 10, EntityType.MDS: 36}
@@ -44,7 +45,7 @@ class Verdict(Enum):
     RETRY_SESSION = auto()
     """Answer RETRY_SESSION with the existing connect_seq plus one."""
     WAIT = auto()
-    """The existing session's own dial wins."""
+    """The dial of the existing session wins."""
     RESETSESSION = auto()
     """This side has lost the session the connector speaks of."""
 
@@ -94,11 +95,11 @@ def judge_connect(
     replacing: bool,
     rules: RuleOptions = DEFAULT_RULES,
 ) -> Decision:
-    """Steps 5 to 8, for a connector that is who it says.
+    """Steps 5 to 8, for a connector whose identity is proven.
 
     Args:
         existing: the session registered for the peer's address that speaks v1, unless it is the link's own.
-        connect: what it says.
+        connect: its CONNECT frame.
         policy: towards the connector's type.
         peer_addr: the connector's address, of type LEGACY.
         my_addr: this messenger's address, of type LEGACY.

@@ -1,4 +1,6 @@
-"""The stream of an open v1 link: messages of tag, header, parts and footer, and small frames (protocol.md §3.7).
+"""The stream of an open v1 link: messages of tag, header, parts and footer, and small frames.
+
+See docs/protocol.md §3.7.
 
 A reader cuts the next frame out of a receive buffer, a writer appends the pieces of a message to a list of
 buffers. Both ends of a link, the fault proxy and the decoders use the same two. This is the hot path: payloads
@@ -177,7 +179,7 @@ class StreamReader:
         self._check_data = check_data
 
     def head(self, view: memoryview, start: int, end: int) -> tuple[int, int] | None:
-        """See :meth:`FrameReader.head`."""
+        """Tag of the frame at ``view[start:end]``, and of a message the length of its parts."""
         if view[start] != _MSG_TAG:
             return view[start], 0
         at = start + self._head_bytes
@@ -192,7 +194,7 @@ class StreamReader:
         return _MSG_TAG, parts_bytes
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> StreamFrame | None:
-        """See :meth:`FrameReader.next_frame`."""
+        """The frame at ``view[start:end]``, which is not empty, or None while it is incomplete."""
         if view[start] != _MSG_TAG:
             self.needed = 0
             return cut_small(view, start, end)

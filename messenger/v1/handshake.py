@@ -1,4 +1,4 @@
-"""Steps that connector and acceptor share (protocol.md §3.2 to §3.6)."""
+"""Steps that connector and acceptor share (docs/protocol.md §3.2 to §3.6)."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ from messenger.v1.framing import Signer
 from messenger.v1.wire import as_legacy
 
 if TYPE_CHECKING:
-    from messenger.core import Core
+    from messenger.home import Home
     from messenger.session.session import Session
 
 _OUT_SEQ_BITS = 31
@@ -40,12 +40,12 @@ def signer_for(config: Config, result: AuthResult | None, features: int) -> Sign
     return message_signer(result, features)
 
 
-def session_reset(endpoint: "Core", session: "Session", why: str, now: float) -> None:
+def session_reset(endpoint: "Home", session: "Session", why: str, now: float) -> None:
     """Reset the session because the peer has lost it; peer_global_seq stays (§3.6).
 
-    Of a session that never was open on both sides the peer has lost nothing: its queue stays, and no event is
-    raised. With MSG_AUTH out_seq is random, until the peer tells its in_seq by SEQ: only the first message after a
-    last reply READY has such a seq.
+    If the session was never open on both sides, the peer has lost nothing: its queue stays, and no event is
+    raised. With MSG_AUTH out_seq is random until the peer announces its in_seq by SEQ: only the first message
+    after a last reply READY has such a seq.
     """
     peer_global_seq = session.peer_global_seq
     if session.confirmed:

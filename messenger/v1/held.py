@@ -6,7 +6,7 @@ from messenger.v1.wire import Piece
 
 
 class InterceptedReader(InterceptingReader[StreamFrame]):
-    """See :class:`InterceptingReader`."""
+    """A reader of v1 frames that shows each frame to the interceptor."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""One v1 link: bytes in, pieces out to the handshake table or the data phase (protocol.md §3.2).
+"""One v1 link: bytes in, pieces out to the handshake table or the data phase (docs/protocol.md §3.2).
 
 Until a CONNECT opens or replaces a session, a link that was accepted has none.
 """
@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from messenger.cephx.exchange import AuthMethod, ClientExchange, ServerExchange
+from messenger.compat import override
 from messenger.denc.address import EntityAddr
 from messenger.errors import FaultReason, PeerError
 from messenger.interception import Custom, Point, Way
-from messenger.link import Link, Protocol, Row, Step
+from messenger.link import Link, Row, Step
+from messenger.protocols import Protocol
 from messenger.v1 import data
 from messenger.v1.framing import FrameReader, MessageWriter, Signer, StreamReader, stream_form
 from messenger.v1.handshake import my_legacy_addr
@@ -31,7 +33,7 @@ from messenger.v1.wire import (
 )
 
 if TYPE_CHECKING:
-    from messenger.core import Core
+    from messenger.home import Home
 
 Handler = Callable[["V1Link", Frame, float], None]
 Table = Mapping[tuple[LinkState, Piece | Tag], Row[Handler, LinkState]]
@@ -75,7 +77,7 @@ class V1Link(Link):
     OPEN_STATE = LinkState.OPENED
     CLOSED_STATE = LinkState.CLOSED
 
-    def __init__(self, endpoint: "Core", link_id: int, table: Table, *, connector: bool) -> None:
+    def __init__(self, endpoint: "Home", link_id: int, table: Table, *, connector: bool) -> None:
         state = LinkState.START_CONNECT if connector else LinkState.START_ACCEPT
         super().__init__(endpoint, link_id, state, connector=connector)
         self.table = table
@@ -88,7 +90,7 @@ class V1Link(Link):
         self.authorizer: bytes | None = None
         """Connector: the last authorizer; empty towards monitors."""
         self.rounds = 0
-        """Connector: how many CONNECTs were sent."""
+        """Connector: number of CONNECTs sent."""
         self.reply: ConnectReply | None = None
         """Connector: the reply with tag SEQ, whose number is still to come."""
         self.reader: FrameReader = StreamReader(0)
@@ -106,23 +108,23 @@ class V1Link(Link):
             if self.connector:
                 self.state = LinkState.CONNECTING_WAIT_BANNER_AND_IDENTIFY
             else:
-                mine = my_legacy_addr(self.endpoint.addrs_on(self))
+                mine = my_legacy_addr(self.endpoint.me.addrs_on(self.local_addr))
                 self.send(ServerIdentify(mine, as_legacy(self.remote_addr)), at)
 
         self.gate_write([Custom.BANNER_WRITE], now, write, then)
 
     @property
+    @override
     def dialling(self) -> bool:
-        """See :attr:`Link.dialling`."""
         return self.state in {LinkState.START_CONNECT, LinkState.CONNECTING}
 
     @property
+    @override
     def needed_bytes(self) -> int:
-        """See :attr:`Link.needed_bytes`."""
         return self.reader.needed
 
+    @override
     def pause(self) -> None:
-        """See :meth:`Link.pause`."""
         self.reader.needed = 0  # of an earlier message; the one that comes next has not been looked at
         super().pause()
 
@@ -134,9 +136,12 @@ class V1Link(Link):
 
     def handshake_step(self, view: memoryview, start: int, end: int, *, owned: bool, now: float) -> int:  # noqa: ARG002 - small pieces are copied
         """Handle the piece that is due."""
-        piece = self._cut(view[start:end])
+        chunk = view[start:end]
+        piece = self._cut(chunk)
         if piece is None:
+            self.reader.needed = self._declared_bytes(chunk)
             return 0
+        self.reader.needed = 0
         size, frame = piece
         limit = self.endpoint.config.max_preauth_bytes
         if self.rx_offset + size > limit:
@@ -161,12 +166,21 @@ class V1Link(Link):
         if state in _FIXED:
             return _FIXED[state].cut(view)
         limit = self.endpoint.config.max_preauth_frame_bytes
-        return ConnectReply.cut(view, limit) if self.connector else Connect.cut(view, limit)
+        return self._authorizer_piece.cut(view, limit)
+
+    @property
+    def _authorizer_piece(self) -> type[Connect] | type[ConnectReply]:
+        return ConnectReply if self.connector else Connect
+
+    def _declared_bytes(self, view: memoryview) -> int:
+        """Size of the incomplete piece that is due, if it is one with an authorizer; else 0."""
+        fixed = not self.banner_seen or self.state in _FIXED
+        return 0 if fixed else self._authorizer_piece.declared_bytes(view)
 
     # ---- sending
 
     def send(self, frame: Frame, now: float, then: Step | None = None) -> None:
-        """Write one piece; what must not happen before it is written goes into ``then``."""
+        """Write one frame, then call ``then``."""
         self.gate_write([frame.PIECE.value], now, lambda at: self._write(frame, at), then)
 
     def _write(self, frame: Frame, now: float) -> None:
@@ -196,7 +210,7 @@ class V1Link(Link):
         self.reader = reader if self.endpoint.interceptor is None else InterceptedReader(self, reader)
         self.writer = MessageWriter(
             signer,
-            addr=my_legacy_addr(self.endpoint.addrs),
+            addr=my_legacy_addr(self.endpoint.me.addrs),
             sum_header=config.ms_crc_header,
             sum_data=config.ms_crc_data,
             **form,

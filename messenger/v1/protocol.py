@@ -7,9 +7,9 @@ from messenger.v1.connector import CONNECTOR
 from messenger.v1.link import V1Link
 
 if TYPE_CHECKING:
-    from messenger.core import Core
+    from messenger.home import Home
 
 
-def v1_link(core: "Core", link_id: int, *, connector: bool) -> V1Link:
+def v1_link(home: "Home", link_id: int, *, connector: bool) -> V1Link:
     """A link with the handshake of its role."""
-    return V1Link(core, link_id, CONNECTOR if connector else ACCEPTOR, connector=connector)
+    return V1Link(home, link_id, CONNECTOR if connector else ACCEPTOR, connector=connector)

@@ -1,4 +1,4 @@
-"""States of one v1 link, under the names of Ceph's AsyncMessenger (protocol.md §3.11).
+"""States of one v1 link, under the names of Ceph's AsyncMessenger (docs/protocol.md §3.11).
 
 Ceph's states between the parts of a message (THROTTLE_*, READ_*) do not exist here: a message is taken whole.
 CONNECTING_WAIT_ACK_SEQ, between the reply SEQ and its number, was a state of Ceph up to Mimic. Later releases

@@ -1,4 +1,4 @@
-"""What passes on a v1 stream, messages apart (protocol.md §3.1, §3.2), and the layout of messages (§3.7).
+"""What passes on a v1 stream, messages apart (docs/protocol.md §3.1, §3.2), and the layout of messages (§3.7).
 
 The stream has no frames of its own: what comes next follows from what came before. The pieces are named here
 (:class:`Piece`), each with a class that encodes it, cuts it out of received bytes and prints it.
@@ -237,6 +237,11 @@ class Connect(Frame):
         frame = cls(features, peer, global_seq, connect_seq, version, method, flags, authorizer)
         return _CONNECT.size + size, frame
 
+    @classmethod
+    def declared_bytes(cls, view: memoryview) -> int:
+        """Size of the piece at the start of ``view`` with its authorizer; 0 while its head is incomplete."""
+        return _CONNECT.size + _CONNECT.unpack_from(view)[6] if len(view) >= _CONNECT.size else 0
+
     def printable(self) -> dict[str, object]:
         """The fields."""
         return {
@@ -311,6 +316,11 @@ class ConnectReply(Frame):
         if authorizer is None:
             return None
         return _REPLY.size + size, cls(tag, features, global_seq, connect_seq, version, flags, authorizer)
+
+    @classmethod
+    def declared_bytes(cls, view: memoryview) -> int:
+        """Size of the piece at the start of ``view`` with its authorizer; 0 while its head is incomplete."""
+        return _REPLY.size + _REPLY.unpack_from(view)[5] if len(view) >= _REPLY.size else 0
 
     def printable(self) -> dict[str, object]:
         """The fields."""

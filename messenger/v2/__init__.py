@@ -1,1 +1,1 @@
-"""msgr v2: frames, handshake and data phase of one link (protocol.md §4)."""
+"""msgr v2: frames, handshake and data phase of one link (docs/protocol.md §4)."""

@@ -1,4 +1,7 @@
-"""The accepting side's handshake: from HELLO to SERVER_IDENT or SESSION_RECONNECT_OK (protocol.md §4.7, §4.9)."""
+"""The accepting side's handshake: from HELLO to SERVER_IDENT or SESSION_RECONNECT_OK.
+
+See docs/protocol.md §4.7, §4.9.
+"""
 
 from errno import EOPNOTSUPP
 from typing import cast
@@ -10,12 +13,12 @@ from messenger.denc.entity import NEW_ENTITY_NUM, AuthName, EntityName
 from messenger.denc.features import MSG_ADDR2
 from messenger.errors import AuthError, Fault, FaultReason, PeerError
 from messenger.link import Row, Step
-from messenger.outputs import EventKind
 from messenger.randomness import nonzero_u64
+from messenger.session.events import EventKind
 from messenger.session.existing import Decision, Verdict, judge_client_ident, judge_reconnect
 from messenger.session.identity import check_claim, check_hello_addr, check_not_own, check_port, check_v2_addr
 from messenger.session.policy import Policy
-from messenger.session.session import Session, SessionState
+from messenger.session.session import Session
 from messenger.v2.compression import answer_request
 from messenger.v2.compressor import Algorithm
 from messenger.v2.handshake import (
@@ -51,8 +54,8 @@ from messenger.v2.wire import (
 
 def _on_hello(link: V2Link, frame: ControlFrame, now: float) -> None:
     hello = take_hello(link, frame)
-    check_hello_addr(hello.peer_addr, link.endpoint.addrs, link.endpoint.config)
-    link.exchange = link.endpoint.server_exchange(hello.entity_type, now)
+    check_hello_addr(hello.peer_addr, link.endpoint.me.addrs, link.endpoint.config)
+    link.exchange = link.endpoint.me.server_exchange(hello.entity_type, link.endpoint.wall_time_s(now))
     link.state = LinkState.AUTH_ACCEPTING
 
 
@@ -65,7 +68,7 @@ def _exchange(link: V2Link) -> ServerExchange:
 
 def _allowed_modes(link: V2Link, method: int) -> tuple[ConMode, ...]:
     """Method none has no keys to encrypt with (§4.7)."""
-    modes = link.endpoint.connection_modes(link.peer_entity, connecting=False)
+    modes = link.endpoint.me.connection_modes(link.peer_entity, connecting=False)
     return tuple(m for m in modes if m is ConMode.CRC) if method == AuthMethod.NONE else modes
 
 
@@ -75,7 +78,7 @@ def _refuse(link: V2Link, error: AuthError, now: float) -> None:
         raise error
     link.endpoint.refused_peer(link, error, now)
     link.state = LinkState.AUTH_ACCEPTING
-    link.exchange = link.endpoint.server_exchange(link.peer_entity, now)
+    link.exchange = link.endpoint.me.server_exchange(link.peer_entity, link.endpoint.wall_time_s(now))
     methods, modes = _exchange(link).allowed_methods, _allowed_modes(link, link.auth_method)
     link.send(AuthBadMethod(link.auth_method, -error.errno, [*methods], [*modes]), now)
 
@@ -120,7 +123,7 @@ def _after_step(link: V2Link, step: AuthStep, now: float) -> None:
 
 
 def _sign(link: V2Link, done: AuthFinished, now: float) -> None:
-    link.signed_at = link.endpoint.next_moment()
+    link.signed_at = link.endpoint.numbers.next_moment()
     link.endpoint.log_keys(link, done.payload, done.result)
     start_signing(link, done.result, link.con_mode, now)
 
@@ -145,10 +148,9 @@ def _on_client_ident(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, ClientIdent)
     endpoint = link.endpoint
     _check_addrs(link, frame.addrs)
-    if not endpoint.is_own(frame.target_addr, link):
-        raise PeerError(
-            FaultReason.WRONG_TARGET, f"the peer looks for {frame.target_addr}, this is {endpoint.addrs_on(link)}"
-        )
+    if not endpoint.me.is_own(frame.target_addr, link.local_addr):
+        mine = endpoint.me.addrs_on(link.local_addr)
+        raise PeerError(FaultReason.WRONG_TARGET, f"the peer looks for {frame.target_addr}, this is {mine}")
     policy = endpoint.policies.towards(link.peer_entity)
     check_port(frame.addrs.front, policy, endpoint.config)
     missing = (policy.features_required | MSG_ADDR2) & ~frame.features_supported
@@ -167,10 +169,10 @@ def _decide_ident(link: V2Link, frame: ClientIdent, policy: Policy, now: float) 
         decision = Decision(Verdict.OPEN, "lossy clients are not registered")
         existing = None
     else:
-        existing = endpoint.find(frame.addrs)
+        existing = endpoint.registry.find(frame.addrs)
         rules = endpoint.config
         sent_later = existing is not None and link.signed_at > existing.peer_seq_at
-        my_addr = endpoint.addrs.msgr2_addr()
+        my_addr = endpoint.me.addrs.msgr2_addr()
         decision = judge_client_ident(existing, frame, my_addr, rules, sent_later=sent_later)
     endpoint.trace_decision(link, existing, decision, now)
     _carry_out_ident(link, frame, existing, decision, now)
@@ -179,7 +181,7 @@ def _decide_ident(link: V2Link, frame: ClientIdent, policy: Policy, now: float) 
 def _check_addrs(link: V2Link, addrs: AddrVec) -> None:
     if not addrs or addrs.front.is_blank:
         raise PeerError(FaultReason.MALFORMED, f"the peer gives no address of its own: {addrs}")
-    check_not_own(addrs, link)
+    check_not_own(addrs, link.endpoint.me, link.local_addr)
     check_v2_addr(addrs.front, link.remote_addr, link.peer_front, link.endpoint.config)
     link.peer_front = addrs.front
 
@@ -190,7 +192,7 @@ def _check_identity(link: V2Link, addrs: AddrVec, now: float, num: int = NEW_ENT
 
 
 def _auth_name(link: V2Link) -> AuthName | None:
-    """Who the peer proved to be."""
+    """The entity that the peer authenticated as; None without authentication."""
     return None if link.auth_result is None else link.auth_result.name
 
 
@@ -205,8 +207,9 @@ def _carry_out_ident(
         if existing is not None:
             endpoint.stop_session(existing, Fault(FaultReason.REPLACED, decision.why), now)
         policy = endpoint.policies.towards(link.peer_entity)
-        session = endpoint.new_session(link.peer_entity, ident.addrs, _dial_target(ident.addrs), policy)
-        session.state = SessionState.ESTABLISHING
+        session = endpoint.new_session(
+            link.peer_entity, ident.addrs, _dial_target(ident.addrs), policy, accepted=True
+        )
     elif verdict is Verdict.WAIT:
         _send_wait(link, existing, now)
         return
@@ -226,11 +229,11 @@ def _carry_out_ident(
 
 def _answer_ident(link: V2Link, session: Session, ident: ClientIdent, now: float) -> None:
     session.client_cookie = ident.client_cookie
-    link.endpoint.rename_peer(session, ident.addrs, ident.gid)
+    link.endpoint.registry.rename_peer(session, ident.addrs, ident.gid)
     session.peer_auth_name = _auth_name(link)
     session.features = ident.features_supported & link.endpoint.config.features_supported
     session.peer_global_seq = ident.global_seq
-    session.peer_seq_at = link.endpoint.next_moment()
+    session.peer_seq_at = link.endpoint.numbers.next_moment()
     _send_server_ident(link, session, now)
 
 
@@ -239,7 +242,7 @@ def _dial_target(addrs: AddrVec) -> EntityAddr:
 
 
 def _send_wait(link: V2Link, existing: Session, now: float) -> None:
-    """The loser is told to wait; the own dial must then really happen, so a keepalive keeps it going (§4.9)."""
+    """Send WAIT to the loser of the race, and queue a keepalive so that the dial of this side goes on (§4.9)."""
     existing.peer_waits = True
     link.send(Wait(), now, then=lambda at: link.endpoint.send_keepalive(existing, at))
 
@@ -248,14 +251,14 @@ def _send_server_ident(link: V2Link, session: Session, now: float) -> None:
     endpoint = link.endpoint
     session.forget_peer_state()
     session.server_cookie = 0 if session.lossy else nonzero_u64(endpoint.rng)
-    session.global_seq = endpoint.next_global_seq(session.global_seq)
+    session.global_seq = endpoint.numbers.next_global_seq(session.global_seq)
     link.session = session
     session.link = link
     if session.policy.register_lossy_clients or not session.lossy:
-        endpoint.register(session)
+        endpoint.registry.register(session)
     ident = ServerIdent(
-        addrs=endpoint.addrs_on(link),
-        gid=endpoint.name.num,
+        addrs=endpoint.me.addrs_on(link.local_addr),
+        gid=endpoint.me.name.num,
         global_seq=session.global_seq,
         features_supported=endpoint.config.features_supported,
         features_required=session.policy.features_required | MSG_ADDR2,
@@ -272,7 +275,7 @@ def _send_server_ident(link: V2Link, session: Session, now: float) -> None:
 def _announce_and_send(link: V2Link, session: Session, answer: ControlFrame, then: Step, now: float) -> None:
     """The application learns of the session before the peer does, and again of each takeover (§4.9).
 
-    If it marks the session down then, the peer is refused: it hears no answer, and loses nothing.
+    If it marks the session down then, the peer is refused: it gets no answer, and loses nothing.
     """
     endpoint = link.endpoint
     endpoint.session_event(session, EventKind.ACCEPT, None, now)
@@ -291,10 +294,10 @@ def _decide_reconnect(link: V2Link, frame: SessionReconnect, now: float) -> None
     endpoint = link.endpoint
     _check_identity(link, frame.addrs, now)
     endpoint.end_other_protocol(frame.addrs, link.PROTOCOL, now)
-    existing = endpoint.find(frame.addrs)
+    existing = endpoint.registry.find(frame.addrs)
     rules = endpoint.config
     resetcheck = endpoint.policies.towards(link.peer_entity).resetcheck
-    decision = judge_reconnect(existing, frame, endpoint.addrs.msgr2_addr(), rules, resetcheck=resetcheck)
+    decision = judge_reconnect(existing, frame, endpoint.me.addrs.msgr2_addr(), rules, resetcheck=resetcheck)
     endpoint.trace_decision(link, existing, decision, now)
     if existing is None or decision.verdict is Verdict.RESET:
         link.send(SessionReset(decision.full), now)
@@ -312,7 +315,7 @@ def _resume(link: V2Link, session: Session, frame: SessionReconnect, now: float)
     endpoint = link.endpoint
 
     def resumed(at: float) -> None:
-        session.ack_due = 0  # the frame just sent tells in_seq
+        session.ack_due = 0  # the frame just sent announces in_seq
         endpoint.open_announced(session, link, at)
 
     def taken_over(at: float) -> None:
@@ -320,7 +323,7 @@ def _resume(link: V2Link, session: Session, frame: SessionReconnect, now: float)
             session.check_peer_in_seq(frame.msg_seq)
         session.connect_seq = frame.connect_seq
         session.peer_global_seq = frame.global_seq
-        session.peer_seq_at = endpoint.next_moment()
+        session.peer_seq_at = endpoint.numbers.next_moment()
         session.peer_auth_name = _auth_name(link)
         session.discard_requeued_up_to(frame.msg_seq)
         ok = SessionReconnectOk(session.in_seq)

@@ -1,4 +1,4 @@
-"""Compression on the wire: who compresses what, and the reader and writer that do (protocol.md §4.10).
+"""Compression on the wire: the negotiation's result, the reader and the writer (docs/protocol.md §4.10).
 
 Only connections between OSDs are ever compressed, if both sides wish it. Then frames of a certain size on carry a
 flag and compressed segments; crcs and encryption are over what is on the wire.
@@ -6,9 +6,11 @@ flag and compressed segments; crcs and encryption are over what is on the wire.
 
 from collections.abc import Sequence
 
+from messenger.algorithms import CompressionMode
+from messenger.compat import override
 from messenger.denc.codec import Buffer
 from messenger.errors import FaultReason, PeerError
-from messenger.v2.compressor import Algorithm, CompressionMode, Compressor
+from messenger.v2.compressor import Algorithm, Compressor
 from messenger.v2.framing import Frame, Head, RawReader, RawWriter
 from messenger.v2.preamble import COMPRESSED, MESSAGE_TAG, UNLIMITED, PreambleLimits, Segments
 from messenger.v2.wire import CompressionDone, CompressionRequest
@@ -64,7 +66,7 @@ class CompressingWriter:
         self._min_bytes = min_bytes
 
     def control(self, tag: int, payload: bytes) -> bytes:
-        """See :meth:`FrameWriter.control`."""
+        """Build a control frame, which has one segment."""
         small = self._smaller((payload, b"", b"", b""))
         if small is None:
             return self._writer.control(tag, payload)
@@ -73,7 +75,7 @@ class CompressingWriter:
         return b"".join(pieces)
 
     def message(self, pieces: list[Buffer], header: bytes, front: Buffer, middle: Buffer, data: Buffer) -> int:
-        """See :meth:`FrameWriter.message`."""
+        """Append a MESSAGE frame to ``pieces``; returns its length on the wire."""
         small = self._smaller((header, front, middle, data))
         if small is None:
             return self._writer.message(pieces, header, front, middle, data)
@@ -113,8 +115,8 @@ class DecompressingReader:
         self._control_bytes = limits.control_bytes
 
     @property
+    @override
     def max_frame_bytes(self) -> int:
-        """See :attr:`FrameReader.max_frame_bytes`."""
         return self._reader.max_frame_bytes
 
     @max_frame_bytes.setter
@@ -122,8 +124,8 @@ class DecompressingReader:
         self._reader.max_frame_bytes = value
 
     @property
+    @override
     def needed(self) -> int:
-        """See :attr:`FrameReader.needed`."""
         return self._reader.needed
 
     @needed.setter
@@ -131,11 +133,14 @@ class DecompressingReader:
         self._reader.needed = value
 
     def head(self, view: memoryview, start: int, end: int) -> Head | None:
-        """See :meth:`FrameReader.head`; of a compressed frame the length is that on the wire."""
+        """Tag of the frame at ``view[start:end]``, and of a message the length of its parts.
+
+        Of a compressed frame the length is that on the wire.
+        """
         return self._reader.head(view, start, end)
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
-        """See :meth:`FrameReader.next_frame`."""
+        """The frame at ``view[start:end]``, which is not empty, or None while it is incomplete."""
         frame = self._reader.next_frame(view, start, end, owned=owned)
         if frame is None or frame[1] < COMPRESSED:  # so is the tag of an aborted frame
             return frame

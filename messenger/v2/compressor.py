@@ -1,4 +1,4 @@
-"""The compression algorithms of Ceph's compressor plugins, in the exact formats of protocol.md §4.10.
+"""The compression algorithms of Ceph's compressor plugins, in the exact formats of docs/protocol.md §4.10.
 
 What a peer compressed is restored within a limit that is checked before memory is taken: against the declared
 size where the format declares one, and by stopping the decoder where it does not.
@@ -6,7 +6,6 @@ size where the format declares one, and by stopping the decoder where it does no
 
 import zlib
 from collections.abc import Callable
-from enum import IntEnum
 from struct import Struct
 from typing import Protocol
 
@@ -15,8 +14,11 @@ import cramjam
 import lz4.block
 import zstandard
 
+from messenger.algorithms import Algorithm
 from messenger.denc.codec import Buffer
 from messenger.errors import FaultReason, PeerError
+
+__all__ = ["Algorithm", "Brotli", "Compressor", "Lz4", "Snappy", "Zlib", "Zstd", "new_compressor"]
 
 _U32 = Struct("<I")
 _LZ4_BLOCK = Struct("<II")
@@ -25,26 +27,6 @@ _DEFLATE_MEMORY_LEVEL = 8
 _LZ4_WINDOW_BYTES = 64 << 10
 _BROTLI_QUALITY = 9
 _BROTLI_WINDOW_BITS = 22
-
-
-class Algorithm(IntEnum):
-    """Compression algorithms by their numbers on the wire; the names are Ceph's, in lower case."""
-
-    NONE = 0
-    SNAPPY = 1
-    ZLIB = 2
-    ZSTD = 3
-    LZ4 = 4
-    BROTLI = 5
-
-
-class CompressionMode(IntEnum):
-    """How much is to be compressed. To the messenger, all but NONE mean the same."""
-
-    NONE = 0
-    PASSIVE = 1
-    AGGRESSIVE = 2
-    FORCE = 3
 
 
 class Compressor(Protocol):
@@ -77,14 +59,14 @@ class Snappy:
     __slots__ = ()
 
     def compress(self, segment: Buffer) -> bytes | None:
-        """See :meth:`Compressor.compress`."""
+        """The compressed form of a segment that is not empty; None if the algorithm cannot take it."""
         try:
             return bytes(cramjam.snappy.compress_raw(segment))
         except cramjam.CompressionError:
             return None
 
     def decompress(self, segment: Buffer, limit_bytes: int) -> Buffer:
-        """See :meth:`Compressor.decompress`."""
+        """Decompress a segment of a peer."""
         try:
             size_bytes = cramjam.snappy.decompress_raw_len(segment)
             _check_size(size_bytes, limit_bytes)
@@ -96,7 +78,7 @@ class Snappy:
 
 
 class Zlib:
-    """A byte that tells which library compressed, then a raw deflate stream. The byte has no other meaning."""
+    """A byte that names the library that compressed, then a raw deflate stream. The byte has no other meaning."""
 
     __slots__ = ("_level",)
 
@@ -104,15 +86,15 @@ class Zlib:
         self._level = level
 
     def compress(self, segment: Buffer) -> bytes | None:
-        """See :meth:`Compressor.compress`."""
+        """The compressed form of a segment that is not empty; None if the algorithm cannot take it."""
         deflate = zlib.compressobj(self._level, zlib.DEFLATED, _RAW_DEFLATE, _DEFLATE_MEMORY_LEVEL)
         return b"\0" + deflate.compress(segment) + deflate.flush()
 
     def decompress(self, segment: Buffer, limit_bytes: int) -> Buffer:
-        """See :meth:`Compressor.decompress`."""
+        """Decompress a segment of a peer."""
         inflate = zlib.decompressobj(_RAW_DEFLATE)
         try:
-            # One byte more than allowed tells a stream that just fits from one that goes on.
+            # One byte above the limit distinguishes a stream that just fits from a longer one.
             plain = inflate.decompress(memoryview(segment)[1:], limit_bytes + 1)
         except zlib.error as error:
             raise _error(error) from None
@@ -133,14 +115,14 @@ class Zstd:
         self._decompress = zstandard.ZstdDecompressor().decompress
 
     def compress(self, segment: Buffer) -> bytes | None:
-        """See :meth:`Compressor.compress`."""
+        """The compressed form of a segment that is not empty; None if the algorithm cannot take it."""
         try:
             return _U32.pack(len(segment)) + self._compress(segment)
         except zstandard.ZstdError:
             return None
 
     def decompress(self, segment: Buffer, limit_bytes: int) -> Buffer:
-        """See :meth:`Compressor.decompress`."""
+        """Decompress a segment of a peer."""
         if len(segment) < _U32.size:
             raise _error(f"zstd in {len(segment)} bytes")
         (size_bytes,) = _U32.unpack_from(segment)
@@ -165,7 +147,10 @@ class Lz4:
     __slots__ = ()
 
     def compress(self, segment: Buffer) -> bytes | None:
-        """See :meth:`Compressor.compress`. One block, as every current sender does."""
+        """The compressed form of a segment that is not empty; None if the algorithm cannot take it.
+
+        One block, as every current sender does.
+        """
         try:
             block: bytes = lz4.block.compress(segment, store_size=False)
         except (lz4.block.LZ4BlockError, OverflowError):
@@ -173,7 +158,7 @@ class Lz4:
         return _U32.pack(1) + _LZ4_BLOCK.pack(len(segment), len(block)) + block
 
     def decompress(self, segment: Buffer, limit_bytes: int) -> Buffer:
-        """See :meth:`Compressor.decompress`."""
+        """Decompress a segment of a peer."""
         view = memoryview(segment)
         sizes, source = _lz4_blocks(view)
         total_bytes = sum(plain_bytes for plain_bytes, _ in sizes)
@@ -222,7 +207,7 @@ class Brotli:
     __slots__ = ()
 
     def compress(self, segment: Buffer) -> bytes | None:
-        """See :meth:`Compressor.compress`."""
+        """The compressed form of a segment that is not empty; None if the algorithm cannot take it."""
         try:
             stream: bytes = brotli.compress(segment, quality=_BROTLI_QUALITY, lgwin=_BROTLI_WINDOW_BITS)
         except brotli.error:
@@ -230,7 +215,7 @@ class Brotli:
         return stream
 
     def decompress(self, segment: Buffer, limit_bytes: int) -> Buffer:
-        """See :meth:`Compressor.decompress`."""
+        """Decompress a segment of a peer."""
         decoder = brotli.Decompressor()
         plain = bytearray()
         given: Buffer = segment

@@ -1,13 +1,17 @@
-"""The connecting side's handshake: from HELLO to SERVER_IDENT or SESSION_RECONNECT_OK (protocol.md §4.7, §4.9)."""
+"""The connecting side's handshake: from HELLO to SERVER_IDENT or SESSION_RECONNECT_OK.
+
+See docs/protocol.md §4.7, §4.9.
+"""
 
 from messenger.cephx.exchange import AuthOpening, ClientExchange, ConMode
 from messenger.denc.features import MSG_ADDR2
 from messenger.errors import FaultReason, PeerError
 from messenger.link import Row
-from messenger.outputs import EventKind
 from messenger.randomness import nonzero_u64
+from messenger.session.events import EventKind
 from messenger.session.identity import check_number
-from messenger.session.session import Session, SessionState
+from messenger.session.session import Session
+from messenger.session.states import Change
 from messenger.v2.compression import agreed_algorithm, compression_request
 from messenger.v2.handshake import (
     check_connect_seq,
@@ -39,7 +43,7 @@ from messenger.v2.wire import (
 )
 
 _MAX_RETRIES = 8
-"""Told to retry more often than this on one link, the connector pauses instead of going round in circles."""
+"""After more retries than this on one link the connector pauses."""
 _GLOBAL_SEQ_LIMIT = (1 << 32) - 2
 """Every implementation counts in 32 bits, though the frame has 64; the next number must fit, too."""
 
@@ -63,7 +67,7 @@ def _on_hello(link: V2Link, frame: ControlFrame, now: float) -> None:
         )
 
     def authenticate(at: float) -> None:
-        link.exchange = link.endpoint.client_exchange(expected, at)
+        link.exchange = link.endpoint.me.client_exchange(expected, link.endpoint.wall_time_s(at))
         link.state = LinkState.AUTH_CONNECTING
         _send_auth_request(link, _exchange(link).start(), at)
 
@@ -71,13 +75,13 @@ def _on_hello(link: V2Link, frame: ControlFrame, now: float) -> None:
 
 
 def _send_auth_request(link: V2Link, opening: AuthOpening, now: float) -> None:
-    modes = link.endpoint.connection_modes(link.peer_entity, connecting=True)
+    modes = link.endpoint.me.connection_modes(link.peer_entity, connecting=True)
     link.send(AuthRequest(opening.method, list(modes), opening.payload), now)
 
 
 def _on_bad_method(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, AuthBadMethod)
-    modes = link.endpoint.connection_modes(link.peer_entity, connecting=True)
+    modes = link.endpoint.me.connection_modes(link.peer_entity, connecting=True)
     if frame.allowed_modes and not set(frame.allowed_modes) & set(modes):
         names = ", ".join(_mode_label(mode) for mode in frame.allowed_modes)
         raise PeerError(FaultReason.AUTH_METHOD, f"the peer allows only connection mode {names}")
@@ -95,7 +99,7 @@ def _on_reply_more(link: V2Link, frame: ControlFrame, now: float) -> None:
 
 def _on_auth_done(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, AuthDone)
-    modes = link.endpoint.connection_modes(link.peer_entity, connecting=True)
+    modes = link.endpoint.me.connection_modes(link.peer_entity, connecting=True)
     if frame.con_mode not in modes:
         # Obeying would let a man in the middle strip encryption.
         raise PeerError(FaultReason.AUTH_METHOD, f"the peer chose mode {_mode_label(frame.con_mode)}, not offered")
@@ -137,9 +141,9 @@ def _send_client_ident(link: V2Link, now: float) -> None:
     link.state = LinkState.SESSION_CONNECTING
     link.send(
         ClientIdent(
-            addrs=endpoint.addrs,
+            addrs=endpoint.me.addrs,
             target_addr=link.dialled_addr,
-            gid=endpoint.name.num,
+            gid=endpoint.me.name.num,
             global_seq=session.global_seq,
             features_supported=endpoint.config.features_supported,
             features_required=session.policy.features_required | MSG_ADDR2,
@@ -155,7 +159,7 @@ def _send_reconnect(link: V2Link, now: float) -> None:
     link.state = LinkState.SESSION_RECONNECTING
     link.send(
         SessionReconnect(
-            addrs=link.endpoint.addrs,
+            addrs=link.endpoint.me.addrs,
             client_cookie=session.client_cookie,
             server_cookie=session.server_cookie,
             global_seq=session.global_seq,
@@ -177,12 +181,12 @@ def _on_server_ident(link: V2Link, frame: ControlFrame, now: float) -> None:
         raise PeerError(FaultReason.MISSING_FEATURES, f"the peer lacks 0x{missing:x}")
     check_number(session, frame.gid, endpoint.config)
     endpoint.end_doubles(session, frame.addrs, frame.gid, now)
-    endpoint.rename_peer(session, frame.addrs, frame.gid)
+    endpoint.registry.rename_peer(session, frame.addrs, frame.gid)
     session.peer_auth_name = None  # what a peer proved that had another session here
     session.server_cookie = frame.server_cookie
     session.features = frame.features_supported & endpoint.config.features_supported
     session.peer_global_seq = frame.global_seq
-    session.peer_seq_at = endpoint.next_moment()
+    session.peer_seq_at = endpoint.numbers.next_moment()
     session.decide_lossy(by_server=bool(frame.flags & FLAG_LOSSY))
     session.forget_peer_state()
     endpoint.open_session(session, link, EventKind.CONNECT, now)
@@ -199,7 +203,7 @@ def _on_reconnect_ok(link: V2Link, frame: ControlFrame, now: float) -> None:
     if link.endpoint.config.in_seq_beyond_sent == "fault":
         session.check_peer_in_seq(frame.msg_seq)
     session.discard_requeued_up_to(frame.msg_seq)
-    session.ack_due = 0  # SESSION_RECONNECT told in_seq already
+    session.ack_due = 0  # SESSION_RECONNECT carried in_seq
     link.endpoint.open_session(session, link, EventKind.CONNECT, now)
 
 
@@ -234,22 +238,22 @@ def _on_retry_global(link: V2Link, frame: ControlFrame, now: float) -> None:
     assert isinstance(frame, SessionRetryGlobal)
     if frame.global_seq > _GLOBAL_SEQ_LIMIT:
         raise PeerError(FaultReason.MALFORMED, f"SESSION_RETRY_GLOBAL {frame.global_seq} leaves no room above it")
-    _session(link).global_seq = link.endpoint.next_global_seq(frame.global_seq)
+    _session(link).global_seq = link.endpoint.numbers.next_global_seq(frame.global_seq)
     _retry(link, now)
 
 
 def _retry(link: V2Link, now: float) -> None:
     link.retries += 1
     if link.retries > _MAX_RETRIES:
-        raise PeerError(FaultReason.STALE, f"told to retry {link.retries} times")
+        raise PeerError(FaultReason.STALE, f"{link.retries} retries on one link")
     _send_reconnect(link, now)
 
 
 def _on_wait(link: V2Link, _frame: ControlFrame, now: float) -> None:
     if link.endpoint.config.server_wait == "fault":
         raise PeerError(FaultReason.UNEXPECTED_FRAME, "WAIT from who was dialled")
-    link.endpoint.set_state(_session(link), SessionState.WAIT, "the peer's own dial wins", now)
-    raise PeerError(FaultReason.RACE, "told to wait for the peer's dial")
+    link.endpoint.change_session(_session(link), Change.LOSE_RACE, "the peer's own dial wins", now)
+    raise PeerError(FaultReason.RACE, "WAIT: the peer dials")
 
 
 CONNECTOR: Table = {

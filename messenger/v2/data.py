@@ -1,4 +1,4 @@
-"""The data phase of a v2 link: messages, acks and keepalives, in batches (protocol.md §4.8, §3.6).
+"""The data phase of a v2 link: messages, acks and keepalives, in batches (docs/protocol.md §4.8, §3.6).
 
 The hot path. One call takes every complete frame out of the receive buffer, one call turns everything queued
 into one write; nothing per message but the message object itself.
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from messenger.batch import BATCH_BYTES, JOIN_BELOW_BYTES, decode_message, joined
 from messenger.denc.codec import Buffer
-from messenger.errors import FaultReason, PeerError
+from messenger.errors import FaultReason, PeerError, describe
 from messenger.messages.message import Message
 from messenger.messages.registry import KNOWN_TYPES
 from messenger.v2.framing import ABORTED
@@ -46,21 +46,20 @@ def take_frames(
     owned: bool,  # noqa: FBT001 - hot path
     now: float,
 ) -> int:
-    """See :meth:`Link.take_frames`."""
+    """Read every complete frame of ``view[start:end]`` and append its message to ``messages`` (v2)."""
     next_frame = link.reader.next_frame
     deliver = messages.append
     gate = link.gate
     assert gate is not None
     watched = gate.watches(end - start)
-    tracing = link.host.tracing
+    rules, tracing = link.host.rules, link.host.tracing
     position = start
     while True:
         if position == end or (watched and not gate.is_open and not link.admits_next(view, position, end)):
             return position
         frame = next_frame(view, position, end, owned=owned)
         if frame is None:
-            if not watched:
-                link.reserve_rest(view, position, end)
+            link.reserve_rest(view, position, end)
             return position
         stop, tag, s0, s1, s2, s3 = frame
         if watched and gate.is_open:
@@ -75,18 +74,18 @@ def take_frames(
                 link.trace_frame("rx", "MESSAGE", stop - position, printable, now, position - start)
             if ack_seq > session.acked_seq:
                 if ack_seq > session.out_seq:
-                    link.host.unsent_acknowledged(session, ack_seq)
+                    rules.unsent_acknowledged(session, ack_seq)
                 session.acknowledge(ack_seq)
             if seq > session.in_seq:
                 if seq != session.in_seq + 1:
-                    link.host.message_skipped(session, seq)
+                    rules.message_skipped(session, seq)
                 size_bytes = len(s1) + len(s2) + len(s3)
                 message = Message(
                     type_, s1, s2, s3, tid, priority, version, compat, seq, flags, data_off, None, size_bytes
                 )
                 if type_ in KNOWN_TYPES:
                     decode_message(message, session.features)
-                elif not link.host.takes_unknown(session, message):
+                elif not rules.takes_unknown(session, message):
                     session.in_seq = seq
                     position = stop
                     continue
@@ -94,7 +93,7 @@ def take_frames(
                 link.taken_bytes += size_bytes
                 deliver(message)
             else:
-                link.host.message_old(session, seq)
+                rules.message_old(session, seq)
         elif tag == ABORTED:
             if tracing:
                 link.trace_frame("rx", "ABORTED", stop - position, dict, now, position - start)
@@ -112,7 +111,7 @@ def _on_control(link: "V2Link", session: "Session", frame: ControlFrame) -> None
     """The small frames of the data phase; anything else is a fault."""
     if isinstance(frame, Ack):
         if frame.seq > session.out_seq:
-            link.host.unsent_acknowledged(session, frame.seq)
+            link.host.rules.unsent_acknowledged(session, frame.seq)
         session.acknowledge(frame.seq)
     elif isinstance(frame, KeepAlive2):
         link.check_keepalive()
@@ -215,7 +214,7 @@ def _write_messages(link: "V2Link", session: "Session", pieces: list[Buffer], no
         except Exception as error:  # it was changed after it was sent; the writer may have lost its place
             session.out_seq = out_seq - 1
             link.host.unsendable(session, message, error, now)
-            raise
+            raise PeerError(FaultReason.LOCAL, describe(error)) from error
         if not lossy:
             queue.sent.append((out_seq, message))
         if tracing:

@@ -1,4 +1,4 @@
-"""Frames of msgr 2.1 on the byte stream, crc and secure (protocol.md §4.4, §4.5).
+"""Frames of msgr 2.1 on the byte stream, crc and secure (docs/protocol.md §4.4, §4.5).
 
 A reader cuts the next frame out of a receive buffer, a writer appends the pieces of a frame to a list of
 buffers. Both ends of a link, the fault proxy and the decoders use the same two. This is the hot path:
@@ -107,7 +107,7 @@ class FrameWriter(Protocol):
     """Builds frames for one direction of a link."""
 
     def control(self, tag: int, payload: bytes) -> bytes:
-        """A control frame: one segment."""
+        """Build a control frame, which has one segment."""
 
     def message(self, pieces: list[Buffer], header: bytes, front: Buffer, middle: Buffer, data: Buffer) -> int:
         """Append a MESSAGE frame to ``pieces``; returns its length on the wire."""
@@ -117,7 +117,7 @@ class RawReader(FrameReader, Protocol):
     """A reader of frames as they are on the wire, on which decompression can be put."""
 
     def allow_compressed(self) -> None:
-        """From the next frame on take compressed ones too, giving their tag with COMPRESSED added."""
+        """Accept compressed frames from the next one on; their tags have COMPRESSED added."""
 
     def layout(self, preamble: bytes) -> Layout:
         """What a preamble says of its frame.
@@ -161,15 +161,15 @@ class CrcReader:
         self._layouts = (caches or FrameCaches()).crc_layouts
 
     def allow_compressed(self) -> None:
-        """See :meth:`RawReader.allow_compressed`."""
+        """Accept compressed frames from the next one on; their tags have COMPRESSED added."""
         self._layouts = self._layouts.with_compressed()
 
     def layout(self, preamble: bytes) -> Layout:
-        """See :meth:`RawReader.layout`."""
+        """The layout that a preamble announces."""
         return self._layouts[preamble]
 
     def head(self, view: memoryview, start: int, end: int) -> Head | None:
-        """See :meth:`FrameReader.head`."""
+        """Tag of the frame at ``view[start:end]``, and of a message the length of its parts."""
         body = start + PREAMBLE_SIZE
         if body > end:
             self.needed = 0
@@ -179,7 +179,7 @@ class CrcReader:
         return tag & ~COMPRESSED, l1 + l2 + l3
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
-        """See :meth:`FrameReader.next_frame`."""
+        """The frame at ``view[start:end]``, which is not empty, or None while it is incomplete."""
         body = start + PREAMBLE_SIZE
         s0: Buffer = b""
         crc0 = 0
@@ -219,7 +219,7 @@ class CrcReader:
         status, crc1, crc2, crc3 = _unpack_crc_epilogue(view, stop - _CRC_EPILOGUE_SIZE)
         if (
             (standard_crc32c(s1) ^ 0xFFFFFFFF if l1 else _EMPTY_CRC) != crc1
-            or (l2 and (standard_crc32c(s2) ^ 0xFFFFFFFF) != crc2)
+            or (segments > 2 and (standard_crc32c(s2) ^ 0xFFFFFFFF if l2 else _EMPTY_CRC) != crc2)
             or (l3 and (standard_crc32c(s3) ^ 0xFFFFFFFF) != crc3)
         ):
             raise PeerError(FaultReason.SEGMENT_CRC, f"segments 1 to {segments - 1} of tag {tag & ~COMPRESSED}")
@@ -244,14 +244,14 @@ class CrcWriter:
         self._preambles = (caches or FrameCaches()).message_preambles
 
     def control(self, tag: int, payload: bytes) -> bytes:
-        """See :meth:`FrameWriter.control`."""
+        """Build a control frame, which has one segment."""
         preamble = build_preamble(tag, (len(payload), 0, 0, 0))
         if not payload:
             return preamble
         return preamble + payload + _pack_u32(crc32c(payload, 0xFFFFFFFF))
 
     def message(self, pieces: list[Buffer], header: bytes, front: Buffer, middle: Buffer, data: Buffer) -> int:
-        """See :meth:`FrameWriter.message`."""
+        """Append a MESSAGE frame to ``pieces``; returns its length on the wire."""
         l1, l2, l3 = len(front), len(middle), len(data)
         l0 = len(header)
         preamble = self._preambles[l0, l1, l2, l3]
@@ -273,7 +273,7 @@ class CrcWriter:
         return size + l1 + l2 + l3 + _CRC_EPILOGUE_SIZE
 
     def compressed(self, pieces: list[Buffer], tag: int, segments: Segments) -> int:
-        """See :meth:`RawWriter.compressed`."""
+        """Append a frame whose segments are compressed already; returns its length on the wire."""
         s0, *rest = segments
         used = used_segments(lengths := segment_lengths(segments))
         frame: list[Buffer] = [build_preamble(tag, lengths, compressed=True)]
@@ -300,20 +300,25 @@ class SecureReader:
         self._opened = False  # the head is that of the frame to be read next
 
     def allow_compressed(self) -> None:
-        """See :meth:`RawReader.allow_compressed`."""
+        """Accept compressed frames from the next one on; their tags have COMPRESSED added."""
         self._layouts = self._layouts.with_compressed()
 
     def layout(self, preamble: bytes) -> Layout:
-        """See :meth:`RawReader.layout`."""
+        """The layout that a preamble announces."""
         return self._layouts[preamble]
 
     def head(self, view: memoryview, start: int, end: int) -> Head | None:
-        """See :meth:`FrameReader.head`."""
+        """Tag of the frame at ``view[start:end]``, and of a message the length of its parts."""
         if not self._open_head(view, start, end):
             return None
         tag, _, _, l1, l2, l3, total = self._layouts[self._head[:PREAMBLE_SIZE]]
         check_size(total, self.max_frame_bytes)
         return tag & ~COMPRESSED, l1 + l2 + l3
+
+    @property
+    def opened_head(self) -> bytes | None:
+        """Preamble and inline part of the frame that was found incomplete; None if they have not arrived."""
+        return self._head if self._opened else None
 
     def _open_head(self, view: memoryview, start: int, end: int) -> bool:
         """Decrypt the head of the frame, once; False while it has not arrived."""
@@ -327,7 +332,7 @@ class SecureReader:
         return True
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
-        """See :meth:`FrameReader.next_frame`."""
+        """The frame at ``view[start:end]``, which is not empty, or None while it is incomplete."""
         if not self._opened and not self._open_head(view, start, end):
             return None
         body = start + SECURE_HEAD_SIZE
@@ -398,7 +403,7 @@ class SecureWriter:
         self._preambles = (caches or FrameCaches()).message_preambles
 
     def control(self, tag: int, payload: bytes) -> bytes:
-        """See :meth:`FrameWriter.control`."""
+        """Build a control frame, which has one segment."""
         size = len(payload)
         inline = payload[:INLINE_SIZE].ljust(INLINE_SIZE, b"\0")
         frame = self.cipher.encrypt(build_preamble(tag, (size, 0, 0, 0)) + inline)
@@ -407,7 +412,10 @@ class SecureWriter:
         return frame
 
     def message(self, pieces: list[Buffer], header: bytes, front: Buffer, middle: Buffer, data: Buffer) -> int:
-        """See :meth:`FrameWriter.message`. Headers are shorter than the inline part (§4.8)."""
+        """Append a MESSAGE frame to ``pieces``; returns its length on the wire.
+
+        Headers are shorter than the inline part (§4.8).
+        """
         l1, l2, l3 = len(front), len(middle), len(data)
         preamble = self._preambles[len(header), l1, l2, l3]
         pieces.append(self.cipher.encrypt(preamble + header.ljust(INLINE_SIZE, b"\0")))
@@ -423,7 +431,10 @@ class SecureWriter:
         return SECURE_HEAD_SIZE + len(sealed)
 
     def compressed(self, pieces: list[Buffer], tag: int, segments: Segments) -> int:
-        """See :meth:`RawWriter.compressed`. Here the first segment may be longer than the inline part."""
+        """Append a frame whose segments are compressed already; returns its length on the wire.
+
+        Here the first segment may be longer than the inline part.
+        """
         s0, *rest = segments
         head = build_preamble(tag, segment_lengths(segments), compressed=True)
         frame = [self.cipher.encrypt(head + bytes(s0[:INLINE_SIZE]).ljust(INLINE_SIZE, b"\0"))]

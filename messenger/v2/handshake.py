@@ -1,11 +1,14 @@
-"""Steps both sides share: HELLO, the pre-auth signatures, the wish to compress (protocol.md §4.3, §4.7, §4.10)."""
+"""Steps both sides share: HELLO, the pre-auth signatures, the wish to compress.
+
+See docs/protocol.md §4.3, §4.7, §4.10.
+"""
 
 import hmac
 
+from messenger.algorithms import Algorithm, CompressionMode
 from messenger.cephx.exchange import AuthResult, ConMode
 from messenger.cephx.keys import hmac_sha256
 from messenger.errors import FaultReason, PeerError
-from messenger.v2.compressor import Algorithm, CompressionMode
 from messenger.v2.link import V2Link
 from messenger.v2.wire import SIGNATURE_SIZE, AuthSignature, ControlFrame, Hello
 
@@ -17,7 +20,7 @@ def take_hello(link: V2Link, frame: ControlFrame) -> Hello:
     assert isinstance(frame, Hello)
     link.peer_type = frame.entity_type
     if link.endpoint.config.ms_learn_addr_from_peer or link.local_addr.is_blank_ip:
-        own = link.endpoint.addrs.front
+        own = link.endpoint.me.addrs.front
         link.local_addr = own if frame.peer_addr == own else frame.peer_addr  # the same object for all links
     return frame
 
@@ -51,11 +54,11 @@ def check_signature(link: V2Link, frame: ControlFrame) -> None:
     link.lift_limits()
     if link.endpoint.config.ms_learn_addr_from_peer:
         # Not before: anybody can say anything in HELLO.
-        link.endpoint.learned_addr(link.local_addr)
+        link.endpoint.me.learned_addr(link.local_addr)
 
 
 def compression_wish(link: V2Link) -> tuple[CompressionMode, tuple[Algorithm, ...]]:
-    """Whether this side wants the link compressed, and its algorithms (§4.10)."""
+    """True if this side wants the link compressed, and its algorithms (§4.10)."""
     return link.endpoint.config.compression(link.peer_entity, secure=link.con_mode is ConMode.SECURE)
 
 

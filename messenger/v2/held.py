@@ -6,7 +6,7 @@ from messenger.v2.wire import tag_name
 
 
 class InterceptedReader(InterceptingReader[Frame]):
-    """See :class:`InterceptingReader`."""
+    """A reader of v2 frames that shows each frame to the interceptor."""
 
     __slots__ = ()
 

@@ -1,4 +1,4 @@
-"""One v2 link: bytes in, frames out to the handshake table or the data phase (protocol.md §4.1, §4.2).
+"""One v2 link: bytes in, frames out to the handshake table or the data phase (docs/protocol.md §4.1, §4.2).
 
 Until the session phase decides, a link that was accepted has no session.
 """
@@ -7,12 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from messenger.cephx.exchange import AuthResult, ClientExchange, ConMode, ServerExchange
+from messenger.compat import override
 from messenger.denc.address import EntityAddr
 from messenger.denc.codec import Buffer
 from messenger.denc.features import MSGR2_REQUIRED, Msgr2Feature
 from messenger.errors import FaultReason, PeerError
 from messenger.interception import Custom, Point
-from messenger.link import Link, Protocol, Row, Step
+from messenger.link import Link, Row, Step
+from messenger.protocols import Protocol
 from messenger.v2 import data
 from messenger.v2.compression import CompressingWriter, DecompressingReader
 from messenger.v2.compressor import Algorithm, new_compressor
@@ -35,7 +37,7 @@ from messenger.v2.wire import (
 )
 
 if TYPE_CHECKING:
-    from messenger.core import Core
+    from messenger.home import Home
     from messenger.host import LinkHost
 
 Handler = Callable[["V2Link", ControlFrame, float], None]
@@ -81,7 +83,7 @@ class V2Link(Link):
     OPEN_STATE = LinkState.READY
     CLOSED_STATE = LinkState.CLOSED
 
-    def __init__(self, endpoint: "Core", link_id: int, table: Table, *, connector: bool) -> None:
+    def __init__(self, endpoint: "Home", link_id: int, table: Table, *, connector: bool) -> None:
         state = LinkState.START_CONNECT if connector else LinkState.BANNER_ACCEPTING
         super().__init__(endpoint, link_id, state, connector=connector)
         self.table = table
@@ -103,7 +105,7 @@ class V2Link(Link):
         self.tx_transcript: bytearray | None = bytearray()
         self.expected_signature = b""
         self.retries = 0
-        """Connector: how often it was told to retry."""
+        """Connector: number of SESSION_RETRY and SESSION_RETRY_GLOBAL received."""
         self.keepalive_reply: KeepAlive2Ack | None = None
         self.takes_last_segment = endpoint.config.control_segments == "last"
         """Of several segments of a control frame the last one counts."""
@@ -118,8 +120,8 @@ class V2Link(Link):
         self._use_pool(self.host)
         self.reader, self.writer = self._watched(self._raw_reader), self._raw_writer
 
+    @override
     def move_to(self, host: "LinkHost") -> None:
-        """See :meth:`Link.move_to`."""
         super().move_to(host)
         self._use_pool(host)
 
@@ -138,38 +140,38 @@ class V2Link(Link):
         self.gate_write([Custom.BANNER_WRITE], now, lambda then: self._write(then, "BANNER", banner, dict))
 
     @property
+    @override
     def needed_bytes(self) -> int:
-        """See :attr:`Link.needed_bytes`."""
         return self.reader.needed
 
     @property
+    @override
     def held_bytes(self) -> int:
-        """See :attr:`Link.held_bytes`."""
         return self.receive_buffer.held_bytes + len(self.rx_transcript or b"") + len(self.tx_transcript or b"")
 
     @property
+    @override
     def allowed_modes(self) -> tuple[ConMode, ...]:
-        """See :attr:`Link.allowed_modes`."""
-        return self.endpoint.connection_modes(self.peer_entity, connecting=self.connector)
+        return self.endpoint.me.connection_modes(self.peer_entity, connecting=self.connector)
 
     @property
+    @override
     def ciphers(self) -> tuple[StreamCipher, ...]:
-        """See :attr:`Link.ciphers`."""
         ends = (self._raw_reader, self._raw_writer)
         return tuple(end.cipher for end in ends if isinstance(end, _SECURE))
 
     @property
+    @override
     def is_compressed(self) -> bool:
-        """See :attr:`Link.is_compressed`."""
         return self.algorithm is not Algorithm.NONE
 
     @property
+    @override
     def revision(self) -> int:
-        """See :attr:`Link.revision`."""
         return int(bool(self.msgr2_features & Msgr2Feature.REVISION_1))
 
+    @override
     def pause(self) -> None:
-        """See :meth:`Link.pause`."""
         self.reader.needed = 0  # of an earlier frame; the one that comes next has not been looked at
         super().pause()
 
@@ -220,10 +222,10 @@ class V2Link(Link):
         return size
 
     def _send_hello(self, now: float) -> None:
-        """Answer the banner: who this is, and the peer's address as seen from here (§4.3)."""
+        """Answer the banner with HELLO: this entity's type, and the peer's address as seen from here (§4.3)."""
         self.state = LinkState.HELLO_CONNECTING if self.connector else LinkState.HELLO_ACCEPTING
         seen = self.dialled_addr if self.connector else self.remote_addr
-        self.send(Hello(self.endpoint.name.type, seen), now)
+        self.send(Hello(self.endpoint.me.name.type, seen), now)
 
     def _record(self, raw: Buffer) -> None:
         """Keep received bytes for the signature, as far as an unauthenticated peer may make us (§4.7)."""
@@ -253,8 +255,8 @@ class V2Link(Link):
         self.tx_offset += len(raw)
         self.write([raw], len(raw))
 
+    @override
     def end(self) -> None:
-        """See :meth:`Link.end`."""
         super().end()
         if self.rx_transcript is not None:
             self.rx_transcript = self.tx_transcript = bytearray()
@@ -262,7 +264,7 @@ class V2Link(Link):
     # ---- authentication's end (§4.6, §4.7)
 
     def finish_authentication(self, result: AuthResult, con_mode: ConMode) -> None:
-        """Keys are agreed: from here on frames are sealed if the mode says so."""
+        """Keys are agreed: from here on frames are sealed in secure mode."""
         if self.peaks is not None:
             self.note_held(self.peaks)
         self.auth_result = result
@@ -274,7 +276,7 @@ class V2Link(Link):
             self._speak(secure_frames(self.msgr2_features, limit, secret, caches, connector=self.connector))
 
     def lift_limits(self) -> None:
-        """The peer's signature holds: it is who it says, the large limits apply."""
+        """The peer's signature is valid, which proves its identity: apply the large limits."""
         self.exchange = None
         self.reader.max_frame_bytes = self.endpoint.config.max_frame_bytes
 
@@ -282,7 +284,7 @@ class V2Link(Link):
 
     @property
     def negotiates_compression(self) -> bool:
-        """Whether authentication is followed by COMPRESSION_REQUEST and COMPRESSION_DONE."""
+        """True if COMPRESSION_REQUEST and COMPRESSION_DONE follow authentication."""
         return bool(self.msgr2_features & Msgr2Feature.COMPRESSION)
 
     def start_compressing(self, algorithm: Algorithm) -> None:

@@ -1,4 +1,4 @@
-"""AES-128-GCM of secure mode: key, direction nonces and their counters (protocol.md §4.6)."""
+"""AES-128-GCM of secure mode: key, direction nonces and their counters (docs/protocol.md §4.6)."""
 
 from struct import Struct
 from typing import TypeVar
@@ -9,6 +9,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import GCM
 
+from messenger.compat import override
 from messenger.errors import DecodeError, FaultReason, PeerError
 
 GCM_TAG_SIZE = 16
@@ -47,7 +48,7 @@ class StreamCipher:
 
     @property
     def used_nonces(self) -> int:
-        """How many operations there were."""
+        """Number of operations."""
         used = int(self._counter - self._initial_counter) & _COUNTER_MASK
         return used or (_COUNTER_MASK + 1) * self._started
 
@@ -104,18 +105,18 @@ class Rev0Cipher(StreamCipher):
         return _NONCE.pack(fixed, self._counter)
 
     @property
+    @override
     def first_nonce(self) -> bytes:
-        """See :attr:`StreamCipher.first_nonce`."""
         return _NONCE.pack(self._initial_fixed, self._counter)
 
     @property
+    @override
     def used_nonces(self) -> int:
-        """See :attr:`StreamCipher.used_nonces`."""
         used = int(self._fixed - self._initial_fixed) & _FIXED_MASK
         return used or (_FIXED_MASK + 1) * self._started
 
+    @override
     def use_up(self, left: int) -> None:
-        """See :meth:`StreamCipher.use_up`."""
         self._started = True
         self._fixed = (self._initial_fixed - left) & _FIXED_MASK
 

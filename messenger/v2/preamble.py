@@ -1,4 +1,4 @@
-"""The preamble that every frame of msgr v2 begins with: built, parsed, and remembered (protocol.md §4.4).
+"""The preamble that every frame of msgr v2 begins with: built, parsed, and remembered (docs/protocol.md §4.4).
 
 Peers send the same few preambles over and over, so readers and writers keep those they have met.
 """
@@ -129,7 +129,7 @@ def segment_lengths(segments: Segments) -> Lengths:
 
 
 def used_segments(lengths: Lengths) -> int:
-    """How many segments the preamble counts: trailing empty ones are dropped, never below one."""
+    """Number of segments that the preamble counts: trailing empty ones are dropped, never below one."""
     _, l1, l2, l3 = lengths
     return 4 if l3 else 3 if l2 else 2 if l1 else 1
 

@@ -7,9 +7,9 @@ from messenger.v2.connector import CONNECTOR
 from messenger.v2.link import V2Link
 
 if TYPE_CHECKING:
-    from messenger.core import Core
+    from messenger.home import Home
 
 
-def v2_link(core: "Core", link_id: int, *, connector: bool) -> V2Link:
+def v2_link(home: "Home", link_id: int, *, connector: bool) -> V2Link:
     """A link with the handshake of its role."""
-    return V2Link(core, link_id, CONNECTOR if connector else ACCEPTOR, connector=connector)
+    return V2Link(home, link_id, CONNECTOR if connector else ACCEPTOR, connector=connector)

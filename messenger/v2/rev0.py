@@ -1,4 +1,4 @@
-"""Frames of msgr 2.0, crc and secure, for peers without REVISION_1 (protocol.md §4.5).
+"""Frames of msgr 2.0, crc and secure, for peers without REVISION_1 (docs/protocol.md §4.5).
 
 Releases up to 15.2.0 speak only these. One epilogue ends every frame, one GCM operation seals it whole. They are
 not the hot path; what they have in common with 2.1 is the preamble and the contract of readers and writers.
@@ -63,15 +63,15 @@ class Rev0CrcReader:
         self._layouts = Layouts(_crc_frame_bytes, limits)
 
     def allow_compressed(self) -> None:
-        """See :meth:`messenger.v2.framing.RawReader.allow_compressed`."""
+        """Accept compressed frames from the next one on; their tags have COMPRESSED added."""
         self._layouts = self._layouts.with_compressed()
 
     def layout(self, preamble: bytes) -> Layout:
-        """See :meth:`messenger.v2.framing.RawReader.layout`."""
+        """The layout that a preamble announces."""
         return self._layouts[preamble]
 
     def head(self, view: memoryview, start: int, end: int) -> Head | None:
-        """See :meth:`messenger.v2.framing.FrameReader.head`."""
+        """Tag of the frame at ``view[start:end]``, and of a message the length of its parts."""
         layout = self._preamble(view, start, end)
         return None if layout is None else _head(layout)
 
@@ -86,7 +86,7 @@ class Rev0CrcReader:
         return layout
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
-        """See :meth:`messenger.v2.framing.FrameReader.next_frame`."""
+        """The frame at ``view[start:end]``, which is not empty, or None while it is incomplete."""
         layout = self._preamble(view, start, end)
         if layout is None:
             return None
@@ -118,18 +118,18 @@ class Rev0CrcWriter:
         self._preambles = MessagePreambles()
 
     def control(self, tag: int, payload: bytes) -> bytes:
-        """See :meth:`messenger.v2.framing.FrameWriter.control`."""
+        """Build a control frame, which has one segment."""
         pieces: list[Buffer] = []
         self._append(pieces, build_preamble(tag, (len(payload), 0, 0, 0)), (payload, b"", b"", b""))
         return b"".join(pieces)
 
     def message(self, pieces: list[Buffer], header: bytes, front: Buffer, middle: Buffer, data: Buffer) -> int:
-        """See :meth:`messenger.v2.framing.FrameWriter.message`."""
+        """Append a MESSAGE frame to ``pieces``; returns its length on the wire."""
         segments = (header, front, middle, data)
         return self._append(pieces, self._preambles[segment_lengths(segments)], segments)
 
     def compressed(self, pieces: list[Buffer], tag: int, segments: Segments) -> int:
-        """See :meth:`messenger.v2.framing.RawWriter.compressed`."""
+        """Append a frame whose segments are compressed already; returns its length on the wire."""
         head = build_preamble(tag, segment_lengths(segments), compressed=True)
         return self._append(pieces, head, segments)
 
@@ -160,15 +160,15 @@ class Rev0SecureReader:
         self._context: AEADDecryptionContext | None = None
 
     def allow_compressed(self) -> None:
-        """See :meth:`messenger.v2.framing.RawReader.allow_compressed`."""
+        """Accept compressed frames from the next one on; their tags have COMPRESSED added."""
         self._layouts = self._layouts.with_compressed()
 
     def layout(self, preamble: bytes) -> Layout:
-        """See :meth:`messenger.v2.framing.RawReader.layout`."""
+        """The layout that a preamble announces."""
         return self._layouts[preamble]
 
     def head(self, view: memoryview, start: int, end: int) -> Head | None:
-        """See :meth:`messenger.v2.framing.FrameReader.head`."""
+        """Tag of the frame at ``view[start:end]``, and of a message the length of its parts."""
         layout = self._open_preamble(view, start, end)
         return None if layout is None else _head(layout)
 
@@ -185,7 +185,7 @@ class Rev0SecureReader:
         return self._layout
 
     def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:  # noqa: ARG002
-        """See :meth:`messenger.v2.framing.FrameReader.next_frame`."""
+        """The frame at ``view[start:end]``, which is not empty, or None while it is incomplete."""
         body = start + PREAMBLE_SIZE
         layout = self._open_preamble(view, start, end)
         if layout is None:
@@ -220,16 +220,16 @@ class Rev0SecureWriter:
         self.cipher = cipher
 
     def control(self, tag: int, payload: bytes) -> bytes:
-        """See :meth:`messenger.v2.framing.FrameWriter.control`."""
+        """Build a control frame, which has one segment."""
         return self._sealed(tag, (payload, b"", b"", b""))
 
     def message(self, pieces: list[Buffer], header: bytes, front: Buffer, middle: Buffer, data: Buffer) -> int:
-        """See :meth:`messenger.v2.framing.FrameWriter.message`."""
+        """Append a MESSAGE frame to ``pieces``; returns its length on the wire."""
         pieces.append(frame := self._sealed(MESSAGE_TAG, (header, front, middle, data)))
         return len(frame)
 
     def compressed(self, pieces: list[Buffer], tag: int, segments: Segments) -> int:
-        """See :meth:`messenger.v2.framing.RawWriter.compressed`."""
+        """Append a frame whose segments are compressed already; returns its length on the wire."""
         pieces.append(frame := self._sealed(tag, segments, compressed=True))
         return len(frame)
 

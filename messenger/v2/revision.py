@@ -1,4 +1,4 @@
-"""Which frames a link speaks: of msgr 2.1 if both banners have REVISION_1, else of 2.0 (protocol.md §4.2)."""
+"""Which frames a link speaks: of msgr 2.1 if both banners have REVISION_1, else of 2.0 (docs/protocol.md §4.2)."""
 
 from messenger.denc.features import Msgr2Feature
 from messenger.v2.framing import (

@@ -1,4 +1,4 @@
-"""States of one v2 link, under the names of Ceph's AsyncMessenger (protocol.md §4.11)."""
+"""States of one v2 link, under the names of Ceph's AsyncMessenger (docs/protocol.md §4.11)."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""Banner and control frames of msgr v2, and the MESSAGE header (protocol.md §4.2, §4.3, §4.8).
+"""Banner and control frames of msgr v2, and the MESSAGE header (docs/protocol.md §4.2, §4.3, §4.8).
 
 Each control frame is a small dataclass; its fields are those of §4.3 in wire order, each with its kind. That
 one table gives the codec, the printable form and whatever else needs to know the layout. Decoders ignore
@@ -149,7 +149,7 @@ class ControlFrame:
 
 @dataclass(slots=True)
 class Hello(ControlFrame):
-    """Who the sender is, and the receiver's address as the sender sees it."""
+    """The sender's entity type, and the receiver's address as the sender sees it."""
 
     TAG = Tag.HELLO
     entity_type: WireEntityType
@@ -328,7 +328,7 @@ class Ack(ControlFrame):
 
 @dataclass(slots=True)
 class CompressionRequest(ControlFrame):
-    """Whether the connector wants to compress, and its algorithms, the preferred one first (§4.10)."""
+    """The connector's wish to compress, and its algorithms, the preferred one first (§4.10)."""
 
     TAG = Tag.COMPRESSION_REQUEST
     is_compress: Bool
@@ -337,7 +337,7 @@ class CompressionRequest(ControlFrame):
 
 @dataclass(slots=True)
 class CompressionDone(ControlFrame):
-    """Whether both sides compress from here on, and how."""
+    """The acceptor's decision: if both sides compress from here on, and by which algorithm."""
 
     TAG = Tag.COMPRESSION_DONE
     is_compress: Bool

@@ -30,7 +30,7 @@ def public_classes(module: ModuleType) -> Iterator[type]:
 
 
 def public_decoders(package: ModuleType) -> dict[str, Callable[..., object]]:
-    """Every public function and method whose name says that it decodes, as ``module:Class.method``.
+    """Every public function and method named as a decoder, as ``module:Class.method``.
 
     A class that inherits its decoder counts for itself if it is a dataclass, since the fields are its own.
     """

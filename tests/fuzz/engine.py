@@ -6,7 +6,7 @@ import sys
 import atheris
 
 _ADDRESS_SPACE_BYTES = 2 << 30
-"""More than this cannot be allocated; whoever tries gets a MemoryError, which is a finding."""
+"""More than this cannot be allocated: a target that tries gets a MemoryError, which is a finding."""
 
 
 def main(name: str, *options: str) -> None:

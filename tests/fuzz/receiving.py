@@ -21,7 +21,7 @@ class Reader(Protocol):
 
 
 def read(reader: Reader, raw: bytes, cut: Cut, plain: Callable[[Any], object], limit_bytes: int) -> list[object]:
-    """The frames of a stream, and what is said of the rest of it.
+    """The frames of a stream, and the verdict on the rest of it.
 
     Frames are looked at only when all have been read: what they are slices of must not be used for others.
     """

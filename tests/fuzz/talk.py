@@ -17,7 +17,7 @@ from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSY_CLIEN
 from tests.fuzz.receiving import READ_AHEAD_BYTES
 from tests.fuzz.target import KIB, BrokenPromise, Cursor, Cut, same_for_every_cut, whole
 from tests.support.node import Node
-from toolkit.scenarios.lab_core import ScenarioFailed
+from toolkit.errors import ScenarioFailed
 
 _POLICIES = (LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSY_CLIENT, STATELESS_SERVER)
 ACTIONS = tuple(Action)
@@ -117,7 +117,7 @@ class Talk:
         return any(isinstance(output, OpenLink) for output in self.node.outbox)
 
     def run(self, proper_steps: int, operations: "Sequence[Operation]", cursor: Cursor, cut: Cut) -> int:
-        """Proper steps, then the script, whose bytes alone are cut; returns how many bytes were said."""
+        """Proper steps, then the script, whose bytes alone are cut; returns the number of bytes sent."""
         self.meet()
         for _ in range(proper_steps):
             self.peer.proper_step()
@@ -223,7 +223,7 @@ def _parts(message: Message) -> tuple[Any, Any, Any]:
 
 
 def run_every_way(play: Callable[[Cut], tuple[Node, int]]) -> int:
-    """Play a script in every way its bytes may be cut; returns how many bytes were said to the nodes."""
+    """Play a script in every way its bytes may be cut; returns the number of bytes sent to the nodes."""
     written = 0
 
     def watched(cut: Cut) -> list[object]:

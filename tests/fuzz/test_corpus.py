@@ -35,7 +35,7 @@ def replay(target: Target, data: bytes) -> None:
 def test_promises_are_kept(name: str) -> None:
     target = TARGETS[name]
     inputs = corpus.load(name)
-    target.run(inputs[0])  # what is cached from the first run on is nobody's input
+    target.run(inputs[0])  # what the first run caches belongs to no input
     replayed = 0
     for data in (*inputs, *changed(inputs, target.mutations, random.Random(SEED))):
         replay(target, data)

@@ -126,8 +126,10 @@ def test_a_message_that_cannot_be_encoded_for_its_peer_is_dropped_alone(
 
 
 @pytest.mark.parametrize("part", ["front", "middle", "data"])
-def test_a_buffer_that_is_released_too_early_loses_its_message_alone(part: str) -> None:
-    pair = Pair(LOSSLESS_PEER)
+@pytest.mark.parametrize("protocol", Protocol)
+def test_a_buffer_that_is_released_too_early_loses_its_message_alone(protocol: Protocol, part: str) -> None:
+    """The application gets one report of it."""
+    pair = Pair(LOSSLESS_PEER, protocol=protocol)
     mine, _ = pair.established()
     pair.a.send(mine, 1)
     buffer = memoryview(b"released")
@@ -138,6 +140,8 @@ def test_a_buffer_that_is_released_too_early_loses_its_message_alone(part: str) 
     pair.drive()
     assert pair.b.tids == [1, 3]
     assert [record.fields["tid"] for record in pair.a.trace if record.kind == "unsent"] == [2]
+    (escaped,) = pair.a.escaped
+    assert "cannot be sent: ValueError: operation forbidden on released memoryview object" in escaped
 
 
 @pytest.mark.parametrize("protocol", Protocol)
@@ -151,7 +155,8 @@ def test_a_message_whose_numbers_were_changed_after_it_was_sent_is_dropped_alone
     spoilt.priority = None  # type: ignore[assignment]
     pair.drive()
     assert pair.b.tids == [1, 3]
-    assert "cannot be sent: error: required argument is not an integer" in pair.a.escaped[0]
+    (escaped,) = pair.a.escaped
+    assert "cannot be sent: error: required argument is not an integer" in escaped
     assert pair.a.endpoint.perf_dump()["msgr"]["unsendable_messages"] == 1
     assert [record.fields["tid"] for record in pair.a.trace if record.kind == "unsent"] == [2]
     assert (mine.out_seq, len(mine.queue), len(mine.queue.sent)) == (2, 0, 0)
@@ -185,7 +190,7 @@ def test_one_message_on_two_connections_is_encoded_for_each() -> None:
 
 
 class Raiser(Dispatcher):
-    """Raises at what it is told to, and remembers all."""
+    """Raises at the chosen callbacks, and records all of them."""
 
     def __init__(self, at: str = "", error: BaseException | None = None) -> None:
         self.log: list[str] = []
@@ -314,7 +319,7 @@ def test_a_recorder_that_fails_is_reported_once_and_loses_nothing_else() -> None
 
 
 class Keeper(Dispatcher):
-    """Keeps every message, or releases it at once, as often as it is told to."""
+    """Keeps every message, or releases it at once, a given number of times."""
 
     def __init__(self, releases: int, *, returns: bool | None) -> None:
         self.kept: list[tuple[Connection, Message]] = []
@@ -377,9 +382,9 @@ class Failing:
 @pytest.mark.parametrize("at", ["a", "b"])
 def test_an_authoriser_that_raises_costs_one_link(protocol: Protocol, at: str) -> None:
     pair = Pair(LOSSLESS_PEER, protocol=protocol)
-    endpoint = getattr(pair, at).endpoint
-    kind = "_auth_client" if at == "a" else "_auth_server"
-    setattr(endpoint, kind, Failing(getattr(endpoint, kind), 1))
+    me = getattr(pair, at).endpoint.me
+    kind = "auth_client" if at == "a" else "auth_server"
+    setattr(me, kind, Failing(getattr(me, kind), 1))
     mine = pair.connect()
     pair.a.send(mine, 1)
     pair.pass_time(1.0)

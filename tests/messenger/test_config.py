@@ -1,16 +1,16 @@
-"""Options under Ceph's names: defaults and the mode matrix (protocol.md §4.7, §7)."""
+"""Options under Ceph's names: defaults and the mode matrix (docs/protocol.md §4.7, §7)."""
 
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
 
+from messenger.algorithms import Algorithm, CompressionMode
 from messenger.cephx.exchange import ConMode
 from messenger.config import FIXED_OPTIONS, Config, parse_modes
 from messenger.denc.entity import EntityType
 from messenger.denc.features import CLIENT_FEATURES
 from messenger.errors import LocalError
-from messenger.v2.compressor import Algorithm, CompressionMode
 from tests.support.node import new_node
 
 MON, MGR, OSD, MDS, CLIENT, AUTH = (

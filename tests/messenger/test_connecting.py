@@ -59,7 +59,7 @@ def test_a_session_by_another_address_ends_when_the_peer_says_that_it_is_its_own
     if num == by_v2.peer_name.num:
         assert by_v1.state is SessionState.CLOSED
         assert [event.kind for event in node.events] == [EventKind.RESET, EventKind.CONNECT]
-        assert node.endpoint.find(AddrVec.parse(EACH[1])) is by_v2
+        assert node.endpoint.registry.find(AddrVec.parse(EACH[1])) is by_v2
     else:
         assert by_v1.state is SessionState.CONNECTING
 

@@ -29,7 +29,7 @@ from tests.support.raw_peer import RawPeer, meet
 
 
 class Recorder(Dispatcher):
-    """Keeps what it is given and told."""
+    """Records messages and events."""
 
     def __init__(self) -> None:
         self.log: list[str] = []
@@ -145,7 +145,7 @@ def test_anonymous_connections_are_all_different_and_found_by_nobody() -> None:
     pair.drive()
     assert len({first.id, second.id, known.id}) == 3
     assert {first.state, second.state, known.state} == {SessionState.READY}
-    assert endpoint.lookup(addrs) is known
+    assert endpoint.registry.lookup(addrs) is known
     assert endpoint.snapshot()["registry"] == 1
     pair.a.send(first, 1)
     pair.a.send(second, 2)
@@ -341,7 +341,7 @@ def test_v2_is_dialled_rather_than_v1_wherever_it_stands() -> None:
 
 
 def test_who_listens_for_v1_alone_does_without_the_v2_addresses_of_others() -> None:
-    """§9 item 29."""
+    """docs/protocol.md §9 item 29."""
     node = new_node()
     node.endpoint.addrs = AddrVec.parse("v1:10.0.0.1:6789/1")
     session = node.connect("[v2:10.0.0.2:3300/0,v1:10.0.0.2:6789/0]")

@@ -13,7 +13,7 @@ from messenger.crc import crc32c, standard_crc32c
 MINUS_ONE = 0xFFFFFFFF
 COUNTING = bytes(range(32))
 
-# protocol.md §1.4
+# docs/protocol.md §1.4
 VECTORS = [
     (b"", 0, 0x00000000),
     (b"", MINUS_ONE, 0xFFFFFFFF),

@@ -1,4 +1,4 @@
-"""Who gets a message: chains of dispatchers, fast dispatch, the queue by priority, and nobody."""
+"""Receivers of a message: chains of dispatchers, fast dispatch, the queue by priority, and none."""
 
 import pytest
 
@@ -15,7 +15,7 @@ from tests.support.raw_peer import RawPeer, meet
 
 
 class Taker(Dispatcher):
-    """Writes down what it is asked and told, in a log that others may share.
+    """Records its calls in a log that several dispatchers may share.
 
     Args:
         name: how it signs.
@@ -115,7 +115,7 @@ def test_what_is_kept_is_held_until_released(*, chained: bool) -> None:
     assert (driver.endpoint.dispatch_throttle.value, throttle.value) == (0, 0)
 
 
-# ---- nobody
+# ---- no dispatcher
 
 
 def test_a_message_that_nobody_takes_is_counted_and_recorded() -> None:

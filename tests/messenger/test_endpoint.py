@@ -1,4 +1,4 @@
-"""The endpoint's contract with an application and a driver (design.md §2; family SH, SQ-10, SQ-14)."""
+"""The endpoint's contract with an application and a driver (docs/core.md; family SH, SQ-10, SQ-14)."""
 
 from random import Random
 
@@ -308,17 +308,20 @@ def test_anonymous_clients_do_not_know_of_each_other() -> None:
     assert node.kinds == [EventKind.ACCEPT, EventKind.ACCEPT, EventKind.RESET]
     second.send_messages(1)
     assert node.tids == [1]
-    assert node.endpoint.lookup(second.addrs) is None
+    assert node.endpoint.registry.lookup(second.addrs) is None
 
 
 def test_a_stateless_server_tells_whom_it_dials_from_who_dials_it() -> None:
-    """Its clients are not looked up by address, so a session of its own with that peer is left alone (§4.9)."""
+    """Its clients are not looked up by address, so its own session with that peer does not change.
+
+    See docs/protocol.md §4.9.
+    """
     node = new_node(policy=STATELESS_SERVER)
     own = node.connect(B_ADDR, policy=LOSSLESS_CLIENT)
     meet("acceptor", node).handshake()
     assert len(node.endpoint.sessions) == 2
     assert own.state is SessionState.CONNECTING
-    assert node.endpoint.lookup(AddrVec.parse(B_ADDR)) is own
+    assert node.endpoint.registry.lookup(AddrVec.parse(B_ADDR)) is own
     assert node.kinds == [EventKind.ACCEPT]
 
 
@@ -354,6 +357,15 @@ def test_a_peer_that_does_not_know_the_address_either_is_no_help(seen: str) -> N
     peer.banner()
     peer.send(Hello(EntityType.OSD, EntityAddr.parse(seen)))
     assert node.endpoint.addrs == addrs
+
+
+def test_peers_know_the_number_that_an_entity_has_learned_since_it_was_made() -> None:
+    """OSDs identify clients and their repeated requests by it."""
+    pair = Pair()
+    pair.a.endpoint.name = EntityName(pair.a.endpoint.name.type, 4711)
+    pair.established()
+    (theirs,) = pair.b.endpoint.sessions
+    assert theirs.peer_name == pair.a.endpoint.name
 
 
 def test_a_known_address_is_not_changed_by_what_a_peer_says() -> None:

@@ -1,4 +1,4 @@
-"""The same seed gives the same run, byte by byte (design.md §1)."""
+"""The same seed gives the same run, byte by byte (docs/core.md, rule 4)."""
 
 import json
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def race_with_cuts(pair: Pair) -> None:
 
 
 def lossy_dial(pair: Pair) -> None:
-    """A lossy client loses its link and dials anew."""
+    """A lossy client loses its link and dials again."""
     pair.a.send(pair.connect(), 1)
     pair.drive()
     pair.wire.cut()

@@ -1,4 +1,4 @@
-"""Both sides dial at once (protocol.md §4.9; family LP, B05, B06, B10, B29, B30)."""
+"""Both sides dial at once (docs/protocol.md §4.9; family LP)."""
 
 from collections.abc import Iterator
 
@@ -32,7 +32,7 @@ class Race(Pair):
         return mine, theirs
 
     def check(self) -> None:
-        """One session, everything once and in order, nobody told of a loss."""
+        """One session, every message once and in order, no event of a loss."""
 
         def done() -> bool:
             return (self.a.tids, self.b.tids) == ([11, 12], [1, 2])
@@ -95,7 +95,7 @@ def test_the_dial_from_the_lower_address_wins(policy: Policy, addr: str) -> None
 def test_one_dial_is_held_up_anywhere_while_the_other_goes_on(
     policy: Policy, addr: str, wire_number: int, direction: int
 ) -> None:
-    """When let go, the late one takes over, loses and doubles nothing (LP-02, LP-03, LP-08 to LP-12)."""
+    """Once released, the late dial takes over, loses and doubles nothing (LP-02, LP-03, LP-08 to LP-12)."""
     for position in range(0, 560, 9):
         pair = Race(policy, addr=addr)
         limited(wire_number, direction, position, pair)
@@ -179,7 +179,7 @@ def test_a_race_of_reconnects(policy: Policy, addr: str, wire_number: int, direc
 @by_policy
 @by_addr
 def test_a_dial_against_a_reconnect(policy: Policy, addr: str) -> None:
-    """``a`` never saw SERVER_IDENT; ``b`` has a session and dials back with it (LP-06, B39)."""
+    """``a`` never saw SERVER_IDENT; ``b`` has a session and dials back with it (LP-06)."""
     gentle_resets = 0
     for position in range(0, 480, 11):
         pair = Race(policy, addr=addr)
@@ -204,7 +204,7 @@ def test_a_dial_against_a_reconnect(policy: Policy, addr: str) -> None:
 
 @by_policy
 def test_a_loser_that_waits_is_served_even_if_the_winner_breaks(policy: Policy) -> None:
-    """The winner's dial dies at any later byte; its keepalive makes it dial again soon (B05, LP-17)."""
+    """The winner's dial dies at any later byte; its keepalive makes it dial again soon (LP-17)."""
     for position in range(0, 560, 17):
         pair = Race(policy)
         mine, theirs = pair.connect(), pair.b.connect(A_ADDR)
@@ -228,7 +228,7 @@ def test_a_loser_that_waits_is_served_even_if_the_winner_breaks(policy: Policy) 
 @by_addr
 @pytest.mark.parametrize("who", [0, 1])
 def test_marking_down_at_any_step_of_a_race(policy: Policy, addr: str, who: int) -> None:
-    """What was marked down is gone, and a new dial works (B09, LP-20)."""
+    """What was marked down is gone, and a new dial works (LP-20)."""
     for steps in range(40):
         pair = Race(policy, addr=addr)
         sessions = pair.dial_both()
@@ -247,7 +247,7 @@ def test_marking_down_at_any_step_of_a_race(policy: Policy, addr: str, who: int)
 
 
 def test_lossy_clients_that_dial_each_other_settle() -> None:
-    """Heartbeat peers: no endless replacement of one link by the other (B30, LY-08)."""
+    """Heartbeat peers: no endless replacement of one link by the other (LY-08)."""
     pair = Pair(LOSSY_CLIENT)
     mine, theirs = pair.connect(), pair.b.connect(A_ADDR)
     pair.drive()
@@ -279,7 +279,7 @@ def test_dials_to_three_peers_at_once_by_three_peers() -> None:
     assert all(len(node.endpoint.sessions) == 2 for node in pair.nodes)
 
 
-# ---- only one of the two can be dialled (LP-18, B08)
+# ---- only one of the two can be dialled (LP-18)
 
 by_dial = pytest.mark.parametrize("dials", [Dial.REFUSED, Dial.UNANSWERED])
 by_protocol = pytest.mark.parametrize("protocol", Protocol)
@@ -305,7 +305,7 @@ def test_a_winner_that_cannot_dial_takes_the_second_dial_of_the_loser(
     pair = one_way(policy, protocol, dials, deaf="b")
     mine, theirs = pair.dial_both()
     pair.drive()
-    assert theirs.state is SessionState.WAIT  # the first is told to WAIT, as ever
+    assert theirs.state is SessionState.WAIT  # the first gets WAIT, as always
     assert pair.run_until(lambda: theirs.state is SessionState.READY, 16.0)
     assert mine.state is SessionState.READY
     pair.check()

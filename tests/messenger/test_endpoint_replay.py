@@ -1,4 +1,4 @@
-"""Exactly once and in order, wherever a link breaks (INV-1; B10, B13, B49; families LC, SQ)."""
+"""Exactly once and in order, wherever a link breaks (INV-1; families LC, SQ)."""
 
 import pytest
 
@@ -51,7 +51,7 @@ class Conversation(Pair):
         return self.b.tids == SENT and self.a.tids == ANSWERS
 
     def check(self) -> None:
-        """Everything arrived once, nobody was told of a loss, and nothing is left over."""
+        """Every message arrived once, without an event of a loss, and nothing is left over."""
         assert self.run_until(lambda: self.done, HEAL_WITHIN_S), (self.a.tids, self.b.tids)
         self.pass_time(11.0)  # until half-open links that never got ready are given up
         assert self.done
@@ -245,7 +245,7 @@ def test_b01_connecting_faults_do_not_count_as_reconnects(cut_at: int) -> None:
 
 
 def test_leftovers_of_the_old_link_are_not_taken_for_the_new_one() -> None:
-    """Half a frame waits in the old link's buffer when the client comes back on a new one (B11)."""
+    """Half a frame waits in the old link's buffer when the client comes back on a new one."""
     pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER)
     mine, theirs = pair.established()
     pair.wire.to_acceptor.limit = len(pair.wire.to_acceptor.log) + 50
@@ -261,7 +261,7 @@ def test_leftovers_of_the_old_link_are_not_taken_for_the_new_one() -> None:
 
 @pytest.mark.parametrize("modes", [("crc", "secure"), ("secure", "crc")])
 def test_a_session_moves_between_crc_and_secure_links(modes: tuple[str, str]) -> None:
-    """A new link brings its own framing; unacknowledged messages are built anew for it (B18, LP-23)."""
+    """A new link brings its own framing; unacknowledged messages are built again for it (LP-23)."""
     pair = Pair(LOSSLESS_PEER, auth="cephx")
 
     def switch(mode: str) -> None:

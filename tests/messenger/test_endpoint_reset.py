@@ -1,4 +1,4 @@
-"""What a returning client makes of RECONNECT_OK, RESET, RETRY and WAIT (protocol.md §4.9; family RS, B14)."""
+"""What a returning client makes of RECONNECT_OK, RESET, RETRY and WAIT (docs/protocol.md §4.9; family RS)."""
 
 import pytest
 
@@ -148,7 +148,7 @@ def test_a_server_that_grants_no_server_cookie_begins_a_session_with_each_link()
 
 
 def test_acks_of_a_fresh_session_start_anew() -> None:
-    """What was received but not acknowledged before the reset is not acknowledged after it (B14)."""
+    """What was received but not acknowledged before the reset is not acknowledged after it."""
     node = new_node(policy=LOSSLESS_CLIENT)
     first = meet("connector", node).handshake()
     node.endpoint.link_data(first.link, first.message(1) + first.message(2), node.now)
@@ -240,7 +240,7 @@ def test_a_global_retry_that_no_process_can_have_said_is_a_fault(told: int) -> N
     expect_reconnect(peer, session, connect_seq=1)
     peer.send(SessionRetryGlobal(told))
     assert node.faults[-1] is FaultReason.MALFORMED
-    assert node.endpoint.next_global_seq() < 100
+    assert node.endpoint.numbers.next_global_seq() < 100
 
 
 def test_wait_is_obeyed_for_the_longest_pause_and_then_tried_again() -> None:

@@ -1,4 +1,7 @@
-"""Peers that return to a session, or have lost it (protocol.md §4.9; families RS, LS, PK, B03, B16, B26, B39)."""
+"""Peers that return to a session, or have lost it (families RS, LS, PK).
+
+See docs/protocol.md §4.9.
+"""
 
 import pytest
 
@@ -130,7 +133,7 @@ def identify(peer: RawPeer, **changes: object) -> None:
 
 
 def test_the_same_cookie_continues_the_same_session() -> None:
-    """SERVER_IDENT was lost on the way: nothing that is queued is lost (HS-07, B39)."""
+    """SERVER_IDENT was lost on the way: nothing that is queued is lost (HS-07)."""
     node, peer, session = serving(LOSSLESS_PEER_REUSE)
     identify(peer)
     peer.expect(ServerIdent)
@@ -152,7 +155,7 @@ def test_a_new_cookie_with_resetcheck_is_a_remote_reset_on_the_same_session() ->
 
 
 def test_a_new_cookie_without_resetcheck_is_a_silent_new_session() -> None:
-    """The queue is kept; what the old session had received is counted anew (RS-03)."""
+    """The queue is kept; received messages are counted from 1 again (RS-03)."""
     node, peer, session = serving(LOSSLESS_PEER)
     identify(peer, client_cookie=4711)
     peer.expect(ServerIdent)
@@ -193,7 +196,7 @@ def test_a_registered_lossy_client_replaces_itself() -> None:
     assert node.kinds == [EventKind.ACCEPT, EventKind.RESET, EventKind.ACCEPT]
     assert node.events[1].session is old_session
     (new_session,) = node.endpoint.sessions
-    assert node.endpoint.lookup(new.addrs) is new_session
+    assert node.endpoint.registry.lookup(new.addrs) is new_session
     assert old_session.state is SessionState.CLOSED
 
 
@@ -201,7 +204,7 @@ def test_a_registered_lossy_client_replaces_itself() -> None:
 
 
 def test_a_restarted_server_makes_its_client_start_anew() -> None:
-    """One event, then everything that was queued is gone and the next message arrives (RS-01, B16)."""
+    """One event, then everything that was queued is gone and the next message arrives (RS-01)."""
     pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER)
     mine, _ = pair.established()
     pair.a.send(mine, 1, 2)
@@ -232,7 +235,7 @@ def test_a_restarted_peer_that_dials_is_a_new_session_in_the_old_object(policy: 
 
 @pytest.mark.parametrize("reconnects", [0, 2, 5])
 def test_a_restarted_peer_is_accepted_once_its_attempts_are_newer(reconnects: int) -> None:
-    """A mon restarts with its old address and nonce, and a low global_seq against the remembered one (B26)."""
+    """A mon restarts with its old address and nonce, and a low global_seq against the remembered one."""
     pair = Pair(LOSSLESS_PEER_REUSE)
     theirs = pair.b.connect(A_ADDR)
     pair.drive()
@@ -295,7 +298,7 @@ def test_events_stand_between_old_and_new_messages() -> None:
 
 @pytest.mark.parametrize("connect_seq", [0, 1, 5])
 def test_no_endless_exchange_of_resets_and_retries(connect_seq: int) -> None:
-    """One side in STANDBY with connect_seq 0, the other asks with any: three rounds at most (B03, RS-05)."""
+    """One side in STANDBY with connect_seq 0, the other asks with any: three rounds at most (RS-05)."""
     node, peer, _ = serving(LOSSLESS_PEER_REUSE)
     answers = []
     for _ in range(3):

@@ -51,7 +51,7 @@ class LosslessSession(RuleBasedStateMachine):
         self.session(0)
 
     def session(self, who: int) -> Session | None:
-        """Whoever may dial does so; a server answers only those it knows."""
+        """Every node that may dial does so; a server answers only known clients."""
         node = self.pair.nodes[who]
         if node.endpoint.policies.default.server:
             return next(iter(node.endpoint.sessions), None)

@@ -1,4 +1,4 @@
-"""Backoff, standby and timeouts (protocol.md §3.9; family KA, LC-09, LS-04 to LS-06, LS-10, HS-18)."""
+"""Backoff, standby and timeouts (docs/protocol.md §3.9; family KA, LC-09, LS-04 to LS-06, LS-10, HS-18)."""
 
 import pytest
 
@@ -101,7 +101,7 @@ def test_a_dial_out_of_standby_begins_with_the_shortest_pause() -> None:
 
 
 def test_refused_then_up() -> None:
-    """The listener appears after three seconds: told of the refusals, then served (HS-18)."""
+    """The listener appears after three seconds: refused events first, then the session opens (HS-18)."""
     pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER)
     dials = Dials(pair, Dial.REFUSED)
     pair.a.send(pair.connect(), 1, 2)
@@ -181,7 +181,7 @@ def test_traffic_in_either_direction_moves_the_idle_deadline(what: str) -> None:
 
 
 def test_what_is_queued_but_does_not_leave_is_no_traffic() -> None:
-    """The socket takes nothing: the idle timer fires although the application goes on sending (KA-03, B46)."""
+    """The socket takes nothing: the idle timer fires although the application goes on sending (KA-03)."""
     pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER, ms_connection_idle_timeout=10.0)
     mine, _ = pair.established()
     pair.wire.hold()

@@ -1,4 +1,4 @@
-"""What the history is told of keys, tickets, nonces and memory, and what an endpoint has in use."""
+"""Records of keys, tickets, nonces and memory in the history, and what an endpoint has in use."""
 
 import pytest
 
@@ -100,7 +100,8 @@ def test_what_is_in_use_at_rest() -> None:
     links = Pair(LOSSLESS_PEER)
     session, _ = links.established()
     endpoint = links.a.endpoint
-    assert endpoint.resources() == {"timers": 1, "receive_bytes": 0, "unwritten_bytes": 0}
+    unused = {"receive_bytes": 0, "unwritten_bytes": 0, "throttled": 0, "arrivals": 0}
+    assert endpoint.resources() == {"timers": 1, **unused}
     endpoint.keep_alive(session, 10.0, 30.0, links.a.now)
     assert endpoint.resources()["timers"] == 1, "keepalives go on at rest"
     assert told(links.a, "keepalive") == []
@@ -109,7 +110,7 @@ def test_what_is_in_use_at_rest() -> None:
     assert (fields["session"], fields["interval_s"], fields["timeout_s"]) == (session.id, 10.0, 30.0)
     links.a.mark_down(session)
     links.drive()
-    assert endpoint.resources() == {"timers": 0, "receive_bytes": 0, "unwritten_bytes": 0}
+    assert endpoint.resources() == {"timers": 0, **unused}
 
 
 def test_a_link_that_does_not_read_on_is_not_at_rest() -> None:

@@ -1,4 +1,4 @@
-"""Files of unknown origin are read up to a limit; files of secrets are nobody else's."""
+"""Files of unknown origin are read up to a limit; files of secrets are readable by their owner alone."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Throttles of policies: reading stops, resumes, and nothing is lost (protocol.md §3.10; family TH)."""
+"""Throttles of policies: reading stops, resumes, and nothing is lost (docs/protocol.md §3.10; family TH)."""
 
 from dataclasses import dataclass
 
@@ -192,7 +192,7 @@ def test_all_peers_of_a_type_share_a_throttle_and_keepalives_pass_elsewhere() ->
     first.pump()
     second.pump()
     assert len(node.delivered) == 2
-    assert node.delivered[1][0] is node.delivered[0][0]  # who waited longest comes first
+    assert node.delivered[1][0] is node.delivered[0][0]  # the link that waited longest comes first
     node.endpoint.release(0, node.now, node.delivered[1][0])
     second.pump()
     assert node.delivered[2][0] is not node.delivered[0][0]

@@ -1,4 +1,4 @@
-"""Faults a messenger does to itself (protocol.md §7.2; families TH, ST; TM27 to TM31, QA19)."""
+"""Faults a messenger does to itself (docs/protocol.md §7.2; families TH, ST; TM27 to TM31, QA19)."""
 
 from itertools import accumulate
 

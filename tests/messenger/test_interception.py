@@ -75,7 +75,7 @@ def converse(
     mine = pair.connect()
     pair.a.send(mine, 1, 2)
     settle()
-    theirs = pair.b.endpoint.lookup(pair.a.endpoint.addrs)
+    theirs = pair.b.endpoint.registry.lookup(pair.a.endpoint.addrs)
     assert theirs is not None
     pair.b.send(theirs, 3)
     settle()
@@ -87,7 +87,7 @@ def converse(
     settle()
     pair.b.send(theirs, 5)
     settle()
-    # The last frame of v1 is an ack; who loses the link with it has no reason to dial again.
+    # The last frame of v1 is an ack; a side that loses the link with it has no reason to dial again.
     resting = {SessionState.READY} if protocol is Protocol.V2 else {SessionState.READY, SessionState.STANDBY}
     assert {mine.state, theirs.state} <= resting
     return pair
@@ -137,7 +137,7 @@ def test_a_blocked_link_waits_and_then_goes_on() -> None:
     theirs = pair.b.endpoint.sessions[0]
     assert (mine.state, theirs.state) == (SessionState.CONNECTING, SessionState.ESTABLISHING)
     assert "SERVER_IDENT" not in pair.b.frames("tx")
-    assert pair.b.kinds == [EventKind.ACCEPT]  # the application learns of it before the peer does (§4.9)
+    assert pair.b.kinds == [EventKind.ACCEPT]  # raised before the answer is written (docs/protocol.md §4.9)
     pair.b.endpoint.unblock(stop.links[0], pair.clock.now)
     pair.drive()
     assert mine.state is theirs.state is SessionState.READY
@@ -184,7 +184,7 @@ def test_a_blocked_link_is_given_up_in_the_end() -> None:
 
 
 def test_a_takeover_in_progress_is_seen_by_others() -> None:
-    """A third link that asks while RECONNECT_OK is held back is told RETRY_GLOBAL until it may (§4.9)."""
+    """A third link that asks while RECONNECT_OK is blocked gets RETRY_GLOBAL until the takeover ends (§4.9)."""
     stop = Stop(Point("SESSION_RECONNECT_OK", Way.WRITE), Action.BLOCK)
     pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER, peer_interceptor=stop)
     mine, theirs = pair.established()

@@ -1,4 +1,4 @@
-"""Regular keepalives (protocol.md §7.3, §9 item 20; family KA)."""
+"""Regular keepalives (docs/protocol.md §7.3, §9 item 20; family KA)."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def test_the_peer_is_asked_at_every_interval() -> None:
 
 
 def test_silence_breaks_the_link_of_a_lossless_session_which_dials_again() -> None:
-    """KA-04: TCP alive, nobody answers."""
+    """KA-04: TCP alive, the peer does not answer."""
     pair = watched()
     pair.pass_time(25.0)
     pair.wire.hold()
@@ -111,7 +111,7 @@ def test_setting_the_wall_clock_changes_nothing(jump_s: float) -> None:
 
 
 def test_an_answer_from_the_future_is_no_younger_than_now() -> None:
-    """KA-05: who never was asked cannot make itself look alive for ever."""
+    """KA-05: answers without a keepalive do not keep a link alive for ever."""
     pair = watched()
     (session,) = pair.a.endpoint.sessions
     now = pair.clock.now

@@ -31,7 +31,7 @@ def loops(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def reports() -> list[str]:
-    """What the loop is told of exceptions from here on."""
+    """Exceptions reported to the loop from here on."""
     errors: list[str] = []
     asyncio.get_running_loop().set_exception_handler(
         lambda _loop, context: errors.append(str(context["exception"]))

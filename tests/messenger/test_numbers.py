@@ -12,7 +12,7 @@ from messenger.messages.osdmap import MapFlag
 from messenger.messages.pool import PoolFlag
 
 TWO_NAMES = {Feature}
-"""Bits of features are used again once nobody has the old meaning."""
+"""Feature bits are reused once no peer has the old meaning."""
 
 
 def enums() -> list[type[Enum]]:

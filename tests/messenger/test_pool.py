@@ -1,4 +1,4 @@
-"""Buffers that are used again, but never while somebody looks at them."""
+"""Buffers that are reused, but never while a view of them exists."""
 
 import tracemalloc
 

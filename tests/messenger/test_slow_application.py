@@ -1,4 +1,7 @@
-"""An application that keeps what it gets: its links are neither dead nor idle, and take turns (§3.10)."""
+"""An application that keeps what it gets: its links are neither dead nor idle, and take turns.
+
+See docs/protocol.md §3.10.
+"""
 
 from collections import Counter
 

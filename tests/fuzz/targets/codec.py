@@ -1,4 +1,4 @@
-"""The primitive encodings themselves: any sequence of reads over any bytes (protocol.md §1.1, §1.2).
+"""The primitive encodings themselves: any sequence of reads over any bytes (docs/protocol.md §1.1, §1.2).
 
 An input is a counted list of operations, one a byte, and the bytes they read from.
 """

@@ -1,4 +1,4 @@
-"""Authentication to a service, both sides, with what the other may say at each step (protocol.md §5.7, §5.9).
+"""Authentication to a service, both sides, with what the other may say at each step (docs/protocol.md §5.7, §5.9).
 
 Fuzzing does not break ciphers, so an input brings plaintext: what is sealed in a payload is sealed here with
 the right key, around bytes of the input. The first byte of an input chooses between that and a raw payload.
@@ -51,7 +51,7 @@ def _blob(content: bytes) -> bytes:
     return encoder.getvalue()
 
 
-# ---- a service and whoever presents an authorizer to it
+# ---- a service and a client that presents an authorizer to it
 
 
 def run_service(data: bytes) -> None:

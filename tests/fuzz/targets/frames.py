@@ -1,4 +1,4 @@
-"""Frames of either mode, cut out of a byte stream as a link does it (protocol.md §4.4, §4.5).
+"""Frames of either mode, cut out of a byte stream as a link does it (docs/protocol.md §4.4, §4.5).
 
 An input is a byte of options and a script: each step is raw bytes, or a frame made from its parts with good
 crcs (and sealed, in secure mode) so that fuzzing gets behind them. Options: bit 0, a small limit; bit 1,

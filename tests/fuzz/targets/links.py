@@ -151,7 +151,7 @@ OPERATIONS: tuple[Operation, ...] = (
 
 
 def play(data: bytes, cut: Cut) -> tuple[Node, int]:
-    """Run a script; the node as it is then, and how many bytes were said to it."""
+    """Run a script; returns the node as it is then, and the number of bytes sent to it."""
     cursor = Cursor(data)
     choice, options = cursor.number(), cursor.number()
     role, choice = ROLES[choice % 2], choice // 2

@@ -127,7 +127,7 @@ OPERATIONS: tuple[Operation, ...] = (
 
 
 def play(data: bytes, cut: Cut) -> tuple[Node, int]:
-    """Run a script; the node as it is then, and how many bytes were said to it."""
+    """Run a script; returns the node as it is then, and the number of bytes sent to it."""
     cursor = Cursor(data)
     choice, options, supported = cursor.number(), cursor.number(), cursor.number()
     role, auth, proper_steps = ROLES[choice & 1], _AUTHS[choice >> 1 & 1], (choice >> 2) % 6

@@ -1,4 +1,6 @@
-"""Keys of links, as somebody hears them who has keys: hostile handshakes and MAuth messages (§4.7, §3.3, §5).
+"""Keys of links, as an observer with keys learns them: hostile handshakes and MAuth messages.
+
+See docs/protocol.md §4.7, §3.3, §5.
 
 An input is a list of steps, each something that passes on the link. What is sealed on the wire an input may bring
 as plaintext, which is sealed here with the keys that the listener has, so that fuzzing gets behind the ciphers.
@@ -46,7 +48,7 @@ _LONGEST_PHRASE = 250
 
 
 class _Listener:
-    """One link, and whoever makes what passes on it."""
+    """One link, and the generator of its frames."""
 
     def __init__(self, options: int) -> None:
         self._key = KEYS[_TYPES[options & 1]]
@@ -126,7 +128,7 @@ class _Listener:
         return session_reply(_TYPES[cursor.number() & 1])
 
     def check(self) -> None:
-        """What is known of the link can be used, and what is not can be said."""
+        """Known keys of the link can be used, and the reason for each missing one is reported."""
         link = self.link
         if not link.missing.isprintable() or len(link.missing) > _LONGEST_PHRASE:
             raise BrokenPromise(f"not one clear phrase: {link.missing!r}")

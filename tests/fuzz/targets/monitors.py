@@ -1,4 +1,6 @@
-"""Authentication to a monitor, both sides, in the handshake of v2 and by MAuth messages (§5.5, §5.6).
+"""Authentication to a monitor, both sides, in the handshake of v2 and by MAuth messages.
+
+See docs/protocol.md §5.5, §5.6.
 
 As with services, an input brings plaintext, which is sealed here with the keys that both sides have.
 """

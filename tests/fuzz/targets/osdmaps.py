@@ -1,4 +1,4 @@
-"""OSD maps and what changes them: with the right crcs, which fuzzing would not find (protocol.md §6.6).
+"""OSD maps and what changes them: with the right crcs, which fuzzing would not find (docs/protocol.md §6.6).
 
 An input is a byte of options and two counted maps (u16): a full one and an incremental one. Option bit 0 leaves
 the crcs as they are; bit 1 makes the incremental one follow the full one.

@@ -1,4 +1,6 @@
-"""What clients of OSDs read: CRUSH maps and the choices they lead to, and the data of operations (§6.4, §6.8).
+"""What clients of OSDs read: CRUSH maps and the choices they lead to, and the data of operations.
+
+See docs/protocol.md §6.4, §6.8.
 
 An input of ``crush`` is a CRUSH map. One of ``osd-data`` is an operation without the length of its data
 (34 bytes), and its data segment.

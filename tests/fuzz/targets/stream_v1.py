@@ -1,4 +1,4 @@
-"""The stream of an open v1 link: messages and small frames, as a link reads them (protocol.md §3.7).
+"""The stream of an open v1 link: messages and small frames, as a link reads them (docs/protocol.md §3.7).
 
 An input is a byte of options and a script: each step is raw bytes, or a message with good crcs from its parts,
 so that fuzzing gets behind them. Options choose signatures, the old footer, the old header and which crcs are

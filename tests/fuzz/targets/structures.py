@@ -27,7 +27,7 @@ FEATURES = (
     Feature.SERVER_JEWEL | Feature.PGID64,
     0,
 )
-"""Masks that encoders tell apart, newest first; the second one is what is usual here."""
+"""Feature masks that encoders distinguish, newest first; the second one is the usual one here."""
 _MARGIN = b"\xa5" * 7
 """Lies around the bytes of an input; a decoder that reads it would see other values."""
 

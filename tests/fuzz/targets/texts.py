@@ -19,11 +19,11 @@ from messenger.keylog import parse_key_log
 from tests.fuzz.seeds import KEYS
 from tests.fuzz.target import BrokenPromise, Target, require_same
 from toolkit.bench.options import parse_grid
-from toolkit.faults.nemesis import Timeline
+from toolkit.cluster.nemesis import Timeline
 from toolkit.faults.script import parse_script
 from toolkit.faults.tap import Breakpoint
+from toolkit.node import parse_entity
 from toolkit.probe.findings import parse_target
-from toolkit.scenarios.nodes import parse_entity
 
 Parse = Callable[[str], Any]
 

@@ -1,4 +1,7 @@
-"""Banner, control frames by tag, and message headers as histories show them (protocol.md §4.2, §4.3, §4.8)."""
+"""Banner, control frames by tag, and message headers as histories show them.
+
+See docs/protocol.md §4.2, §4.3, §4.8.
+"""
 
 import json
 from collections.abc import Iterator
@@ -19,7 +22,7 @@ from toolkit.dissect.direction import Direction
 
 
 def run_banner(data: bytes) -> None:
-    """What a growing buffer is taken for; once something is said of it, more bytes change nothing."""
+    """The verdict on a growing buffer; once there is one, more bytes do not change it."""
 
     def play(cut: Cut) -> object:
         received = b""

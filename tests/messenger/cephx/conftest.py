@@ -1,4 +1,4 @@
-"""A small monitor made of the package's own pure functions, after protocol.md §5.5 and §5.10."""
+"""A small monitor made of the package's own pure functions, after docs/protocol.md §5.5 and §5.10."""
 
 import random
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Keys of type aes256k: RFC 8009 encryption, and both cephx flows with them (protocol.md §5.2, §10)."""
+"""Keys of type aes256k: RFC 8009 encryption, and both cephx flows with them (docs/protocol.md §5.2, §10)."""
 
 import random
 

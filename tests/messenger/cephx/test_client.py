@@ -1,4 +1,7 @@
-"""A client with a key against the stand-in monitor of conftest.py, then against a service (§5.5, §5.7)."""
+"""A client with a key against the stand-in monitor of conftest.py, then against a service.
+
+See docs/protocol.md §5.5, §5.7.
+"""
 
 import contextlib
 from collections.abc import Callable

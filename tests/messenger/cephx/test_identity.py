@@ -1,4 +1,4 @@
-"""From options and a keyring to an identity (protocol.md §4.7, §7.3)."""
+"""From options and a keyring to an identity (docs/protocol.md §4.7, §7.3)."""
 
 import pytest
 

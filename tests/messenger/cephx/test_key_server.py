@@ -1,4 +1,4 @@
-"""Entities, key types, global_ids and service keys of a cluster (protocol.md §5.1, §5.5, §5.8)."""
+"""Entities, key types, global_ids and service keys of a cluster (docs/protocol.md §5.1, §5.5, §5.8)."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""Keys and what is sealed with them, against the vectors of protocol.md §10."""
+"""Keys and what is sealed with them, against the vectors of docs/protocol.md §10."""
 
 import random
 

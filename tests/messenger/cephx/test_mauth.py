@@ -1,4 +1,4 @@
-"""Authentication by MAuth messages: v1 from the beginning, and renewals on v2 (protocol.md §5.6)."""
+"""Authentication by MAuth messages: v1 from the beginning, and renewals on v2 (docs/protocol.md §5.6)."""
 
 from dataclasses import replace
 from random import Random

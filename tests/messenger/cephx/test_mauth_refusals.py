@@ -1,4 +1,7 @@
-"""What is refused in MAuth messages and in their replies (protocol.md §5.6; the errnos are a real monitor's)."""
+"""What is refused in MAuth messages and in their replies (the errnos are a real monitor's).
+
+See docs/protocol.md §5.6.
+"""
 
 from dataclasses import replace
 from random import Random

@@ -1,4 +1,7 @@
-"""The monitor's side in the handshake of v2, with the package's own client (protocol.md §5.5, §5.8, §5.10)."""
+"""The monitor's side in the handshake of v2, with the package's own client.
+
+See docs/protocol.md §5.5, §5.8, §5.10.
+"""
 
 from random import Random
 
@@ -119,7 +122,7 @@ def test_aes256k_authorizer_sizes_are_those_of_real_daemons(mode: ConMode, size:
     assert len(theirs.more(second).payload) == size
 
 
-# ---- who may not come in
+# ---- refused clients
 
 
 class Attempt:
@@ -321,7 +324,7 @@ def test_methods_depend_on_who_it_is() -> None:
     assert cluster.server.exchange(CLIENT, NOW_S, cluster.rng).allowed_methods == (CEPHX, NONE)
     assert cluster.server.exchange(OSD, NOW_S, cluster.rng).allowed_methods == (CEPHX,)
     exchange = cluster.server.exchange(CLIENT, NOW_S, cluster.rng)
-    with refused(Refusal.METHOD_NOT_ALLOWED) as raised:  # whatever it said in HELLO
+    with refused(Refusal.METHOD_NOT_ALLOWED) as raised:  # whatever type HELLO announced
         exchange.start(NONE, CRC, NoneClient(OSD_0).exchange(MON, NOW_S, cluster.rng).start().payload)
     assert raised.value.errno == 95
 

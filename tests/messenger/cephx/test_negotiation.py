@@ -1,4 +1,4 @@
-"""The choice among methods (protocol.md §4.7)."""
+"""The choice among methods (docs/protocol.md §4.7)."""
 
 import random
 

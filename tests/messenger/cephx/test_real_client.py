@@ -1,4 +1,7 @@
-"""The monitor's side of cephx with Ceph's own client, which logs in and renews its tickets (§5.5, §5.6)."""
+"""The monitor's side of cephx with Ceph's own client, which logs in and renews its tickets.
+
+See docs/protocol.md §5.5, §5.6.
+"""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The client's side of cephx with a real ceph-mon, over v2 (protocol.md §5.5, §5.6, §5.8)."""
+"""The client's side of cephx with a real ceph-mon, over v2 (docs/protocol.md §5.5, §5.6, §5.8)."""
 
 import asyncio
 import time
@@ -235,7 +235,7 @@ def test_claims(real_monitor: Monitors, claims_own_id, ticket: str, errno: str |
         log_in(monitor, claimant)
 
 
-# ---- who may not come in
+# ---- refused clients
 
 
 def guest(monitor: RealMonitor, *caps: str) -> CephxClient:

@@ -1,4 +1,4 @@
-"""Every way to fail has a name, an errno, and one place here that provokes it (protocol.md §5; family AU)."""
+"""Every way to fail has a name, an errno, and one place here that provokes it (docs/protocol.md §5; family AU)."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Rotating service keys (protocol.md §5.6)."""
+"""Rotating service keys (docs/protocol.md §5.6)."""
 
 from random import Random
 

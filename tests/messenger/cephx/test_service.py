@@ -1,4 +1,4 @@
-"""Authorizers between a client that mints its tickets and a service with the same key (protocol.md §5.7)."""
+"""Authorizers between a client that mints its tickets and a service with the same key (docs/protocol.md §5.7)."""
 
 import random
 from collections.abc import Callable

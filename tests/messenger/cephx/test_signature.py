@@ -1,4 +1,4 @@
-"""Signatures of v1 messages (protocol.md §3.7; the vectors are those of §10)."""
+"""Signatures of v1 messages (docs/protocol.md §3.7; the vectors are those of §10)."""
 
 import hmac
 from random import Random

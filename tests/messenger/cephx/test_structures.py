@@ -1,4 +1,4 @@
-"""Codecs of the structures: layouts of protocol.md §5.3, round trips, and hostile bytes."""
+"""Codecs of the structures: layouts of docs/protocol.md §5.3, round trips, and hostile bytes."""
 
 import pytest
 from hypothesis import given

@@ -110,7 +110,7 @@ class Conversation:
         return self._tamper(payload) if self._countdown == -1 and payload else payload
 
     def handshakes(self) -> list[object]:
-        """By v2; who each side takes the other for."""
+        """By v2; returns the identity that each side has of the other."""
         self.cluster.login(self.client)
         monitor = self.cluster.server.exchange(OSD, NOW_S, self.cluster.rng)
         ends = [self._handshake(MON, monitor)]
@@ -133,7 +133,7 @@ class Conversation:
         )
 
     def messages(self) -> list[object]:
-        """By MAuth; who the monitor takes the daemon for, and whether it has got the right keys."""
+        """By MAuth; returns the daemon's identity at the monitor, and whether it has got the right keys."""
         keyring = RotatingKeyring(OSD)
         mine = MonAuthClient(self.client, self.cluster.rng, rotating=keyring)
         theirs = MonAuthSession(self.cluster.server, self.cluster.rng)

@@ -1,4 +1,4 @@
-"""Authorizers in the CONNECT of v1 (protocol.md §3.3, §3.4 steps 2 and 4; family V1 and AU)."""
+"""Authorizers in the CONNECT of v1 (docs/protocol.md §3.3, §3.4 steps 2 and 4; family V1 and AU)."""
 
 import pytest
 

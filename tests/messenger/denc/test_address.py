@@ -28,7 +28,7 @@ def encoded(value: EntityAddr | AddrVec, features: int = ALL_FEATURES) -> bytes:
     return encoder.getvalue()
 
 
-# protocol.md §10
+# docs/protocol.md §10
 FORM_B = [
     (
         "v2:10.1.2.3:6789/287454020",

@@ -18,7 +18,7 @@ NAUTILUS_14_2_21 = 0x3FFDDFF8FFECFFFF
 RESERVED = 1 << 62
 
 
-# protocol.md §2.2; one of each incarnation, and aliases
+# docs/protocol.md §2.2; one of each incarnation, and aliases
 @pytest.mark.parametrize(
     ("feature", "mask"),
     [

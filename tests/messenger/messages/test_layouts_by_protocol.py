@@ -1,4 +1,4 @@
-"""Fronts written out by hand from the tables of protocol.md §6.2 and §6.3, where no real ones were taken."""
+"""Fronts written out by hand from the tables of docs/protocol.md §6.2 and §6.3, where no real ones were taken."""
 
 from uuid import UUID
 

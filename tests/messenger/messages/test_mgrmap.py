@@ -62,7 +62,7 @@ def test_every_version_from_nautilus_on(version):
 
 @pytest.mark.parametrize("features", [Feature.MSG_ADDR2, 0])
 def test_peers_before_nautilus_get_a_form_of_their_own(features):
-    """Version 5 of §6.7: one address, and the names of the modules once more."""
+    """Version 5 of docs/protocol.md §6.7: one address, and the names of the modules once more."""
     image = encoded(MAP, features)
     assert image[:2] == bytes([5, 1])
     body = Decoder(image).versioned(5)

@@ -20,7 +20,7 @@ def encoded(payload) -> bytes:
 
 
 def test_subscribe_vector():
-    """The front of the second MESSAGE frame of protocol.md §10."""
+    """The front of the second MESSAGE frame of docs/protocol.md §10."""
     payload = MMonSubscribe({"monmap": Subscription()}, "host")
     assert encoded(payload).hex() == ("01000000060000006d6f6e6d617000000000000000000004000000686f7374")
 

@@ -81,7 +81,7 @@ def test_what_a_newer_monitor_appends_survives():
 
 @pytest.mark.parametrize("features", [Feature.MSG_ADDR2, 0])
 def test_peers_before_nautilus_get_one_address_of_each_monitor(features):
-    """Version 5 of §6.5: the addresses by name come before the times, monitors are of version 2."""
+    """In version 5, addresses by name precede the times, and monitors have version 2 (docs/protocol.md §6.5)."""
     monmap = MonMap.decode(Decoder(IMAGE))
     encoder = Encoder()
     encoder.raw(monmap.fsid.bytes)

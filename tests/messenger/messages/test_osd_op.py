@@ -169,7 +169,7 @@ def test_a_real_notification_and_its_end():
     assert (notified.opcode, notified.payload) == (NotifyOp.NOTIFY, b"\3\0\0\0hey")
     assert (complete.opcode, complete.payload, complete.return_code) == (NotifyOp.NOTIFY_COMPLETE, b"", 0)
     assert complete.notify_id == notified.notify_id
-    assert len(message.data) > 0  # what the watchers said is in the data segment
+    assert len(message.data) > 0  # the watchers' replies are in the data segment
 
 
 def request(**changes) -> MOSDOp:
@@ -188,7 +188,8 @@ def test_version_9_goes_to_peers_from_squid_on():
     old, new = encoded(request(), CLIENT_FEATURES), encoded(request(), SQUID)
     assert (old.version, new.version) == (8, 9)
     assert (old.compat_version, new.compat_version) == (3, 3)
-    # field 6a of §6.4.1: an envelope with one zero byte, behind pgid 24, hash to flags 12, reqid 27, trace 24
+    # docs/protocol.md §6.4.1, field 6a: an envelope with one zero byte, after pgid 24, hash to flags 12, reqid 27,
+    # trace 24
     at = 24 + 12 + 27 + 24
     features = slice(-8, None)
     assert new.front[:at] + new.front[at + 7 : -8] == old.front[:-8]

@@ -18,7 +18,7 @@ def encoded(ping: MOSDPing) -> bytes:
 
 
 def test_a_real_ping_is_padded_to_the_default_size():
-    """§6.4: the padding makes up for what comes before its length; the later fields come on top."""
+    """The padding depends on the bytes before its length; later fields come on top (docs/protocol.md §6.4)."""
     assert REAL.op == PingOp.PING
     assert REAL.pad_bytes == pad_bytes_for(2000) == MOSDPing(REAL.fsid, 1, 4, REAL.ping_stamp).pad_bytes
     assert len(encoded(REAL)) == 2000 + 4 + 4 + 8 + 8 + 1

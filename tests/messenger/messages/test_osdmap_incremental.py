@@ -81,7 +81,7 @@ HISTORIES = [
 
 @pytest.mark.parametrize(("first", "increments", "last"), HISTORIES)
 def test_a_real_history_leads_from_the_first_map_to_the_last(first, increments, last):
-    """Monitors say what the crc of each next map is, so every byte of every map is checked."""
+    """Monitors send the crc of each next map, so every byte of every map is checked."""
     osdmap = OSDMap.decode(first)
     for image in increments:
         change = Incremental.decode(image)

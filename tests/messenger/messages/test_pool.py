@@ -67,7 +67,7 @@ def luminous_fields() -> Encoder:
 
 
 def pool_image(version: int) -> bytes:
-    """pg_pool_t as protocol.md §6.6 lists it, with a value of its own in every field."""
+    """pg_pool_t as docs/protocol.md §6.6 lists it, with a value of its own in every field."""
     e = luminous_fields()
     if version >= 27:
         UTime(1700000000).encode(e)

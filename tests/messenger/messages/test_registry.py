@@ -68,7 +68,7 @@ VERSIONS = {
     "MOSDBackoff": "1/1",
     "MWatchNotify": "3/1",
 }
-"""Version and compat version in the header, by the tables of protocol.md §6.2 to §6.4."""
+"""Version and compat version in the header, by the tables of docs/protocol.md §6.2 to §6.4."""
 
 
 KNOWN_CAPTURED = [pytest.param(*row, id=f"{row[0]}-v{row[1]}-{len(row[3])}") for row in captured()]
@@ -109,7 +109,8 @@ def test_header_versions():
 
 
 def test_every_type_has_one_payload():
-    assert len({payload.TYPE for payload in PAYLOAD_TYPES}) == len(PAYLOAD_TYPES) == len(KNOWN_TYPES)
+    assert {kind: payload.TYPE for kind, payload in PAYLOADS.items()} == {kind: kind for kind in KNOWN_TYPES}
+    assert len(PAYLOAD_TYPES) == len(set(PAYLOAD_TYPES)) == len(KNOWN_TYPES)
 
 
 @pytest.mark.parametrize(("kind", "version", "compat_version", "front"), KNOWN_CAPTURED)

@@ -55,5 +55,5 @@ def test_table(number, name):
 
 
 def test_the_table_is_that_of_ceph_20_2():
-    """By §6.1: how many types there are, and their sum."""
+    """By docs/protocol.md §6.1: how many types there are, and their sum."""
     assert (len(MessageType), sum(MessageType)) == (178, 81_012)

@@ -44,7 +44,7 @@ def ack(protocol: str, seq: int) -> object:
     return v1.Ack(seq) if protocol == "v1" else v2.Ack(seq)
 
 
-# ---- skipped_seq (SQ-03, B56)
+# ---- skipped_seq (SQ-03)
 
 
 @protocols
@@ -85,7 +85,7 @@ def test_what_was_missing_comes_with_the_next_link(protocol: str) -> None:
     assert pair.b.tids == [1, 2, 3]
 
 
-# ---- an old seq is dropped and reading goes on, whatever is set (SQ-02, H03)
+# ---- an old seq is dropped and reading goes on, whatever is set (SQ-02)
 
 
 @protocols
@@ -160,7 +160,7 @@ def test_a_keepalive_of_who_was_dialled_is_a_fault(protocol: str) -> None:
     assert faults == {"connector": [FaultReason.UNEXPECTED_FRAME], "acceptor": []}
 
 
-# ---- aborted_message (SQ-18, B28); on v1 an abort always is a fault
+# ---- aborted_message (SQ-18); on v1 an abort always is a fault
 
 
 def aborted(seq: int) -> bytes:
@@ -195,7 +195,7 @@ def test_an_aborted_message_of_v1_is_a_fault_in_any_case(rule: str) -> None:
     assert (node.tids, node.faults) == ([], [FaultReason.ABORTED])
 
 
-# ---- control_segments (MF-09, H05)
+# ---- control_segments (MF-09)
 
 
 def several(*segments: bytes) -> bytes:
@@ -324,7 +324,7 @@ def test_a_dropped_message_gives_back_what_it_took_of_a_throttle(protocol: str) 
     assert [node.endpoint.throttles.named(name).value for name in ("some", "few")] == [0, 0]
 
 
-# ---- standby_keepalive (LS-05, B46)
+# ---- standby_keepalive (LS-05)
 
 
 @protocols

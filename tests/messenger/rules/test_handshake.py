@@ -196,7 +196,7 @@ def test_what_a_peer_can_have_is_believed_in_any_case(protocol: Protocol, role: 
     assert (session.out_seq, len(session.queue.sent)) == (3, 3 - claimed)
 
 
-# ---- the winner of a race dies after the loser was told to WAIT (LP-17, B05)
+# ---- the winner of a race dies after the loser got WAIT (LP-17)
 
 
 class Cut:

@@ -1,4 +1,4 @@
-"""Who may come under the addresses of a session (MF-17, MF-18, H09), by every setting of both rules."""
+"""Peers that may dial under the addresses of a session (MF-17, MF-18), by every setting of both rules."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ Peer = Any
 
 
 def dial(node: Node, protocol: str, auth: str, name: EntityName, **changes: object) -> Peer:
-    """Somebody dials from the address of osd.2 and says all up to what opens or takes over a session."""
+    """A peer dials from the address of osd.2 and sends all frames up to the one that opens a session."""
     if protocol == "v1":
         peer: Peer = RawV1Peer(node, auth=auth, name=name).dial()
         peer.handshake(peer.connect)
@@ -97,7 +97,7 @@ def test_the_peer_itself_may_come_again(protocol: str, auth: str) -> None:
 
 
 def test_of_who_was_dialled_the_number_is_compared() -> None:
-    """Who listens at an address proves no name; that it said which osd it is counts."""
+    """A listener at an address proves no name; the osd number that it announced counts."""
     for rule, reason in (("name", [FaultReason.PEER_IDENTITY]), ("addresses", [])):
         node = new_node(policy=LOSSLESS_PEER_REUSE, peer_identity=rule)
         meet("connector", node).handshake()
@@ -158,7 +158,7 @@ def test_a_stranger_does_not_end_a_session_of_the_other_protocol(protocol: str) 
 
 
 def from_host(node: Node, addr: str) -> RawPeer:
-    """A v2 peer that dials from 10.0.0.1 and says that its addresses are these."""
+    """A v2 peer that dials from 10.0.0.1 and announces these addresses."""
     peer = RawPeer(node, addr=addr).dial()
     peer.handshake(peer.ident)
     peer.send(peer.client_ident())

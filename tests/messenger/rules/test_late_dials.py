@@ -1,4 +1,4 @@
-"""Dials that overtake each other at random: no setting of restarted_peer may take a live peer for a new one (B27).
+"""Dials that overtake each other at random: no setting of restarted_peer may take a live peer for a new one.
 
 Both sides dial and talk, streams break on one side or both, and what was written arrives in any order between
 streams, also after its sender has closed them.
@@ -52,7 +52,7 @@ class Chaos(Pair):
                 pipe.sender.endpoint.link_failed(pipe.sender_link, FaultReason.SOCKET, "broken", self.clock.now)
 
     def go(self) -> None:
-        """Faults first, then none until all is said."""
+        """Faults first, then none until every message is delivered."""
         mine, theirs = self.connect(), self.b.connect(self.a_addr)
         plan = [*range(MESSAGES)] * 2 + [-1] * BREAKS
         self.dice.shuffle(plan)

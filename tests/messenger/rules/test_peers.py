@@ -1,4 +1,4 @@
-"""Disputed rules about who the peer is and how it found this side: HELLO, addresses without a port, numbers."""
+"""Disputed rules about the peer's identity and the dialled address: HELLO, addresses without a port, numbers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A peer that restarts at its old address and nonce (LP-21, RS-07; B26, B27, H12), by every setting."""
+"""A peer that restarts at its old address and nonce (LP-21, RS-07), by every setting."""
 
 import pytest
 
@@ -30,7 +30,7 @@ class Restart(Pair):
 
     def __init__(self, policy: Policy, peer_policy: Policy | None = None, **options: object) -> None:
         super().__init__(policy, peer_policy, **options)  # type: ignore[arg-type]
-        self.b.endpoint.next_global_seq(REMEMBERED - 2)
+        self.b.endpoint.numbers.next_global_seq(REMEMBERED - 2)
         self.theirs = self.b.connect(self.a_addr)
         self.drive()
         (self.mine,) = self.a.endpoint.sessions
@@ -125,7 +125,7 @@ def busy(setting: str, policy: Policy) -> Restart:
 
 @by_policy
 def test_a_guess_ends_a_busy_session_and_what_it_held(policy: Policy) -> None:
-    """H12: the event is all that tells of it."""
+    """Only the event reports it."""
     pair = busy("guess", policy)
     pair.come_back()
     assert pair.dials_until_open(1.0) == 1
@@ -137,7 +137,7 @@ def test_a_guess_ends_a_busy_session_and_what_it_held(policy: Policy) -> None:
 
 @by_policy
 def test_a_proven_restart_keeps_what_a_busy_session_holds_unless_its_policy_checks(policy: Policy) -> None:
-    """Either the new process gets everything, or the application is told that it does not."""
+    """Either the new process gets every message, or an event reports the loss."""
     pair = busy("proven", policy)
     pair.come_back()
     assert pair.dials_until_open(1.0) == 1
@@ -215,7 +215,7 @@ def test_an_outdated_dial_of_the_same_process_is_dropped_by_every_setting(policy
 @by_setting
 @by_policy
 def test_a_dial_that_lost_its_race_is_dropped_by_every_setting(policy: Policy, setting: str) -> None:
-    """B27: its cookie is another one, for the session has the cookie of the dial that won."""
+    """Its cookie is another one, for the session has the cookie of the dial that won."""
     pair, theirs, late = with_ident_on_its_way(policy, setting)
     mine = pair.a.connect(pair.b_addr)
     pair.a.send(mine, 1)

@@ -1,4 +1,4 @@
-"""Rules as options: settings, profiles, and the pages that tell of them."""
+"""Rules as options: settings, profiles, and the pages that describe them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Decisions about an existing session, in the order of protocol.md §4.9; LP-22, RS-01 to RS-07."""
+"""Decisions about an existing session, in the order of docs/protocol.md §4.9; LP-22, RS-01 to RS-07."""
 
 import pytest
 from hypothesis import given
@@ -188,7 +188,7 @@ def test_the_servers_cookie_in_the_frame_counts_unless_a_rule_says_otherwise() -
 def test_of_two_dials_under_different_server_cookies_the_one_from_the_lower_address_begins_anew(
     *, let_down: bool
 ) -> None:
-    """If each side told the other to begin anew, both would take each other over again."""
+    """If each side reset the other, both would take each other over again."""
     frame = reconnect()
     frame.server_cookie = 12345
     for existing, me in (

@@ -1,4 +1,7 @@
-"""What a broken link does to its session, per policy (protocol.md §3.9, §4.11; families LY, LC, LS; B01, B02)."""
+"""What a broken link does to its session, per policy (families LY, LC, LS).
+
+See docs/protocol.md §3.9, §4.11.
+"""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What the io half of a session does, as crimson names it (protocol.md §4.12)."""
+"""What the io half of a session does, as crimson names it (docs/protocol.md §4.12)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The policy table (protocol.md §3.8)."""
+"""The policy table (docs/protocol.md §3.8)."""
 
 import pytest
 
@@ -106,7 +106,7 @@ MESSENGER_TABLE = {
     "librados": (("lossy_client", REPLYMUX), {}),
     "mon client bootstrap": (("lossless_client", 0), {}),
 }
-"""Per messenger: the default and the rows, each a preset and the required features (protocol.md §3.8)."""
+"""Per messenger: the default and the rows, each a preset and the required features (docs/protocol.md §3.8)."""
 
 
 def test_every_messenger_of_the_table_is_there() -> None:

@@ -1,4 +1,4 @@
-"""The queue of a session: priorities, replay, acknowledgement (protocol.md §3.6; SQ-07 to SQ-10)."""
+"""The queue of a session: priorities, replay, acknowledgement (docs/protocol.md §3.6; SQ-07 to SQ-10)."""
 
 from itertools import islice
 

@@ -1,4 +1,4 @@
-"""A throttle: what it counts, and in which order it admits those that wait for it (protocol.md §3.10)."""
+"""A throttle: what it counts, and in which order it admits those that wait for it (docs/protocol.md §3.10)."""
 
 import pytest
 

@@ -3,7 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messenger.shards.calls import InOrder, KeepAliveIo
+from messenger.calls import KeepAliveIo
+from messenger.shards.calls import InOrder
 
 
 @given(st.permutations(range(1, 12)))

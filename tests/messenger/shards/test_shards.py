@@ -12,8 +12,8 @@ from messenger.session.policy import (
 )
 from messenger.session.session import IoState
 from toolkit.checks.invariants import check
-from toolkit.scenarios.ways import Way
-from toolkit.simulation.lab import SimLab
+from toolkit.lab.sim.sim_lab import SimLab
+from toolkit.lab.ways import Way
 
 PEERS = (LOSSLESS_PEER, LOSSLESS_PEER)
 CLIENT_AND_SERVER = (LOSSLESS_CLIENT, STATEFUL_SERVER)
@@ -41,10 +41,10 @@ def assert_sound(lab: SimLab) -> None:
 def test_a_session_moves_to_the_shard_of_each_new_link() -> None:
     lab = lab_of(PEERS)
     lab.send("a", "b", count=5)
-    lab.expect_delivered("b", "a", 5)
+    lab.expect_delivered("a", "b", 5)
     lab.cut("a", "b")
     lab.send("a", "b", count=5)
-    lab.expect_delivered("b", "a", 10)
+    lab.expect_delivered("a", "b", 10)
     lab.settle()
     states = io_states(lab, "a")
     first, second = [shard for shard, state in states if state == IoState.OPEN]
@@ -74,7 +74,10 @@ def test_marking_down_leaves_nothing_on_any_shard(policies: tuple) -> None:
 
 
 def test_a_takeover_waits_for_the_session_to_come_back() -> None:
-    """The peer dials again while this side still has the old link open on a shard: nothing is lost (§4.9)."""
+    """The peer dials again while this side still has the old link open on a shard: nothing is lost.
+
+    See docs/protocol.md §4.9.
+    """
     for seed in range(30):
         lab = lab_of(CLIENT_AND_SERVER, seed)
         lab.send("a", "b", count=4)
@@ -83,8 +86,8 @@ def test_a_takeover_waits_for_the_session_to_come_back() -> None:
         lab.send("a", "b", count=4)
         lab.cut("a", "b")
         lab.send("b", "a", count=4)
-        lab.expect_delivered("b", "a", 8)
         lab.expect_delivered("a", "b", 8)
+        lab.expect_delivered("b", "a", 8)
         lab.settle()
         assert_sound(lab)
 
@@ -96,7 +99,7 @@ def test_what_is_sent_while_a_session_is_on_its_way_back_is_kept() -> None:
         for _ in range(20):
             lab.wait(0.001)
             lab.send("a", "b")
-        lab.expect_delivered("b", "a", 20)
+        lab.expect_delivered("a", "b", 20)
         lab.settle()
         assert_sound(lab)
 
@@ -104,7 +107,7 @@ def test_what_is_sent_while_a_session_is_on_its_way_back_is_kept() -> None:
 def test_a_restarted_peer_resets_sessions_on_shards() -> None:
     lab = lab_of((LOSSLESS_CLIENT, STATEFUL_SERVER))
     lab.send("a", "b", count=3)
-    lab.expect_delivered("b", "a", 3)
+    lab.expect_delivered("a", "b", 3)
     lab.kill("b")
     lab.revive("b")
     lab.send("a", "b", count=1)
@@ -118,7 +121,7 @@ def test_reading_goes_on_when_the_application_has_let_go() -> None:
     lab = lab_of(PEERS, ms_dispatch_throttle_bytes=4000)
     lab.send("a", "b", count=60, size_bytes=3000)
     lab.send("b", "a", count=60, size_bytes=3000)
-    lab.expect_delivered("b", "a", 60)
     lab.expect_delivered("a", "b", 60)
+    lab.expect_delivered("b", "a", 60)
     lab.settle()
     assert_sound(lab)

@@ -1,4 +1,4 @@
-"""Authorizers in CONNECT: challenges, proofs, refusals, signatures (protocol.md §3.3, §3.4 step 4)."""
+"""Authorizers in CONNECT: challenges, proofs, refusals, signatures (docs/protocol.md §3.3, §3.4 step 4)."""
 
 from collections.abc import Callable
 
@@ -144,7 +144,7 @@ def test_a_bad_authorizer_is_refused_and_a_good_one_may_follow(changes: dict[str
 
 
 def test_an_answered_authorizer_is_worth_nothing_on_another_link() -> None:
-    """Whoever recorded it cannot use it: the challenge there is another one."""
+    """A recorded authorizer is useless on another link: the challenge there is another one."""
     node = new_v1_node(auth="cephx")
     recorded = meet("acceptor", node, auth="cephx").handshake()
     answered = recorded.said[-1].authorizer
@@ -160,7 +160,7 @@ def test_an_answered_authorizer_is_worth_nothing_on_another_link() -> None:
 
 
 def test_the_authorizer_is_sent_again_on_the_same_link_and_still_good() -> None:
-    """Real clients repeat it when they are told to retry; the challenge was answered already."""
+    """Real clients repeat it after a RETRY reply; the challenge was answered already."""
     node = new_v1_node(auth="cephx")
     peer = meet("acceptor", node, auth="cephx")
     peer.banner()
@@ -319,7 +319,7 @@ def test_an_unproven_acceptor_cannot_make_a_client_drop_its_messages() -> None:
 def test_without_credentials_a_dial_fails_and_says_so() -> None:
     node = new_v1_node()
     endpoint = new_endpoint(EntityName(EntityType.OSD, 1), A_V1_ADDR)
-    endpoint._auth_client = None
+    endpoint.me.auth_client = None
     with pytest.raises(LocalError, match="no credentials"):
         Node(endpoint).connect(B_V1_ADDR)
     assert node.endpoint.sessions == []

@@ -1,4 +1,4 @@
-"""The data phase of v1: seqs, acks, keepalives, limits, throttles (protocol.md §3.6, §3.7, §3.10)."""
+"""The data phase of v1: seqs, acks, keepalives, limits, throttles (docs/protocol.md §3.6, §3.7, §3.10)."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def unacked(node: Node) -> object:
 
 @pytest.mark.parametrize("old_seqs", [(1,), (3,), (1, 2, 3), (0,)])
 def test_an_old_seq_is_dropped_and_the_reader_stays_alive(old_seqs: tuple[int, ...]) -> None:
-    """Ceph's own reader does not (H03)."""
+    """Ceph's own reader does not."""
     node, peer, session = ready()
     peer.send_messages(1, 2, 3)
     peer.send_messages(*old_seqs)

@@ -1,4 +1,4 @@
-"""Decisions about a CONNECT, in the order of protocol.md §3.4; V1-02 to V1-11, LP-22."""
+"""Decisions about a CONNECT, in the order of docs/protocol.md §3.4; V1-02 to V1-11, LP-22."""
 
 import pytest
 from hypothesis import given

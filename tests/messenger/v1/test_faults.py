@@ -1,4 +1,4 @@
-"""What a fault of a link does to a session of v1 (protocol.md §3.9)."""
+"""What a fault of a link does to a session of v1 (docs/protocol.md §3.9)."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def test_a_half_accepted_link_leaves_nothing(done: int) -> None:
 
 @by_lossless
 def test_a_session_whose_last_reply_is_out_stays_for_the_peer_to_come_back(policy: Policy) -> None:
-    """The peer may have taken it for open; it would be told RESETSESSION otherwise (§3.9, 4)."""
+    """The peer may have taken it for open; it would get RESETSESSION otherwise (§3.9 step 4)."""
     node = new_v1_node(policy=policy)
     peer = dial(node)
     peer.converse()

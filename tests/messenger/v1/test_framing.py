@@ -1,4 +1,4 @@
-"""Messages on the v1 stream: headers, checksums, footers, signatures (protocol.md §3.7, §10)."""
+"""Messages on the v1 stream: headers, checksums, footers, signatures (docs/protocol.md §3.7, §10)."""
 
 from struct import Struct
 
@@ -177,7 +177,7 @@ def test_printed_headers() -> None:
 
 @given(st.integers(0, 10_000), st.integers(1, 255))
 def test_every_changed_byte_is_noticed_or_in_a_field_that_says_less(position: int, mask: int) -> None:
-    """Nothing but the tag, the unused signature and the flag bits can change without a fault (B61)."""
+    """Nothing but the tag, the unused signature and the flag bits can change without a fault."""
     raw = bytearray(build(MessageWriter(), (b"front", b"mid", b"data")))
     position %= len(raw)
     raw[position] ^= mask
@@ -243,7 +243,7 @@ def test_an_unsigned_message_is_a_fault_where_signatures_are_due() -> None:
 @pytest.mark.parametrize("make", [aes_signer, lambda key: aes256k_signer(key * 2)])
 @given(changed=st.sampled_from([1, 17, 54, 59, 62]))
 def test_data_and_crc_changed_together_are_noticed(make: object, changed: int) -> None:
-    """Whoever changes the bytes can repair every crc, but not the signature (B61, V1-15)."""
+    """An attacker who changes the bytes can repair every crc, but not the signature (V1-15)."""
     raw = bytearray(build(MessageWriter(make(KEY)), (b"front", b"mid", b"data")))  # type: ignore[operator]
     raw[changed] ^= 1
     raw[50:54] = crc32c(raw[1:50], 0).to_bytes(4, "little")

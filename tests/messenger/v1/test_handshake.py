@@ -1,4 +1,4 @@
-"""Opening a v1 link: banner, addresses, versions, features (protocol.md §3.2 to §3.5)."""
+"""Opening a v1 link: banner, addresses, versions, features (docs/protocol.md §3.2 to §3.5)."""
 
 import pytest
 
@@ -102,7 +102,7 @@ def test_an_address_of_an_unknown_family_is_a_fault(role: str) -> None:
     assert node.faults == [FaultReason.MALFORMED]
 
 
-# ---- who is who (§3.2)
+# ---- addresses and identities (§3.2)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from tests.support.network import Pair
 
 GRID = grid([piece.value for piece in Piece if piece is not Piece.BANNER])
 NEVER_PASSED = {Custom.BANNER_PAYLOAD_READ, "KEEPALIVE", "CLOSE"}
-"""The banner of v1 has no payload; nobody here lacks MSGR_KEEPALIVE2, and CLOSE is only taken, never said."""
+"""The banner of v1 has no payload; both sides have MSGR_KEEPALIVE2, and CLOSE is only received, never sent."""
 SMOOTH = [point for point in GRID if point.tag not in NEVER_PASSED]
 
 by_action = pytest.mark.parametrize("action", [Action.FAULT, Action.BLOCK, Action.STALL])

@@ -111,7 +111,7 @@ async def test_a_lossy_session_ends_with_its_peer() -> None:
 @on_loop
 async def test_a_wrong_key_is_refused_by_name() -> None:
     async with messenger(1, policy=LOSSY_CLIENT) as client, messenger(2) as server:
-        client.endpoint._auth_client = cephx_client(client.endpoint.name, OTHER_KEY)
+        client.endpoint.me.auth_client = cephx_client(client.endpoint.name, OTHER_KEY)
         connection = client.connect(await server.bind(protocol=Protocol.V1), EntityType.OSD)
         with pytest.raises(FaultError) as raised:
             await connection.ready(10.0)

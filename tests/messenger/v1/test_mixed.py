@@ -1,4 +1,7 @@
-"""Both protocols at one messenger: which is dialled, and one session per peer (§9, 28 and 29; family MX)."""
+"""Both protocols at one messenger: which is dialled, and one session per peer (family MX).
+
+See docs/protocol.md §9 items 28 and 29.
+"""
 
 import pytest
 
@@ -130,7 +133,7 @@ def test_a_client_that_changes_its_protocol_is_known_by_ip_and_nonce() -> None:
 
 
 def test_a_peer_that_was_dialled_by_both_addresses_is_recognised_by_its_v1_address() -> None:
-    """The incoming CONNECT tells one address; the session is registered under two."""
+    """The incoming CONNECT has one address; the session is registered under two."""
     me = node(1, "v1:10.0.0.1:6789/1", policy=LOSSLESS_PEER)
     session = me.connect(B_BOTH)
     me.send(session, 1)
@@ -142,7 +145,7 @@ def test_a_peer_that_was_dialled_by_both_addresses_is_recognised_by_its_v1_addre
     assert me.endpoint.sessions == [session]
 
 
-# ---- races are decided by the addresses of the protocol spoken (§9, 33)
+# ---- races are decided by the addresses of the protocol spoken (§9 item 33)
 
 
 @pytest.mark.parametrize(("v1_nonce", "v2_nonce"), [(1, 9), (9, 1)])

@@ -1,4 +1,4 @@
-"""Both sides dial at once on v1 (§3.4 step 7.7; V1-11)."""
+"""Both sides dial at once on v1 (docs/protocol.md §3.4 step 7.7; V1-11)."""
 
 import pytest
 
@@ -101,7 +101,7 @@ def test_a_race_of_reconnects(policy: Policy, addr: str, wire_number: int, direc
 
 
 def test_an_unregistered_client_leaves_the_own_dial_to_its_address_alone() -> None:
-    """Who does not register lossy clients does not look for sessions either (§3.4, 5)."""
+    """An acceptor that does not register lossy clients does not look for sessions either (§3.4 step 5)."""
     node = new_v1_node(policy=STATELESS_SERVER)
     session = node.connect(B_V1_ADDR, policy=LOSSY_CLIENT)
     meet("acceptor", node).handshake()

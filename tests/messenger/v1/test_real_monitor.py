@@ -1,4 +1,4 @@
-"""v1 sessions with a real ceph-mon: no authorizer, then MAuth, then messages (protocol.md §3.3, §5.6)."""
+"""v1 sessions with a real ceph-mon: no authorizer, then MAuth, then messages (docs/protocol.md §3.3, §5.6)."""
 
 import asyncio
 import time

@@ -119,7 +119,7 @@ def test_a_large_message_that_was_half_on_the_wire_is_sent_again_whole() -> None
 
 @pytest.mark.parametrize("cut_at", range(0, 500, 23))
 def test_a_first_dial_that_breaks_is_no_reset(cut_at: int) -> None:
-    """B01: nothing was lost, so nobody is told of a loss."""
+    """Nothing was lost, so there is no event of a loss."""
     pair = Pair(LOSSLESS_CLIENT, STATEFUL_SERVER, **V1)
     cut_first_wire(pair, 1, cut_at)
     mine = pair.connect()
@@ -140,7 +140,7 @@ def test_a_restarted_server_is_noticed(policy: Policy, peer_policy: Policy) -> N
     assert pair.run_until(lambda: mine.state is SessionState.READY, HEAL_WITHIN_S)
     pair.a.send(mine, 5)
     assert pair.run_until(lambda: 5 in pair.b.tids, HEAL_WITHIN_S)
-    # RESETSESSION is the acceptor's word: a connector does not ask its own policy (§3.5).
+    # RESETSESSION is the acceptor's word: a connector does not ask its own policy (docs/protocol.md §3.5).
     assert pair.a.kinds.count(EventKind.REMOTE_RESET) == 1
     assert pair.b.tids == [5]
 

@@ -25,7 +25,7 @@ PAIRS = [
 ]
 
 
-# ---- throttles (§3.10)
+# ---- throttles (docs/protocol.md §3.10)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Sessions of v1 against scripted peers: replies, replacement, resets, faults (protocol.md §3.4 to §3.6, §3.9)."""
+"""Sessions of v1 against scripted peers: replies, replacement, resets, faults.
+
+See docs/protocol.md §3.4 to §3.6, §3.9.
+"""
 
 from random import Random
 
@@ -29,7 +32,7 @@ by_lossless = pytest.mark.parametrize(
 
 
 def dial(node: Node, auth: str = "none", **options: object) -> RawV1Peer:
-    """A peer that has dialled a node and said who it is."""
+    """A peer that has dialled a node and announced its identity."""
     peer = RawV1Peer(node, auth=auth, **options).dial()  # type: ignore[arg-type]
     peer.banner()
     peer.identify()
@@ -64,7 +67,7 @@ def test_a_new_session_opens_with_seq(auth: str) -> None:
     (session,) = node.endpoint.sessions
     assert (reply.global_seq, session.peer_global_seq) == (session.global_seq, 1)
     assert peer.expect(Seq) == Seq(0)
-    assert node.endpoint.lookup(session.peer_addrs) is session
+    assert node.endpoint.registry.lookup(session.peer_addrs) is session
 
 
 @pytest.mark.parametrize("policy", [STATELESS_SERVER, STATELESS_REGISTERED_SERVER], ids=lambda policy: policy.name)
@@ -74,7 +77,7 @@ def test_a_lossy_server_says_so(policy: Policy) -> None:
     reply = peer.converse()
     assert reply.flags == 1
     (session,) = node.endpoint.sessions
-    assert (node.endpoint.lookup(session.peer_addrs) is session) == policy.register_lossy_clients
+    assert (node.endpoint.registry.lookup(session.peer_addrs) is session) == policy.register_lossy_clients
 
 
 def test_a_connector_without_reconnect_seq_gets_ready() -> None:
@@ -126,7 +129,7 @@ def test_retry_global_is_answered_by_a_higher_global_seq(auth: str) -> None:
     assert (again.global_seq, again.connect_seq) == (78, 0)
     peer.seq()
     assert session.state is SessionState.READY
-    assert node.endpoint.next_global_seq() == 79
+    assert node.endpoint.numbers.next_global_seq() == 79
 
 
 @by_auth
@@ -149,13 +152,13 @@ def test_retry_session_is_adopted(auth: str) -> None:
     ],
 )
 def test_a_retry_that_leads_nowhere_is_a_fault(tag: Tag, fields: dict[str, int]) -> None:
-    """A real client aborts over the first of these (H04)."""
+    """A real client aborts over the first of these."""
     node = new_v1_node(policy=LOSSLESS_CLIENT)
     node.connect(B_V1_ADDR)
     peer, connect = dialled(node)
     peer.send(peer.reply_to(connect, tag, **fields))
     assert node.faults[0] in (FaultReason.UNEXPECTED_FRAME, FaultReason.MALFORMED)
-    assert node.endpoint.next_global_seq() < 10
+    assert node.endpoint.numbers.next_global_seq() < 10
 
 
 @pytest.mark.parametrize("connect_seq", [2**31 + 1, 2**32 - 2, 2**32 - 1])
@@ -222,7 +225,7 @@ def test_the_first_seq_after_a_reset_has_31_bits() -> None:
 
 
 def test_out_seq_stays_random_after_ready() -> None:
-    """Only SEQ tells another number to count from (§3.5, §3.6)."""
+    """Only SEQ carries another number to count from (§3.5, §3.6)."""
     node = new_v1_node(policy=LOSSLESS_CLIENT)
     meet("connector", node).handshake().hang_up()
     (session,) = node.endpoint.sessions

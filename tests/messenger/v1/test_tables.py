@@ -13,7 +13,7 @@ from messenger.v1.states import LinkState
 from messenger.v1.wire import REPLY_TAGS, Ack, ClientIdentify, ConnectReply, Frame, KeepAlive2, Piece, Seq, Tag
 from tests.support.node import Node
 from tests.support.raw_v1 import RawV1Peer, meet, new_v1_node
-from toolkit.scenarios.lab_core import ScenarioFailed
+from toolkit.errors import ScenarioFailed
 
 ROLES = ("connector", "acceptor")
 SECURITY = ["none", "cephx"]
@@ -150,7 +150,7 @@ def check_sane(node: Node) -> None:
         assert session.out_seq >= 0
         assert session.connect_seq < 2**33
     assert node.endpoint.snapshot()["dispatch_bytes"] == 0
-    assert node.endpoint.next_global_seq() < 2**33
+    assert node.endpoint.numbers.next_global_seq() < 2**33
     assert node.fault_texts is not None
 
 

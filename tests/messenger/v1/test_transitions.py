@@ -1,4 +1,4 @@
-"""The tables of v1 tell the truth about where their rows lead."""
+"""Every row of the tables of v1 leads to the states that it names."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Pieces of the v1 stream, byte by byte (protocol.md §1.3, §3.1, §3.2)."""
+"""Pieces of the v1 stream, byte by byte (docs/protocol.md §1.3, §3.1, §3.2)."""
 
 from collections.abc import Callable
 

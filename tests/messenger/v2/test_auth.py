@@ -1,4 +1,7 @@
-"""Authentication that fails: who is told what, and what becomes of the session (protocol.md §4.7; family AU)."""
+"""Failed authentication: the peer's answer, the application's event, and the session (family AU).
+
+See docs/protocol.md §4.7.
+"""
 
 from random import Random
 
@@ -70,7 +73,7 @@ def dial(client: Node, server: Node) -> Session:
 
 
 def refused(client: Node, server: Node, *, mine: FaultReason, theirs: FaultReason) -> str:
-    """Both ends of a refused dial; what the client's application is told."""
+    """Both ends of a refused dial, with the events of the client's application."""
     session = dial(client, server)
     assert (client.faults, server.faults) == ([mine], [theirs, FaultReason.EOF])
     assert client.kinds == [EventKind.REFUSED]

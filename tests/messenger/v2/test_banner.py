@@ -1,4 +1,4 @@
-"""The first bytes of a stream (protocol.md §4.2; scenarios HS-10, HS-11, HS-12)."""
+"""The first bytes of a stream (docs/protocol.md §4.2; scenarios HS-10, HS-11, HS-12)."""
 
 from random import Random
 

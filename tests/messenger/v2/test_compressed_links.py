@@ -1,4 +1,4 @@
-"""Links between OSDs that agree on compression, and those that do not (protocol.md §4.10)."""
+"""Links between OSDs that agree on compression, and those that do not (docs/protocol.md §4.10)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Compression of frames: who agrees on what, and what is on the wire then (protocol.md §4.10, §4.4)."""
+"""Compression of frames: the negotiation, and the bytes on the wire (docs/protocol.md §4.10, §4.4)."""
 
 from struct import Struct
 

@@ -1,4 +1,4 @@
-"""Compressed segments: Ceph's formats (protocol.md §4.10), and every way in which they can be wrong."""
+"""Compressed segments: Ceph's formats (docs/protocol.md §4.10), and every way in which they can be wrong."""
 
 import tracemalloc
 import zlib

@@ -1,4 +1,4 @@
-"""The data phase: seqs, acks, keepalives, wrong messages (protocol.md §3.6, §4.8; families SQ, KA, MF)."""
+"""The data phase: seqs, acks, keepalives, wrong messages (docs/protocol.md §3.6, §4.8; families SQ, KA, MF)."""
 
 import pytest
 

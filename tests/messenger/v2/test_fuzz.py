@@ -10,7 +10,7 @@ from messenger.session.policy import LOSSLESS_CLIENT
 from messenger.v2.wire import CONTROL_FRAMES, Tag
 from tests.support.node import Node, new_node
 from tests.support.raw_peer import ROLES, RawPeer, meet
-from toolkit.scenarios.lab_core import ScenarioFailed
+from toolkit.errors import ScenarioFailed
 
 SECURITY = [("none", ConMode.CRC), ("cephx", ConMode.CRC), ("cephx", ConMode.SECURE)]
 U64 = st.one_of(st.sampled_from([0, 1, 2**31, 2**32, 2**63, 2**64 - 1]), st.integers(0, 2**64 - 1))
@@ -26,7 +26,7 @@ UTTERANCES = st.lists(
 
 
 def say(peer: RawPeer, kind: str, *what: object) -> None:
-    """One utterance. ``changed`` alters one byte of the payload of the next frame that is said properly."""
+    """One utterance. ``changed`` alters one byte of the payload of the next frame that is sent properly."""
     if kind == "bytes":
         peer.write(*what)  # type: ignore[arg-type]
     elif kind == "frame":

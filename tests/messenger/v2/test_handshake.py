@@ -1,4 +1,4 @@
-"""From the first byte to READY (protocol.md §4.1; scenarios HS-01, HS-02, HS-09, HS-14 to HS-17, HS-20)."""
+"""From the first byte to READY (docs/protocol.md §4.1; scenarios HS-01, HS-02, HS-09, HS-14 to HS-17, HS-20)."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ from messenger.v2.wire import FLAG_LOSSY, ClientIdent
 from tests.support.network import SEEN_HOST, Pair
 from tests.support.node import A_ADDR, B_ADDR, new_node
 from tests.support.raw_peer import ROLES, RawPeer, meet
-from toolkit.scenarios.lab_core import ScenarioFailed
+from toolkit.errors import ScenarioFailed
 
 SECURITY = [("none", ConMode.CRC), ("cephx", ConMode.CRC), ("cephx", ConMode.SECURE)]
 by_security = pytest.mark.parametrize(("auth", "mode"), SECURITY)
@@ -201,7 +201,7 @@ def test_a_ready_session_has_no_ready_timeout() -> None:
     assert pair.a.faults == pair.b.faults == []
 
 
-# ---- who decides on lossiness (HS-20)
+# ---- the decision on lossiness (HS-20)
 
 
 @pytest.mark.parametrize(

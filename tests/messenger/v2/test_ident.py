@@ -1,4 +1,4 @@
-"""Peers that are not the right ones: type, address, features (protocol.md §4.9; scenarios HS-14 to HS-16)."""
+"""Peers that are not the right ones: type, address, features (docs/protocol.md §4.9; scenarios HS-14 to HS-16)."""
 
 import pytest
 
@@ -59,7 +59,7 @@ def test_a_server_with_more_addresses_than_the_dialled_one_is_found_under_all() 
     peer.expect(ClientIdent)
     both = AddrVec.parse(f"[{B_ADDR},v1:10.0.0.2:6789/2]")
     peer.send(peer.server_ident(addrs=both))
-    session = node.endpoint.lookup(both)
+    session = node.endpoint.registry.lookup(both)
     assert session is not None
     assert session.state is SessionState.READY
     assert node.endpoint.snapshot()["registry"] == 1

@@ -1,4 +1,4 @@
-"""What a peer may make us hold before it has proven who it is (design.md §7; scenarios MF-03, MF-05, B20)."""
+"""Limits on what an unauthenticated peer can make this side hold (docs/core.md; MF-03, MF-05)."""
 
 from collections.abc import Callable
 

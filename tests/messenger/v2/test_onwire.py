@@ -1,4 +1,4 @@
-"""The stream cipher of secure mode: which nonce for which byte (protocol.md §4.6, §10)."""
+"""The stream cipher of secure mode: which nonce for which byte (docs/protocol.md §4.6, §10)."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Frames of msgr 2.0: the vectors of protocol.md §10, late flags, and what was changed on the way.
+"""Frames of msgr 2.0: the vectors of docs/protocol.md §10, late flags, and what was changed on the way.
 
 What both revisions have in common is in test_framing.py.
 """

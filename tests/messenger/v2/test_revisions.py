@@ -1,4 +1,4 @@
-"""Links of msgr 2.0 and 2.1: the banners decide, and nothing else changes (protocol.md §4.2, §4.5, §4.12)."""
+"""Links of msgr 2.0 and 2.1: the banners decide, and nothing else changes (docs/protocol.md §4.2, §4.5, §4.12)."""
 
 import pytest
 
@@ -52,6 +52,22 @@ def test_the_common_features_decide(mine: int, theirs: int, mode: ConMode) -> No
     assert ("COMPRESSION_DONE" in pair.b.frames("tx")) == bool(common & 2)
 
 
+@pytest.mark.parametrize("mine", MASKS)
+@pytest.mark.parametrize("theirs", MASKS)
+def test_sealed_frames_have_the_layout_of_the_common_revision(mine: int, theirs: int) -> None:
+    """Two ends that choose the same wrong layout understand each other, so the length says which one it is."""
+    pair = pair_of(ConMode.SECURE, mine, theirs)
+    session, _ = pair.established()
+    pair.a.endpoint.send_keepalive(session, pair.clock.now)
+    pair.drive()
+    (length,) = {
+        record.fields["length"]
+        for record in pair.a.trace
+        if record.kind == "frame" and record.fields["tag"] == "KEEPALIVE2"
+    }
+    assert length == (96 if mine & theirs & 1 else 80), "the lengths of the vectors of §10"
+
+
 @by_mode
 @pytest.mark.parametrize("piece_bytes", [1, 31, 33, 4096])
 def test_old_frames_may_arrive_in_any_pieces(mode: ConMode, piece_bytes: int) -> None:
@@ -92,18 +108,12 @@ def test_a_session_goes_on_when_the_peer_returns_with_another_revision(mode: Con
 @by_mode
 @pytest.mark.parametrize("role", ROLES)
 def test_an_old_peer_is_spoken_to_in_its_own_frames(role: str, mode: ConMode) -> None:
-    node = meet(role, new := _node(mode), auth="cephx", mode=mode, features=OLD).handshake()
+    node = meet(role, new := new_node(auth="cephx", mode=mode), auth="cephx", mode=mode, features=OLD).handshake()
     node.send_messages(1, 2)
     node.send(KeepAlive2(7, 8))
     assert new.tids == [1, 2]
     assert KeepAlive2Ack(7, 8) in node.rest()
     assert new.faults == []
-
-
-def _node(mode: ConMode):
-    from tests.support.node import new_node
-
-    return new_node(auth="cephx", mode=mode)
 
 
 @pytest.mark.parametrize("role", ROLES)

@@ -59,7 +59,7 @@ HANDLED: dict[LinkState, set[Tag]] = {
     LinkState.SESSION_ACCEPTING: {Tag.CLIENT_IDENT, Tag.SESSION_RECONNECT},
     LinkState.READY: {Tag.MESSAGE, Tag.KEEPALIVE2, Tag.KEEPALIVE2_ACK, Tag.ACK},
 }
-"""Protocol.md §4.7 to §4.10. A frame that is handled may still be refused for what it says."""
+"""docs/protocol.md §4.7 to §4.10. A frame that is handled may still be refused for what it says."""
 
 STEPS_DONE = {
     LinkState.HELLO_CONNECTING: 1,

@@ -1,4 +1,4 @@
-"""A man in the middle of the handshake is noticed by the signatures (protocol.md §4.7; INV-10)."""
+"""A man in the middle of the handshake is noticed by the signatures (docs/protocol.md §4.7; INV-10)."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""Banner and control frames: codecs, truncation, noise (protocol.md §4.2, §4.3)."""
+"""Banner and control frames: codecs, truncation, noise (docs/protocol.md §4.2, §4.3)."""
 
 import pytest
 from hypothesis import given

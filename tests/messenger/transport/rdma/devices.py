@@ -1,0 +1,58 @@
+"""Two soft-RoCE devices on a pair of interfaces, in a machine whose kernel has them."""
+
+import subprocess
+from pathlib import Path
+from tempfile import mkdtemp
+
+from toolkit.machine.journal import Journal
+from toolkit.network import rdma
+
+HOSTS = {"rxe0": "10.9.0.1", "rxe1": "10.9.0.2"}
+"""Address of each device."""
+_INTERFACES = {"rxe0": "va", "rxe1": "vb"}
+_GID_OF_IPV4 = 1
+"""Index of the address that is made of the interface's IPv4 address; 0 is of its link-local one."""
+OPTIONS = {"ms_type": "async+rdma", "ms_async_rdma_gid_idx": _GID_OF_IPV4}
+# Packets between two addresses of one namespace take the pair of interfaces, and not the way through loopback.
+_ROUTES = """\
+link add va type veth peer name vb
+addr add 10.9.0.1/32 dev va
+addr add 10.9.0.2/32 dev vb
+link set va up
+link set vb up
+rule add pref 1 iif va to 10.9.0.1 lookup local
+rule add pref 2 iif vb to 10.9.0.2 lookup local
+rule add pref 3 to 10.9.0.2 from 10.9.0.1 lookup 101
+rule add pref 4 to 10.9.0.1 from 10.9.0.2 lookup 102
+rule add pref 100 lookup local
+rule del pref 0
+route add 10.9.0.2/32 dev va src 10.9.0.1 table 101
+route add 10.9.0.1/32 dev vb src 10.9.0.2 table 102
+"""
+
+
+def make() -> None:
+    """Make the interfaces and the devices; they go with the machine."""
+    ip("-batch", "-", text=_ROUTES)
+    for interface in ("all", "va", "vb"):
+        settings = Path("/proc/sys/net/ipv4/conf") / interface
+        (settings / "accept_local").write_text("1")
+        (settings / "rp_filter").write_text("0")
+    journal = Journal(Path(mkdtemp()))
+    for name, interface in _INTERFACES.items():
+        rdma.create(name, interface, journal)
+
+
+def ip(*args: str, text: str | None = None) -> None:
+    """Run ip(8)."""
+    subprocess.run(["ip", *args], input=text, text=True, check=True)
+
+
+def tc(*args: str) -> str:
+    """Run tc(8) for a queue, with its counters; returns what it prints."""
+    return subprocess.run(["tc", "-s", "qdisc", *args], capture_output=True, text=True, check=True).stdout
+
+
+def packets(name: str) -> int:
+    """Packets that the interface of a device has sent."""
+    return int(Path(f"/sys/class/net/{_INTERFACES[name]}/statistics/tx_packets").read_text("ascii"))

@@ -1,0 +1,98 @@
+"""The transport over RDMA: records, options, and in a machine with soft-RoCE its streams and sessions."""
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from messenger.config import Config
+from messenger.errors import DecodeError, LocalError
+from messenger.messenger import Messenger
+from messenger.transport.rdma import verbs
+from messenger.transport.rdma.record import RECORD_BYTES, Record, can_begin
+from tests.messenger.transport.rdma import guest
+from toolkit.machine import vm
+
+TREE = Path(__file__).parents[4]
+in_machine = pytest.mark.needs("vm", "pyverbs", "iproute2")
+grouped = pytest.mark.xdist_group("RDMA in a machine")
+patient = pytest.mark.timeout(guest.PATIENCE_S + 60)
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Any]:
+    command = [sys.executable, "-B", "-W", "error", "-m", "tests.messenger.transport.rdma.guest"]
+    done = vm.run(command, directory=TREE, timeout_s=guest.PATIENCE_S)
+    found = {(result := json.loads(line))["name"]: result["error"] for line in done.stdout.splitlines()}
+    return found | {"all": f"{done.stderr}\nexit code {done.code}"}
+
+
+@in_machine
+@grouped
+@patient
+@pytest.mark.parametrize("name", guest.names())
+def test_in_a_machine_with_soft_roce(results: dict[str, Any], name: str) -> None:
+    assert results.get(name, f"did not run: {results['all']}") == ""
+
+
+@in_machine
+@grouped
+@patient
+def test_nothing_is_reported_beside_the_results(results: dict[str, Any]) -> None:
+    assert results["all"] == "\nexit code 0"
+
+
+# ---- without a machine
+
+bits = st.integers(0, (1 << 32) - 1)
+records = st.builds(Record, st.integers(0, 0xFFFF), bits, bits, bits, st.binary(min_size=16, max_size=16))
+
+
+@given(records)
+def test_records_come_back_as_they_were(record: Record) -> None:
+    raw = record.encode()
+    assert len(raw) == RECORD_BYTES
+    assert can_begin(raw)
+    assert Record.decode(raw) == Record.decode(raw[:-1].upper() + b"\0") == record
+
+
+@given(st.binary(max_size=RECORD_BYTES + 1))
+def test_other_bytes_are_no_record(raw: bytes) -> None:
+    with pytest.raises(DecodeError, match="no record of a queue pair"):
+        Record.decode(raw)
+
+
+@pytest.mark.parametrize("banner", [b"ceph v2\n\x10\x00", b"ceph v027"])
+def test_a_banner_is_no_beginning_of_a_record(banner: bytes) -> None:
+    assert not can_begin(banner)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "remedy"),
+    [
+        ("ms_type", "rdma", "give async\\+posix or async\\+rdma"),
+        ("rdma_queue_len", 0, "give 1 or more"),
+        ("ms_async_rdma_sl", 16, "give 15 or less"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(option: str, value: object, remedy: str) -> None:
+    with pytest.raises(LocalError, match=f"{option} = {value!r}: {remedy}"):
+        Config(**{option: value})  # type: ignore[arg-type]
+
+
+def test_a_machine_without_pyverbs_is_one_line_with_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def make() -> None:
+        Messenger(config=Config(ms_type="async+rdma"))
+
+    verbs.pyverbs.cache_clear()
+    monkeypatch.setattr(verbs, "_DEBIAN", Path("/nowhere"))
+    for name in [name for name in sys.modules if name.startswith("pyverbs.")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyverbs", None)
+    with pytest.raises(LocalError, match="apt-get install python3-pyverbs ibverbs-providers"):
+        asyncio.run(make())
