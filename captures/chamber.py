@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from toolkit.interpreters import PYTHON, environment
+from toolkit.machine.interpreters import PYTHON, environment
 
 PROGRAMS = (
     *("ceph-mon", "monmaptool", "ceph-osd", "ceph-mgr", "ceph-mds"),

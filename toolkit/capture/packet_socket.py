@@ -25,7 +25,7 @@ BLOCK_AGE_S = 0.020
 _BLOCK_BYTES = 1 << 20
 _DEFAULT_BUFFER_BYTES = 64 << 20
 _FRAME_BYTES = 2048
-"""The kernel wants to be told one; blocks of variable packets have no use for it."""
+"""The kernel requires one; blocks of variable packets do not use it."""
 
 # <linux/if_packet.h>
 _SOL_PACKET, _RX_RING, _STATISTICS, _VERSION = 263, 5, 6, 10
@@ -231,7 +231,7 @@ class PacketSocket:
             raise LocalError(f"{self._target.text}: {os.strerror(ctypes.get_errno())}")
 
     def _count(self) -> None:
-        """The kernel's counts begin anew each time they are asked for."""
+        """Add up the kernel's counts, which restart at 0 after each read."""
         came, dropped, _ = _COUNTS.unpack(self._socket.getsockopt(_SOL_PACKET, _STATISTICS, _COUNTS.size))
         self._counted += came
         self._dropped += dropped

@@ -1,4 +1,4 @@
-"""Taking a capture: packets from a socket to a pcapng file, with key log and notes, and to whoever looks on."""
+"""Recording of a capture: packets from a socket to a pcapng file, with key log and notes, and to an observer."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ from toolkit.capture.target import Target
 
 STANDARD_OUTPUT = Path("-")
 _TURN_S = 0.2
-"""How often at least the key log is looked at, and who watches is told."""
+"""Longest time between two looks at the key log and calls of the watcher."""
 _TURN_BYTES = 8 << 20
 _KEY_PATIENCE_S = 0.25
 """How much later than its first sealed packet the key of a link may be in the key log."""
@@ -45,7 +45,7 @@ class Taken:
     """Packets that came faster than they could be written."""
     key_log_lines: int = 0
     ended: str = ""
-    """Why nothing is taken any more, when it is not because somebody asked for the end."""
+    """Why the capture ended, unless the user ended it."""
 
 
 class Recording:
@@ -149,7 +149,7 @@ class Recording:
         self._hand_on(last=self._key_log is None)
 
     def _hand_on(self, *, last: bool) -> None:
-        """Give packets to file and watcher once the key log has had the time to tell what opens them.
+        """Pass packets to file and watcher once the key log had time to get their keys.
 
         The end that logs a link's key may learn it from the very packet before the first sealed one.
         """
@@ -262,7 +262,7 @@ def capturing(
 def _run(recording: Recording, failures: list[Exception]) -> None:
     try:
         recording.run()
-    except Exception as error:  # noqa: BLE001 - raised again where somebody hears it
+    except Exception as error:  # noqa: BLE001 - raised again in the caller's thread
         failures.append(error)
 
 
@@ -300,7 +300,7 @@ def _new_file(path: Path) -> BinaryIO:
 
 
 def _not_written(path: Path | None, error: OSError) -> Exception:
-    """A pipe that nobody reads from any more is no error of the user's."""
+    """The error to raise; a pipe whose reader is gone is no error of the user's."""
     if isinstance(error, BrokenPipeError):
         return error
     return LocalError(f"{'standard output' if path == STANDARD_OUTPUT else path}: {error.strerror}")

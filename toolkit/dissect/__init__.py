@@ -1,1 +1,1 @@
-"""Reading the wire: who said what, with and without keys."""
+"""Reading the wire: the frames of each side, with and without keys."""

@@ -21,7 +21,7 @@ from messenger.messages.registry import decode_payload
 from messenger.messages.types import MessageType
 
 _LONGEST_HEX_BYTES = 256
-_SEALED = frozenset(
+SEALED = frozenset(
     {MessageType.FORWARD, MessageType.ROUTE, MessageType.KV_DATA, MessageType.MON_USED_PENDING_KEYS}
 )
 """Types whose bytes may be keys, or whole messages with keys: these show their length only."""
@@ -44,7 +44,7 @@ def message_fields(message: Message, features: int) -> dict[str, object]:
         return undecoded(message.front, f"{type(error).__name__}: {error}")
     if payload is None:
         return undecoded(message.front, "the contents of this type are not read") if message.front else {}
-    value = _structure(payload, sealed=message.type in _SEALED)
+    value = _structure(payload, sealed=message.type in SEALED)
     return value if isinstance(value, dict) else {"value": value}
 
 
@@ -124,5 +124,5 @@ def _hints(structure: type) -> dict[str, Any]:
 
 
 def _is_blob(hint: Any) -> bool:  # noqa: ANN401 - a type, plain or annotated
-    """Whether it is the kind that shows its length only wherever it is printed."""
+    """True if it is the kind that shows its length only wherever it is printed."""
     return get_origin(hint) is Annotated and _BLOB in hint.__metadata__

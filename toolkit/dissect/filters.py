@@ -12,18 +12,24 @@ has no such answer (``lower()`` of a number); None is neither less nor greater t
 import ast
 import operator
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields as dataclass_fields
+from difflib import get_close_matches
 from types import MappingProxyType
+from typing import Any
 
+from messenger.compat import override
 from messenger.errors import LocalError
+from messenger.v1.wire import Piece
+from messenger.v2.wire import Tag
 from toolkit.dissect.direction import Direction
-from toolkit.dissect.frames import DecodedFrame, MessageInfo, Verdict
+from toolkit.dissect.frames import GAP, UNKNOWN, DecodedFrame, MessageInfo, Verdict, utc
 
 Predicate = Callable[[DecodedFrame], bool]
 """Whether a frame is wanted."""
 
-_Value = Callable[[DecodedFrame], object]
+_Value = Callable[[Any], object]
+"""Of an expression, for a frame or a row."""
 
 _LONGEST = 4096
 """Characters of an expression; what Python's parser does with more is its own affair."""
@@ -33,6 +39,8 @@ NAMES: Mapping[str, _Value] = MappingProxyType(
     {
         "frame": operator.attrgetter("frame"),
         "time": lambda frame: frame.time_ns / 1_000_000_000,
+        "time_ns": operator.attrgetter("time_ns"),
+        "utc": lambda frame: utc(frame.time_ns),
         "stream": operator.attrgetter("stream.index"),
         "src": operator.attrgetter("src"),
         "dst": operator.attrgetter("dst"),
@@ -66,10 +74,13 @@ _WORDS: Mapping[str, Sequence[str]] = MappingProxyType(
 )
 """Names that have one of a few values: a comparison with another can only be a slip."""
 
+_TAGS = frozenset({*Tag.__members__, *Piece, "BANNER", UNKNOWN, GAP})
+"""A tag that has no name is its number."""
+
 _COMPARISONS: Mapping[type[ast.cmpop], Callable[[object, object], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,
-    ast.Is: operator.eq,  # `error is None` as Python has it; of other values nobody means the identity
+    ast.Is: operator.eq,  # `error is None` as in Python; with other values users mean equality, not identity
     ast.IsNot: operator.ne,
     ast.Lt: lambda left, right: _ordered(operator.lt, left, right),
     ast.LtE: lambda left, right: _ordered(operator.le, left, right),
@@ -100,8 +111,34 @@ _ACCEPTED = (
 )
 
 
-def compile_filter(text: str) -> Predicate:
+class Filter:
     """The predicate that an expression stands for. It never raises, whatever the frame.
+
+    Args:
+        value: of the expression, for a frame.
+        asked: the parts of ``fields`` that the expression names, and whether a frame had them; kept by ``value``.
+    """
+
+    __slots__ = ("_asked", "_value")
+
+    def __init__(self, value: _Value, asked: Mapping[str, bool]) -> None:
+        self._value = value
+        self._asked = asked
+
+    def __call__(self, frame: DecodedFrame) -> bool:
+        """True if the frame is wanted."""
+        return bool(self._value(frame))
+
+    @property
+    def absent(self) -> list[str]:
+        """Parts of ``fields``, as the expression has them, that no frame has had; not the parts of those."""
+        missing = [part for part, found in self._asked.items() if not found]
+        inside = tuple(f"{part}{sign}" for part in missing for sign in ".[")
+        return [part for part in missing if not part.startswith(inside)]
+
+
+def compile_filter(text: str) -> Filter:
+    """Read an expression.
 
     Args:
         text: the expression.
@@ -109,6 +146,12 @@ def compile_filter(text: str) -> Predicate:
     Raises:
         LocalError: it is none of this language; says the column and what is accepted there.
     """
+    text = _one_line(text)
+    reader = _FrameReader(text, NAMES)
+    return Filter(reader.read(_parse(text), 0), reader.asked)
+
+
+def _one_line(text: str) -> str:
     if len(text) > _LONGEST:
         raise LocalError(f"filter: {len(text)} characters are more than {_LONGEST}")
     text = " ".join(text.splitlines()).strip()
@@ -117,8 +160,29 @@ def compile_filter(text: str) -> Predicate:
     for column, character in enumerate(text, 1):
         if not character.isprintable():
             raise LocalError(f"filter, column {column}: a control character, {character!r}")
-    value = _Reader(text).read(_parse(text), 0)
-    return lambda frame: bool(value(frame))
+    return text
+
+
+def compile_row_filter(text: str, names: Sequence[str]) -> Callable[[Mapping[str, object]], bool]:
+    """Read an expression over rows, such as ``latency_ms > 100 and object == "hello"``.
+
+    Args:
+        text: the expression.
+        names: the columns of every row.
+
+    Raises:
+        LocalError: as :func:`compile_filter`; also if the expression is a literal alone.
+    """
+    text = _one_line(text)
+    tree = _parse(text)
+    if isinstance(tree, ast.Constant):
+        raise LocalError(f"filter: {text} alone asks nothing; compare it, like 'tid == 9'; {_names_of(names)}")
+    value = _RowReader(text, {name: operator.itemgetter(name) for name in names}).read(tree, 0)
+    return lambda row: bool(value(row))
+
+
+def _names_of(names: Iterable[str]) -> str:
+    return f"there are {', '.join(names)}"
 
 
 def _parse(text: str) -> ast.expr:
@@ -133,11 +197,14 @@ def _parse(text: str) -> ast.expr:
         raise LocalError(f"filter: Python's parser refuses it ({error or type(error).__name__})") from None
 
 
-class _Reader:
-    """Turns a syntax tree into closures over a frame."""
+class _RowReader:
+    """Turns a syntax tree into closures over a row, which has values by name."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, names: Mapping[str, _Value]) -> None:
         self._text = text.encode()
+        self._names = names
+        self.asked: dict[str, bool] = {}
+        """As for :class:`Filter`."""
 
     def _error(self, node: ast.AST, what: str) -> LocalError:
         """The parser counts bytes; people count characters."""
@@ -160,7 +227,7 @@ class _Reader:
             case ast.Attribute():
                 return self._attribute(node, depth + 1)
             case ast.Subscript():
-                return _item_of(self.read(node.value, depth + 1), self.read(node.slice, depth + 1))
+                return self._part(node, self.read(node.value, depth + 1), self.read(node.slice, depth + 1))
             case ast.BoolOp():
                 return _joined(isinstance(node.op, ast.And), [self.read(part, depth + 1) for part in node.values])
             case ast.UnaryOp(op=ast.Not()):
@@ -185,25 +252,28 @@ class _Reader:
         raise self._error(node, f"{_kind(node)} cannot be used; {_ACCEPTED}")
 
     def _name(self, node: ast.Name) -> _Value:
-        try:
-            return NAMES[node.id]
-        except KeyError:
-            pass
-        hint = f" (a text takes quotes: {node.id!r})" if node.id not in _MESSAGE_NAMES else ""
-        hint = hint or f" (of a message, so message.{node.id})"
-        raise self._error(node, f"no name {node.id!r}{hint}; there are {', '.join(NAMES)}")
+        if node.id in self._names:
+            return self._names[node.id]
+        raise self._error(node, f"no name {node.id!r}{self._hint(node.id)}; {_names_of(self._names)}")
 
-    def _attribute(self, node: ast.Attribute, depth: int) -> _Value:
-        name = node.attr
-        match node.value:
-            case ast.Name(id="message"):
-                if name not in _MESSAGE_NAMES:
-                    raise self._error(node, f"a message has no {name!r}; it has {', '.join(_MESSAGE_NAMES)}")
-                of_message = operator.attrgetter(name)
-                return lambda frame: None if frame.message is None else of_message(frame.message)
-            case ast.Name(id="fields") | ast.Attribute() | ast.Subscript():
-                return _item_of(self.read(node.value, depth), lambda _frame: name)
-        raise self._error(node, f"only message and fields have parts, so .{name} leads nowhere")
+    def _hint(self, name: str) -> str:
+        return f" (a text takes quotes: {name!r})"
+
+    def _attribute(self, node: ast.Attribute, depth: int) -> _Value:  # noqa: ARG002 - frames have parts
+        raise self._error(node, f"no name has parts, so .{node.attr} leads nowhere")
+
+    def _part(self, node: ast.Attribute | ast.Subscript, whole: _Value, key: _Value) -> _Value:
+        """A part of ``fields``, or of a part of it; :attr:`asked` keeps whether a frame had it."""
+        asked, name = self.asked, ast.unparse(node)
+        asked[name] = False
+
+        def part(frame: object) -> object:
+            value = _item(whole(frame), key(frame))
+            if value is not None:
+                asked[name] = True
+            return value
+
+        return part
 
     def _comparison(self, node: ast.Compare, depth: int) -> _Value:
         values = [self.read(part, depth) for part in (node.left, *node.comparators)]
@@ -214,17 +284,14 @@ class _Reader:
             (left, right), how = values, hows[0]
             return lambda frame: how(left(frame), right(frame))
 
-        def chain(frame: DecodedFrame) -> bool:
+        def chain(frame: object) -> bool:
             found = [value(frame) for value in values]
             return all(how(left, right) for how, left, right in zip(hows, found, found[1:], strict=False))
 
         return chain
 
     def _check_word(self, name: ast.expr, value: ast.expr) -> None:
-        match name, value:
-            case ast.Name(id=known), ast.Constant(value=word) if known in _WORDS and word not in _WORDS[known]:
-                words = ", ".join(repr(str(word)) for word in _WORDS[known])
-                raise self._error(value, f"{known} is never {word!r}; it is one of {words}")
+        """Raise LocalError if a name is compared with what it never is."""
 
     def _call(self, node: ast.Call, depth: int) -> _Value:
         if not isinstance(node.func, ast.Attribute) or node.func.attr not in _METHODS:
@@ -236,21 +303,49 @@ class _Reader:
         subject = self.read(node.func.value, depth)
         arguments = [self.read(argument, depth) for argument in node.args]
 
-        def call(frame: DecodedFrame) -> object:
+        def call(frame: object) -> object:
             value, given = subject(frame), [argument(frame) for argument in arguments]
             return method(value, *given) if isinstance(value, str) and all(map(_texts, given)) else None
 
         return call
 
 
+class _FrameReader(_RowReader):
+    """Turns a syntax tree into closures over a frame."""
+
+    @override
+    def _hint(self, name: str) -> str:
+        return f" (of a message, so message.{name})" if name in _MESSAGE_NAMES else super()._hint(name)
+
+    @override
+    def _attribute(self, node: ast.Attribute, depth: int) -> _Value:
+        name = node.attr
+        match node.value:
+            case ast.Name(id="message"):
+                if name not in _MESSAGE_NAMES:
+                    raise self._error(node, f"a message has no {name!r}; it has {', '.join(_MESSAGE_NAMES)}")
+                of_message = operator.attrgetter(name)
+                return lambda frame: None if frame.message is None else of_message(frame.message)
+            case ast.Name(id="fields") | ast.Attribute() | ast.Subscript():
+                return self._part(node, self.read(node.value, depth), lambda _frame: name)
+        raise self._error(node, f"only message and fields have parts, so .{name} leads nowhere")
+
+    @override
+    def _check_word(self, name: ast.expr, value: ast.expr) -> None:
+        match name, value:
+            case ast.Name(id=known), ast.Constant(value=word) if known in _WORDS and word not in _WORDS[known]:
+                words = ", ".join(repr(str(word)) for word in _WORDS[known])
+                raise self._error(value, f"{known} is never {word!r}; it is one of {words}")
+            case ast.Name(id="tag"), ast.Constant(value=str(word)) if word not in _TAGS and not word.isdecimal():
+                near = get_close_matches(word.upper(), _TAGS, 1)
+                hint = f"did you mean {near[0]!r}?" if near else f"it is one of {', '.join(sorted(_TAGS))}"
+                raise self._error(value, f"tag is never {word!r}; {hint}")
+
+
 def _joined(every: bool, parts: Sequence[_Value]) -> _Value:  # noqa: FBT001 - which of the two it is
     if every:
         return lambda frame: all(part(frame) for part in parts)
     return lambda frame: any(part(frame) for part in parts)
-
-
-def _item_of(whole: _Value, key: _Value) -> _Value:
-    return lambda frame: _item(whole(frame), key(frame))
 
 
 def _item(whole: object, key: object) -> object:
@@ -289,7 +384,7 @@ def _texts(value: object) -> bool:
 
 
 def _kind(node: ast.expr) -> str:
-    """The construct in a word or two, for somebody who does not know Python's grammar."""
+    """The construct in a word or two, for users without knowledge of Python's grammar."""
     known: dict[type[ast.expr], str] = {
         ast.BinOp: "this operator",
         ast.Constant: "a literal of this kind",

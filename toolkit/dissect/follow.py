@@ -1,4 +1,4 @@
-"""Following a link from outside: both byte streams in, frames out (protocol.md §4; §3 in ``follow_v1.py``).
+"""Following a link from outside: both byte streams in, frames out (docs/protocol.md §4; §3 in ``follow_v1.py``).
 
 The fault proxy and the simulated network use it to know where frames begin and end. In secure mode that takes
 keys; then the connection secret is read out of AUTH_DONE and both directions are decrypted from there on.
@@ -86,11 +86,11 @@ class SeenFrame:
     segments: tuple[Buffer, ...] = field(default=(), repr=False)
     """Of a v2 frame, as they were before they were sealed or compressed; of a v1 message its three parts."""
     link: int = 0
-    """Which of several links, where somebody follows several."""
+    """Number of the link, if several are followed."""
     nonces: int = 0
     """How many operations of its direction's cipher came before it (§4.6)."""
     source: "LinkFollower | None" = field(default=None, repr=False, compare=False)
-    """Whoever saw it: knows what it takes to write another in its place."""
+    """The follower that saw it: has the state needed to write another frame in its place."""
 
 
 class _Stream:
@@ -135,7 +135,7 @@ class LinkFollower:
         self.con_mode = ConMode.CRC
         self.algorithm = Algorithm.NONE
         self.blind: PeerError | None = None
-        """Why frames can no longer be told apart: bytes that are no frames, or a secure link without its key."""
+        """Why frame borders are no longer known: bytes that are no frames, or a secure link without its key."""
 
     def pending(self, direction: Direction) -> bytes:
         """Bytes of a frame that is not complete yet."""
@@ -249,7 +249,7 @@ class LinkFollower:
 
     @property
     def is_v1(self) -> bool:
-        """Whether the link speaks msgr v1."""
+        """True if the link speaks msgr v1."""
         return self._v1 is not None
 
     def v1_writer(self) -> MessageWriter:

@@ -1,4 +1,4 @@
-"""Following a v1 link from outside (protocol.md §3.2): what comes next follows from what both sides have said.
+"""Follow a v1 link from outside: the previous messages decide what comes next (docs/protocol.md §3.2).
 
 Nothing is checked on the way, neither checksums nor signatures: that is the receiver's business.
 """
@@ -43,7 +43,7 @@ class V1Opening:
         """Those in force, from the last reply on."""
 
     def is_open(self, direction: Direction) -> bool:
-        """Whether only messages and small frames follow in a direction."""
+        """True if only messages and small frames follow in a direction."""
         return self._sides[direction].open
 
     def piece(self, view: memoryview, direction: Direction) -> tuple[int, Frame] | None:
@@ -62,7 +62,7 @@ class V1Opening:
         return found
 
     def waits(self, direction: Direction) -> bool:
-        """Whether the next piece of a direction cannot be read before one of the other."""
+        """True if the next piece of a direction cannot be read before one of the other."""
         side = self._sides[direction]
         if not side.identified or side.seq_due or side.open:
             return False
@@ -120,7 +120,7 @@ class V1Conversation:
 
     Args:
         max_bytes: longer messages and authorizers are taken for noise.
-        keys: listens to what is said about keys.
+        keys: takes the frames about keys.
     """
 
     def __init__(self, max_bytes: int, keys: LinkKeys) -> None:

@@ -1,14 +1,42 @@
 """What a decoder says of each frame: one record behind tables, JSON, charts and analysis."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from messenger.denc.codec import Buffer
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.stream import Stream
 
+if TYPE_CHECKING:
+    from toolkit.dissect.explorer import FrameExplorer
+
+UNKNOWN = "UNKNOWN"
+"""Tag of bytes that are no frame, or of a frame that cannot be read."""
+GAP = "GAP"
+"""Tag of bytes that the capture lacks."""
+CAPTURE_ENDS = "the capture ends"
+"""How the error of a frame begins that goes on behind the end of the capture."""
+IN_PART = "the capture does not have all of this frame"
+"""The error of a frame whose header is there, with a gap behind it."""
+NO_FRAMES = frozenset({UNKNOWN, GAP})
 _NANO = 1_000_000_000
+
+
+def utc(time_ns: int) -> str:
+    """A Unix time in the words of ISO 8601, to the nanosecond.
+
+    >>> utc(1_700_000_000_000_000_001)
+    '2023-11-14T22:13:20.000000001Z'
+    """
+    seconds, rest = divmod(time_ns, _NANO)
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):  # a damaged capture has any number
+        return f"{seconds}.{rest:09}"
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{rest:09}Z"
 
 
 class Verdict(StrEnum):
@@ -19,7 +47,7 @@ class Verdict(StrEnum):
     NONE = "none"
     """There was nothing to check."""
     NO_KEY = "no-key"
-    """The key that would tell is not known."""
+    """The key for the check is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +60,7 @@ class MessageInfo:
     seq: int
     tid: int
     src: str
-    """The sender (``client.4112``), empty where the capture does not tell."""
+    """The sender (``client.4112``), empty if the capture does not show it."""
     version: int
     compat_version: int
     priority: int
@@ -41,6 +69,10 @@ class MessageInfo:
     data: int
     ack_seq: int
     """What the header acknowledges on the way; 0 on v1, which has ACK frames for it."""
+
+    def as_fields(self) -> dict[str, object]:
+        """Names and values."""
+        return {name: getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(slots=True, eq=False)
@@ -56,7 +88,7 @@ class DecodedFrame:
     stream: Stream
     direction: Direction
     protocol: str
-    """``v1``, ``v2.0``, ``v2.1``; empty where it cannot be told."""
+    """``v1``, ``v2.0``, ``v2.1``; empty if unknown."""
     mode: str
     """``crc`` or ``secure``: of this frame, so what comes before a link is encrypted is ``crc``."""
     tag: str
@@ -75,11 +107,13 @@ class DecodedFrame:
     compressed: bool = False
     segments: Sequence[Buffer] = ()
     """What the frame carries, decrypted and decompressed: header, front, middle and data of a message, the payload
-    of a control frame. Empty where it could not be opened. What is large is decompressed anew at each use."""
+    of a control frame. Empty if it could not be opened. Large segments are decompressed again at each use."""
     wire: Buffer = b""
     """The frame as it was on the wire."""
     read_fields: Callable[[], dict[str, object]] = field(default=dict, repr=False)
-    """Makes :attr:`fields`; called when somebody asks."""
+    """Makes :attr:`fields`; called on demand."""
+    features: int = 0
+    """Of a message: the features negotiated on its link."""
 
     @property
     def is_bad(self) -> bool:
@@ -101,11 +135,19 @@ class DecodedFrame:
         """The fields of a control frame, or those of a message's payload, as JSON values."""
         return self.read_fields()
 
+    def explore(self) -> "FrameExplorer":
+        """The frame's bytes beside its fields; in a notebook it shows itself."""
+        from toolkit.dissect.explorer import FrameExplorer  # noqa: PLC0415 - for notebooks
+
+        return FrameExplorer(self)
+
     def as_json(self) -> dict[str, object]:
         """The record that ``msgrlab decode --format json`` prints."""
         return {
             "frame": self.frame,
             "time": self.time_ns / _NANO,
+            "time_ns": self.time_ns,
+            "utc": utc(self.time_ns),
             "stream": self.stream.index,
             "src": self.src,
             "dst": self.dst,
@@ -117,6 +159,6 @@ class DecodedFrame:
             "crc": self.crc.value,
             "auth": self.auth.value,
             "error": self.error,
-            "message": asdict(self.message) if self.message else None,
+            "message": self.message.as_fields() if self.message else None,
             "fields": self.fields,
         }

@@ -1,6 +1,8 @@
-"""The regions of a frame on the wire: which bytes are preamble, segment, padding, tag (protocol.md §4.5, §3.7).
+"""The regions of a frame on the wire: which bytes are preamble, segment, padding, tag.
 
-Whoever changes bytes on purpose says by region where, and can have the crcs recomputed that cover them.
+See docs/protocol.md §4.5, §3.7.
+
+Faults that change bytes give the place by region, and can have the crcs over it recomputed.
 """
 
 from collections.abc import Sequence
@@ -51,7 +53,7 @@ def regions_of(frame: SeenFrame) -> Regions:
     ``middle``, ``data`` and ``footer`` of a message on v1. Anything else is ``body``.
 
     Raises:
-        LocalError: a frame both sealed and compressed; its borders cannot be told.
+        LocalError: a frame both sealed and compressed; its borders cannot be found.
     """
     ruler = _Ruler()
     if frame.form is Form.PLAIN:
@@ -172,7 +174,7 @@ def with_crcs(frame: SeenFrame, raw: bytearray) -> None:
     """Recompute all crcs of a changed frame in place; borders are those of the frame before the change.
 
     Raises:
-        LocalError: a sealed frame, whose tags nobody can recompute without the key.
+        LocalError: a sealed frame, whose tags cannot be recomputed without the key.
     """
     if frame.form in {Form.SECURE, Form.REV0_SECURE}:
         raise LocalError(f"{frame.tag} is sealed: it has no crcs to recompute")

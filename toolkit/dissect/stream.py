@@ -6,9 +6,10 @@ copies what it has to keep.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from toolkit.dissect.conduct import Conduct
 from toolkit.dissect.direction import Direction
 
 
@@ -19,16 +20,18 @@ class Stream:
     index: int
     """Counted from 0 in the order of their first packets."""
     client: str
-    """Who opened it, as ``address:port`` (``[address]:port`` for IPv6)."""
+    """The end that opened it, as ``address:port`` (``[address]:port`` for IPv6)."""
     server: str
     opening_seen: bool
     """The capture has its SYN; otherwise it began before, and which side is the client is a guess by the ports."""
+    tcp: Conduct = field(default_factory=Conduct, repr=False)
+    """What the packets' headers show, up to the packet that was read last."""
     batched: bool = False
     """Set by the decoder once the order of one direction's bytes against the other's does not matter any more:
     from the next batch on, each direction comes as a single run."""
 
     def source(self, direction: Direction) -> str:
-        """Who sends in a direction."""
+        """The sender in a direction."""
         return self.client if direction is Direction.TO_SERVER else self.server
 
 

@@ -1,7 +1,7 @@
 """Does a decoded capture agree with what the daemons themselves logged, message by message?
 
-The two are matched by who speaks to whom: links tell the addresses of both messengers in their handshakes, and
-so does every line of a log. Receivers log sequence numbers, versions and lengths; senders log names only, for what
+The two are matched by sender and receiver: links have the addresses of both messengers in their handshakes, and so
+has every line of a log. Receivers log sequence numbers, versions and lengths; senders log names only, for what
 they print as the version is not yet that of the peer's features. A message that is sent again after a reconnect is
 logged once.
 """
@@ -35,14 +35,14 @@ class Comparison:
     differences: list[str] = field(default_factory=list)
     """What else only one side has, in words."""
     unwitnessed: list[str] = field(default_factory=list)
-    """Whose messages no log tells of, in words."""
+    """Senders and receivers whose messages are in no log, in words."""
     uncaptured: set[tuple[Address, Address]] = field(default_factory=set)
-    """Who logged messages to or from whom without a link in the capture."""
+    """Pairs of addresses with logged messages but without a link in the capture."""
 
 
 @dataclass(slots=True)
 class _Link:
-    """What one TCP connection told of its ends."""
+    """What one TCP connection shows about its ends."""
 
     client: Address = frozenset()
     server: Address = frozenset()
@@ -80,7 +80,7 @@ class _Flow:
 
 
 def compare(frames: Iterable[DecodedFrame], logs: Iterable[Sequence[LoggedMessage]]) -> Comparison:
-    """Compare a capture with logs of those who speak in it.
+    """Compare a capture with logs of its messengers.
 
     Args:
         frames: of the whole capture.
@@ -116,7 +116,7 @@ def _links(frames: Iterable[DecodedFrame]) -> list[_Link]:
 
 
 def _identify(link: _Link, fields: dict[str, object], direction: Direction) -> None:
-    """v1: both sides say who they are before anything else."""
+    """v1: both sides announce their addresses first."""
     if direction is Direction.TO_SERVER:
         link.client = addresses(str(fields["client_addr"]))
     else:
@@ -155,7 +155,7 @@ _LEARN: dict[str, Callable[[_Link, dict[str, object], Direction], None]] = {
 
 
 def _flows(links: Sequence[_Link], result: Comparison) -> list[_Flow]:
-    """Messages by who sent them to whom. What a link that resumes a session repeats is left out."""
+    """Messages by sender and receiver, without the replays of links that resume a session."""
     flows: list[_Flow] = []
     for link in links:
         server = link.server or _listener(link.server_endpoint, links)
@@ -169,7 +169,7 @@ def _flows(links: Sequence[_Link], result: Comparison) -> list[_Flow]:
 
 
 def _listener(endpoint: str, links: Iterable[_Link]) -> Address:
-    """Who listens there, by what other links told: one that resumes a session does not say it."""
+    """Addresses of the listener there, from other links: a link that resumes a session does not announce them."""
     told = (address for link in links for address in link.client | link.server)
     return frozenset(address for address in told if address.startswith(f"{endpoint}/"))
 
@@ -233,7 +233,7 @@ def _match(
 
 
 def _take_unread(flow: _Flow, captured_only: Counter[_Key]) -> int:
-    """How many messages at the ends of links nobody logged as received. ``captured_only`` is left without them."""
+    """Number of messages at the ends of links without a log line of receipt; removed from ``captured_only``."""
     count = 0
     for link in flow.links:
         for message in reversed(link):
@@ -247,7 +247,7 @@ def _take_unread(flow: _Flow, captured_only: Counter[_Key]) -> int:
 
 
 def _take_unsent(logged: Sequence[LoggedMessage], logged_only: Counter[_Key]) -> int:
-    """How many messages at the ends of connections nobody saw sent. ``logged_only`` is left without them."""
+    """Number of logged messages at ends of connections that were not captured; removed from ``logged_only``."""
     count = 0
     over: set[str] = set()
     for message in reversed(logged):
@@ -272,7 +272,7 @@ def _in_words(who: str, captured_only: Counter[_Key], logged_only: Counter[_Key]
 
 
 def _have_versions(logged: Sequence[LoggedMessage]) -> bool:
-    """Whether the release prints versions."""
+    """True if the release prints versions."""
     return all(message.version is not None for message in logged)
 
 

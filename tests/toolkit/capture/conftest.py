@@ -22,7 +22,7 @@ def quiet(own_network: None) -> None:
 
 
 def converse(said: bytes, host: str = "127.0.0.1", port: int = 0, inside: Target | None = None) -> int:
-    """Say something over a TCP connection that then ends; returns the port of who listened."""
+    """Send bytes over a TCP connection that then ends; returns the listener's port."""
     target = inside or Target.parse("lo")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
 
@@ -34,7 +34,7 @@ def converse(said: bytes, host: str = "127.0.0.1", port: int = 0, inside: Target
 
     client, server, used = target.inside(connected)
     with closing(client), closing(server):
-        for start in range(0, len(said), _CHUNK_BYTES):  # which the socket buffers take, as nobody reads meanwhile
+        for start in range(0, len(said), _CHUNK_BYTES):  # chunks fit into the socket buffers
             client.sendall(chunk := said[start : start + _CHUNK_BYTES])
             assert server.recv(len(chunk), socket.MSG_WAITALL) == chunk
         client.shutdown(socket.SHUT_WR)

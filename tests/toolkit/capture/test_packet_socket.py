@@ -1,4 +1,4 @@
-"""The kernel's side of a capture: which packets come, from where, and what is told of them."""
+"""The kernel's side of a capture: which packets come, from where, and what is reported of them."""
 
 import select
 import socket

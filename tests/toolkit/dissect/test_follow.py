@@ -14,7 +14,7 @@ from messenger.errors import FaultReason
 from messenger.v2.compressor import Algorithm
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.follow import LinkFollower, SeenFrame
-from toolkit.simulation.lab import SimLab
+from toolkit.lab.sim.sim_lab import SimLab
 
 AUTHENTICATION = ["BANNER", "HELLO", "AUTH_REQUEST", "AUTH_REQUEST_MORE", "AUTH_SIGNATURE"]
 SESSION = ["CLIENT_IDENT", "MESSAGE", "MESSAGE", "MESSAGE"]
@@ -51,7 +51,7 @@ class Recording:
 
     @property
     def conversation(self) -> list[str]:
-        """Tags of what the connector said, without acks."""
+        """Tags of the connector's frames, without acks."""
         features = self.options.get("msgr2_features", MSGR2_SUPPORTED)
         asked = ["COMPRESSION_REQUEST"] if features & Msgr2Feature.COMPRESSION else []
         return AUTHENTICATION + asked + SESSION

@@ -10,7 +10,7 @@ from messenger.denc.features import CLIENT_FEATURES, Feature
 from messenger.errors import FaultReason
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.follow import LinkFollower, SeenFrame
-from toolkit.simulation.lab import SimLab
+from toolkit.lab.sim.sim_lab import SimLab
 
 OPTIONS = {
     "as usual": {},
@@ -43,7 +43,7 @@ class Recording:
         lab.settle()
         lab.cut("a", "b")
         lab.send("a", "b", count=1, size_bytes=10)
-        lab.expect_delivered("b", "a", 4)
+        lab.expect_delivered("a", "b", 4)
         lab.settle()
 
 

@@ -10,7 +10,7 @@ from toolkit.dissect.follow import Form, SeenFrame
 from toolkit.dissect.regions import position, regions_of, v1_header, with_crcs
 from toolkit.faults.mangle import Mangle, Replace
 from toolkit.faults.rewriting import with_fields
-from toolkit.simulation.lab import SimLab
+from toolkit.lab.sim.sim_lab import SimLab
 
 OLD = {"msgr2_features": 0}
 NO_NOSRCADDR = {"features_supported": CLIENT_FEATURES & ~Feature.NOSRCADDR}
@@ -19,7 +19,7 @@ FORMS += [("v2-crc", OLD, Form.REV0_CRC), ("v2-secure", OLD, Form.REV0_SECURE)]
 
 
 def seen(way: str, tag: str, **options: object) -> SeenFrame:
-    """A frame of a run as it passes somebody who knows the keys."""
+    """A frame of a run as an observer with the keys sees it."""
     frames: list[SeenFrame] = []
 
     def keep(frame: SeenFrame) -> bytes:
@@ -30,7 +30,7 @@ def seen(way: str, tag: str, **options: object) -> SeenFrame:
     lab.mangle("a", "b", Mangle("a", tag, change=Replace(keep)))
     lab.two(**options)
     lab.send("a", "b", size_bytes=70, front_bytes=30, middle_bytes=5)
-    lab.expect_delivered("b", "a", 1)
+    lab.expect_delivered("a", "b", 1)
     return frames[0]
 
 

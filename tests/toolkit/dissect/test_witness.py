@@ -1,4 +1,4 @@
-"""A decoded capture against the logs of those who speak in it: handmade frames, lines as daemons write them."""
+"""A decoded capture against the logs of its messengers: handmade frames, lines as daemons write them."""
 
 import pytest
 
@@ -31,7 +31,7 @@ def message(name, seq, front=10, data=0):
 
 
 def greeting(stream=FIRST, client=f"v2:{CLIENT}"):
-    """Who speaks, as msgr v2 has it."""
+    """The entity types of both sides, as in HELLO of msgr v2."""
     return [
         frame(stream, UP, "CLIENT_IDENT", addrs=client, target_addr="v2:127.0.0.1:6800/5"),
         frame(stream, DOWN, "SERVER_IDENT", addrs=OSD),

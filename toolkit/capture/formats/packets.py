@@ -1,7 +1,7 @@
 """What a capture file is read into: batches of packets, as columns over one buffer.
 
 A batch of some MiB is walked once; everything behind it works on columns, so that no object is made for a packet
-that nobody looks at.
+that is not used.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ class LinkType(IntEnum):
 
 @dataclass(slots=True, eq=False)
 class PacketBatch:
-    """Consecutive packets of a capture. All is good until the next batch is asked for: memory is used again."""
+    """A batch of consecutive packets. Its buffers are reused: copy what you keep beyond the next batch."""
 
     data: memoryview
     """A stretch of the file."""
@@ -59,6 +59,11 @@ class PacketBatch:
         """The captured bytes of one packet, by its place in the batch."""
         start = int(self.offsets[index])
         return self.data[start : start + int(self.captured_bytes[index])]
+
+    def part(self, start: int, stop: int) -> "PacketBatch":
+        """The packets from place ``start`` up to ``stop``, on the same buffers."""
+        columns = (self.times_ns, self.offsets, self.captured_bytes, self.original_bytes, self.link_types)
+        return PacketBatch(self.data, self.first + start, *(column[start:stop] for column in columns))
 
     def packets(self) -> Iterator[tuple[int, int, int, memoryview]]:
         """Number in the capture, time, link type and captured bytes of each, one by one."""

@@ -39,7 +39,7 @@ class PcapFormat:
         """Begin with the header of the file.
 
         Raises:
-            LocalError: it is of a version that nobody knows.
+            LocalError: its version is unknown.
         """
         order, self._variant = MAGICS[header[:4]]
         sign = "<" if order == "little" else ">"

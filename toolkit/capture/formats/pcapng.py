@@ -73,7 +73,7 @@ def padded(size: Any) -> Any:  # noqa: ANN401 - a number, or an array of them
 
 
 class PcapngFormat:
-    """Cuts the window of a pcapng file into blocks, and tells packets from the rest."""
+    """Cuts the window of a pcapng file into blocks, and separates packets from other blocks."""
 
     needed_bytes = 28
 
@@ -81,7 +81,7 @@ class PcapngFormat:
         self.problem: str | None = None
         """The first thing that was wrong."""
         self.ended = False
-        """Nothing can be told of what follows."""
+        """Nothing that follows can be read."""
         self.notes: list[str] = []
         self.secrets: list[str] = []
         self._kept_bytes = 0
@@ -143,7 +143,8 @@ class PcapngFormat:
         if order != self._order:
             self._set_order(order)
         _, size = self._two_u32.unpack_from(data)
-        if self._u32.unpack_from(data, 8)[0] != BYTE_ORDER_MAGIC or size < 28 or size > LONGEST_PACKET_BYTES:
+        is_sound = size % 4 == 0 and 28 <= size <= LONGEST_PACKET_BYTES
+        if self._u32.unpack_from(data, 8)[0] != BYTE_ORDER_MAGIC or not is_sound:
             self._stop("a section header that is none")
             return 0
         if size > len(data):

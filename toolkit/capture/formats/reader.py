@@ -8,7 +8,7 @@ from messenger.errors import LocalError
 from toolkit.capture.formats.packets import PacketBatch
 from toolkit.capture.formats.pcap import FILE_HEADER_SIZE, MAGICS, PcapFormat
 from toolkit.capture.formats.pcapng import SECTION_HEADER, PcapngFormat
-from toolkit.capture.formats.source import CaptureFile, Source
+from toolkit.capture.formats.source import Source
 from toolkit.capture.formats.window import WINDOW_BYTES, Window
 
 
@@ -22,6 +22,12 @@ class CaptureReader:
         self._format = _format_of(source.name, self._window.data)
         self.packets = 0
         """How many there have been so far."""
+        self.began_ns: int | None = None
+        """Unix time of the first packet; None before it has been read."""
+        self.ended_ns = 0
+        """Unix time of the last packet so far."""
+        self.unfinished: str | None = None
+        """Where the file ends within a packet or block, as while it is still written; None if it does not."""
 
     def __enter__(self) -> Self:
         return self
@@ -70,6 +76,9 @@ class CaptureReader:
         while not format_.ended:
             batch, used = format_.take(window.data, self.packets)
             if batch is not None:
+                if self.began_ns is None:
+                    self.began_ns = int(batch.times_ns[0])
+                self.ended_ns = int(batch.times_ns[-1])
                 self.packets += len(batch)
                 yield batch
             window.drop(used)
@@ -85,26 +94,9 @@ class CaptureReader:
             format_.problem += f", at byte {window.passed_bytes} of the capture; what follows is not read"
 
     def _note_cut(self, left_bytes: int) -> None:
-        if left_bytes and not self._format.problem:
-            self._format.problem = f"the capture ends within packet {self.packets}, {left_bytes} bytes into it"
-
-
-def open_capture(file: CaptureFile, window_bytes: int = WINDOW_BYTES) -> CaptureReader:
-    """Open a capture: pcap or pcapng, either of them also inside gzip.
-
-    Args:
-        file: a path, or a binary file object (a pipe will do).
-        window_bytes: how much of it is looked at in one go.
-
-    Raises:
-        LocalError: it cannot be read, or is no capture.
-    """
-    source = Source(file)
-    try:
-        return CaptureReader(source, window_bytes)
-    except BaseException:
-        source.close()
-        raise
+        if left_bytes and not self.problem:
+            where = f"{left_bytes} bytes into packet {self.packets}"
+            self.unfinished = f"the file ends {where}, as while it is still being written; it was read up to there"
 
 
 def _format_of(name: str, head: memoryview) -> PcapFormat | PcapngFormat:

@@ -4,6 +4,7 @@ import os
 import select
 import stat
 import zlib
+from collections.abc import Sequence
 from io import UnsupportedOperation
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -13,6 +14,8 @@ from messenger.errors import LocalError
 from messenger.files import open_file
 
 CaptureFile = str | os.PathLike[str] | BinaryIO
+CaptureFiles = CaptureFile | Sequence[CaptureFile]
+"""A list of several is read as one capture."""
 
 GZIP_MAGIC = b"\x1f\x8b"
 _GZIP_FORMAT = 16 + zlib.MAX_WBITS
@@ -34,7 +37,7 @@ class Source:
         self._into = getattr(self._file, "readinto1", None) or getattr(self._file, "readinto", None)
         self._descriptor = self._find_descriptor()
         self.size_bytes = self._find_size()
-        """Of the file, None if it cannot be told."""
+        """Of the file, None if unknown."""
         self.position_bytes = 0
         """How much of it has been read."""
 

@@ -1,11 +1,13 @@
 """The part of a capture that is in memory: one buffer, used again and again."""
 
 from toolkit.capture.formats.source import GZIP_MAGIC, Source, Unpacked
+from toolkit.capture.formats.unpacking import FRAME_MAGICS, UnpackedFrames
 
 WINDOW_BYTES = 1 << 21
 """Small enough that what has been read is still in the processor's cache when it is checked."""
+_MAGIC_BYTES = 4
 _FIRST_BYTES = 1 << 17
-"""It begins smaller, and grows with each batch: connections begin there, and what is said first is soon known."""
+"""It begins smaller, and grows with each batch: handshakes are at the beginning, and are read soon this way."""
 
 
 class Window:
@@ -14,7 +16,7 @@ class Window:
     def __init__(self, source: Source, size_bytes: int = WINDOW_BYTES) -> None:
         self._source = source
         self._size_bytes = size_bytes
-        self._bytes: Source | Unpacked = source
+        self._bytes: Source | Unpacked | UnpackedFrames = source
         self._buffer = memoryview(bytearray(size_bytes))
         self._start = 0
         self._stop = 0
@@ -23,9 +25,13 @@ class Window:
         """Where in the capture, unpacked, the window begins."""
         self.at_end = False
         """There is nothing behind it."""
-        self.fill(len(GZIP_MAGIC))
-        if self.data[: len(GZIP_MAGIC)] == GZIP_MAGIC:
+        self.fill(_MAGIC_BYTES)
+        magic = bytes(self.data[:_MAGIC_BYTES])
+        if magic.startswith(GZIP_MAGIC):
             self._bytes = Unpacked(source, self.data)
+        elif magic in FRAME_MAGICS:
+            self._bytes = UnpackedFrames(source, self.data, magic)
+        if self._bytes is not source:
             self._stop = 0
             self.at_end = False
 
@@ -37,7 +43,7 @@ class Window:
     @property
     def problem(self) -> str | None:
         """Why the capture ended before its end."""
-        return self._bytes.problem if isinstance(self._bytes, Unpacked) else None
+        return None if isinstance(self._bytes, Source) else self._bytes.problem
 
     def drop(self, size_bytes: int) -> None:
         """Move on; may be more than is there, which is skipped then when it is read."""

@@ -1,4 +1,4 @@
-"""What a capture tells beyond its frames: sessions over their links, what became of each message, times."""
+"""Analysis of a capture beyond its frames: sessions over their links, the fate of each message, times."""
 
 from toolkit.dissect.analysis.analysis import Analysis
 from toolkit.dissect.analysis.limits import Limits

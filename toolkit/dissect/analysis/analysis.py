@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Self
 
 from messenger.errors import LocalError
@@ -9,10 +10,14 @@ from toolkit.dissect.analysis.latency import Exchange, Exchanges
 from toolkit.dissect.analysis.limits import Limits
 from toolkit.dissect.analysis.links import LinkView
 from toolkit.dissect.analysis.messages import Transmission
+from toolkit.dissect.analysis.requests import Requests
 from toolkit.dissect.analysis.sessions import Party, Sessions, SessionView
 from toolkit.dissect.analysis.volume import Volume
+from toolkit.dissect.connects import FailedConnects, failed_connects
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import DecodedFrame
+from toolkit.dissect.stream import Stream
+from toolkit.tables import data_frame
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -25,15 +30,25 @@ _MESSAGE_COLUMNS = (
 _SESSION_COLUMNS = (
     *("session", "client", "server", "identity", "protocol", "mode", "streams"),
     *("to_server", "to_client", "resent", "missing", "unacked"),
+    *("client_address", "server_address", "global_id", "cipher", "compression", "began", "ended"),
 )
 _HANDSHAKE_COLUMNS = (
     *("stream", "client", "server", "protocol", "mode", "began_s"),
     *("banner_ms", "auth_ms", "ident_ms", "ready_ms", "outcome", "session"),
 )
+_END_COLUMNS = ("stream", "client", "server", "ended_s", "outcome", "ended", "trouble", "hop_of")
 _TRAFFIC_COLUMNS = ("stream", "sender", "receiver", "at_s", "frames", "bytes", "bytes_per_s")
 _BATCH_COLUMNS = ("stream", "sender", "receiver", "packets", "frames", "frames_per_packet", "most")
+_NEW = frozenset({"SERVER_IDENT", "READY"})
+"""The frames that grant a new session."""
 _IN_SEQ = frozenset({"SESSION_RECONNECT", "SESSION_RECONNECT_OK"})
-"""v2 frames that say with ``msg_seq`` what their sender has received (§4.9)."""
+"""v2 frames that say with ``msg_seq`` what their sender has received (docs/protocol.md §4.9)."""
+
+
+_PROOF = "AUTH_REQUEST_MORE"
+"""The v2 frame with random numbers of the connector: the same bytes on two connections are one link seen twice."""
+_PROOF_BYTES = 70
+"""From this length on it has a key's worth of them."""
 
 
 class Analysis:
@@ -42,7 +57,7 @@ class Analysis:
     A frame with a wrong crc, authentication tag or signature counts as traffic and as nothing else.
 
     Args:
-        limits: how much it takes; what comes behind is left out, and :attr:`left_out` says so.
+        limits: how much it takes; frames beyond are left out, and :attr:`left_out` names the limit.
     """
 
     def __init__(self, limits: Limits | None = None) -> None:
@@ -51,8 +66,14 @@ class Analysis:
         self.links: list[LinkView] = []
         """In the order in which they began."""
         self.began_ns: int | None = None
-        """When the first frame was complete."""
+        """The zero of all times: the first packet of the capture, where it was set; the first frame otherwise."""
         self.ended_ns = 0
+        """Time of the last frame."""
+        self.capture_ended_ns: int | None = None
+        """Time of the last packet of the capture; None if only frames are known."""
+        self.streams: list[Stream] = []
+        """The TCP connections of the capture, links or not, if they were set."""
+        self.requests = Requests()
         self._by_stream: dict[int, LinkView] = {}
         self._sessions = Sessions()
         self._exchanges = Exchanges()
@@ -86,10 +107,12 @@ class Analysis:
             link = self._by_stream[frame.stream.index] = LinkView(frame.stream, frame.time_ns)
             self.links.append(link)
         step = link.take(frame)
+        if frame.tag == _PROOF and frame.length >= _PROOF_BYTES and not frame.is_bad:
+            self._sessions.attempt(link, (frame.tag, blake2b(frame.wire, digest_size=16).digest()), frame.time_ns)
         self._volumes[frame.stream.index, frame.direction].add(frame.time_ns, frame.length, frame.packet)
         if step is not None:
             self._sessions.take(link, step)
-        if not frame.is_bad:
+        if not frame.is_bad and link.hop_of is None:
             self._follow(link, frame)
 
     def _is_full(self, frame: DecodedFrame, *, is_new: bool) -> bool:
@@ -102,16 +125,20 @@ class Analysis:
         return self.left_out is not None
 
     def _follow(self, link: LinkView, frame: DecodedFrame) -> None:
-        """What a frame says of messages: one itself, or how many have arrived."""
+        """Record the message that a frame carries, or the sequence number that it acknowledges."""
         message = frame.message
         where = Transmission(frame.stream.index, frame.frame, frame.time_ns)
         if message is not None:
             session = self._sessions.of(link)
             sender = session.party(link, frame.direction)
-            sender.name = message.src or sender.name
+            sender.name = link.name(frame.direction) if message.src else sender.name
             size_bytes = message.front + message.middle + message.data
             sender.outbox.sent(message.seq, message.name, message.tid, size_bytes, where)
-            session.other(sender).outbox.acked(message.ack_seq, where)
+            receiver = session.other(sender)
+            receiver.outbox.acked(message.ack_seq, where)
+            side = session.parties.index(sender)
+            names = sender.name, receiver.name
+            self.requests.take(session.index, side, names, frame, message, where)
             self._exchanges.take(session, sender, message, where)
         elif frame.tag in {"ACK", "SEQ"}:
             self._acknowledge(link, frame, "seq", where)
@@ -152,7 +179,7 @@ class Analysis:
         return found
 
     def has_session(self, link: LinkView) -> bool:
-        """Whether a link belongs to a session: it came so far, or carried a message."""
+        """True if a link belongs to a session: it came so far, or carried a message."""
         return self._sessions.has(link)
 
     def volume(self, link: LinkView, direction: Direction) -> Volume:
@@ -206,8 +233,6 @@ class Analysis:
         Columns: session, sender, receiver, seq, name, tid, bytes, sent (how often), streams, first_s and last_s
         (since the first frame), ack_s (since it was sent last; missing if nothing acknowledged it).
         """
-        from pandas import DataFrame  # noqa: PLC0415 - tables are made when somebody asks
-
         start = self.began_ns or 0
         rows = []
         for session in self.sessions:
@@ -231,12 +256,10 @@ class Analysis:
                             "ack_s": None if ack is None else (ack.time_ns - last.time_ns) / _NANO,
                         }
                     )
-        return DataFrame(rows, columns=_MESSAGE_COLUMNS)
+        return data_frame(rows, columns=_MESSAGE_COLUMNS)
 
     def session_table(self) -> "DataFrame":
         """A row for each session: its parties, links, messages each way, those sent again or missing."""
-        from pandas import DataFrame  # noqa: PLC0415 - tables are made when somebody asks
-
         rows = []
         for session in self.sessions:
             first, second = session.parties
@@ -255,14 +278,19 @@ class Analysis:
                     "resent": len(first.outbox.resent) + len(second.outbox.resent),
                     "missing": first.outbox.missing + second.outbox.missing,
                     "unacked": len(first.outbox.unacked) + len(second.outbox.unacked),
+                    "client_address": first.address,
+                    "server_address": second.address,
+                    "global_id": next((link.global_id for link in links if link.global_id), None),
+                    "cipher": links[-1].cipher or "none",
+                    "compression": links[-1].compression or "none",
+                    "began": "new" if links[0].outcome in _NEW else "resumed" if links[0].ready_ns else "not open",
+                    "ended": links[-1].told_end(self.capture_ended_ns or self.ended_ns),
                 }
             )
-        return DataFrame(rows, columns=_SESSION_COLUMNS)
+        return data_frame(rows, columns=_SESSION_COLUMNS)
 
     def handshake_table(self) -> "DataFrame":
         """A row for each link: when its handshake began, how long its phases took (ms), and how it ended."""
-        from pandas import DataFrame  # noqa: PLC0415 - tables are made when somebody asks
-
         start = self.began_ns or 0
         rows = []
         for link in self.links:
@@ -281,7 +309,39 @@ class Analysis:
                     "session": self._sessions.of(link).index if self.has_session(link) else None,
                 }
             )
-        return DataFrame(rows, columns=_HANDSHAKE_COLUMNS).astype({"session": "Int64"})
+        return data_frame(rows, columns=_HANDSHAKE_COLUMNS).astype({"session": "Int64"})
+
+    def end_table(self) -> "DataFrame":
+        """A row for each link: how its TCP connection ended, and what was wrong with it before.
+
+        Columns: stream, client, server, ended_s (missing while it is open), outcome, ended (in words), trouble
+        (segments sent again, zero windows), hop_of (the stream that this one is another hop of).
+        """
+        start, end_ns = self.began_ns or 0, self.capture_ended_ns or self.ended_ns
+        rows = []
+        for link in self.links:
+            tcp, names = link.stream.tcp, [link.name(way) for way in Direction]
+            is_over = tcp.reset is not None or tcp.fins
+            rows.append(
+                {
+                    "stream": link.stream.index,
+                    "client": names[0],
+                    "server": names[1],
+                    "ended_s": (tcp.ended_ns - start) / _NANO if is_over else None,
+                    "outcome": str(tcp.outcome(end_ns)),
+                    "ended": link.told_end(end_ns),
+                    "trouble": tcp.trouble(*names),
+                    "hop_of": None if link.hop_of is None else link.hop_of.stream.index,
+                }
+            )
+        return data_frame(rows, columns=_END_COLUMNS).astype({"hop_of": "Int64"})
+
+    def failed(self) -> list[FailedConnects]:
+        """The TCP connections to messengers that no frame came of, attempts of one kind together."""
+        servers = {link.stream.server for link in self.links}
+        return failed_connects(
+            self.streams, self._by_stream.keys(), servers, self.capture_ended_ns or self.ended_ns
+        )
 
     @property
     def exchanges(self) -> list[Exchange]:
@@ -290,9 +350,7 @@ class Analysis:
 
     def latency_table(self) -> "DataFrame":
         """A row for each kind of request and reply: how many, and the time between them (ms)."""
-        from pandas import DataFrame  # noqa: PLC0415 - tables are made when somebody asks
-
-        pairs = DataFrame(
+        pairs = data_frame(
             [(pair.request, pair.reply, pair.latency_ns / 1e6) for pair in self.exchanges],
             columns=["request", "reply", "latency_ms"],
         )
@@ -314,8 +372,6 @@ class Analysis:
         Raises:
             LocalError: it is not positive.
         """
-        from pandas import DataFrame  # noqa: PLC0415 - tables are made when somebody asks
-
         if not bin_s > 0:
             raise LocalError(f"bin_s {bin_s}: a span of time is longer than 0 s")
         start = self.began_ns or 0
@@ -339,12 +395,10 @@ class Analysis:
                         "bytes_per_s": size_bytes / bin_s,
                     }
                 )
-        return DataFrame(rows, columns=_TRAFFIC_COLUMNS)
+        return data_frame(rows, columns=_TRAFFIC_COLUMNS)
 
     def batch_table(self) -> "DataFrame":
         """How many frames one packet completed: a row for each direction of each link."""
-        from pandas import DataFrame  # noqa: PLC0415 - tables are made when somebody asks
-
         rows = []
         for (stream, direction), passed in self._volumes.items():
             link = self._by_stream[stream]
@@ -360,4 +414,4 @@ class Analysis:
                     "most": most,
                 }
             )
-        return DataFrame(rows, columns=_BATCH_COLUMNS)
+        return data_frame(rows, columns=_BATCH_COLUMNS)

@@ -2,24 +2,36 @@
 
 A capture sees the wire at one place. A frame that was complete there counts as sent by the one side and received
 by the other at that moment. A frame that is judged bad is left out: its receiver did not take it, and what its
-sender sent is not known. What stood in a send queue, why a link ended and what applications were told a capture
-cannot see; invariants about that find nothing to judge by. A link counts as open from its first frame to its last.
+sender sent is not known. A capture does not show send queues, the reasons for which links ended, or events of
+applications; invariants about these have nothing to judge. A link counts as open from its first frame to its FIN
+or RST, or to its last frame; the end that closed it has a ``tcp`` field with what its packets show, and both ends
+have ``bad_frames``, their number, if some were left out. Of a link that was captured at two places only one is in
+the history.
+
+Its frames have more fields than those of runs: frame (its number in the capture), and as far as the bytes show it
+preamble (what is wrong with the layout of a v2 frame, empty if nothing is), compressed, and signed (of a v1
+message).
 """
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import asdict
+from heapq import heappop, heappush
 
+from toolkit.checks.audit.preambles import layout_problem
 from toolkit.checks.history import History
 from toolkit.dissect.analysis.analysis import Analysis
 from toolkit.dissect.analysis.limits import Limits
 from toolkit.dissect.analysis.links import LinkView
 from toolkit.dissect.direction import Direction
-from toolkit.dissect.frames import DecodedFrame, MessageInfo
+from toolkit.dissect.frames import NO_FRAMES, DecodedFrame, MessageInfo, Verdict
 
 _NANO = 1e9
+_Closing = tuple[int, int, LinkView, int | None]
+"""When a link closes, its stream, and its session."""
+_Layout = tuple[tuple[str, object], ...]
+"""Fields that only frames of captures have."""
+_SOUND: _Layout = (("preamble", ""),)
 TO_SERVER, TO_CLIENT = Direction.TO_SERVER, Direction.TO_CLIENT
-_NO_FRAMES = frozenset({"UNKNOWN", "GAP"})
 
 
 class HistoryMaker:
@@ -35,12 +47,18 @@ class HistoryMaker:
         """Where the history ends ahead of the analysis, and why, in one line; None if it covers all of it."""
         self._analysis = analysis
         self._most_frames = (limits or Limits()).history_frames
-        self._seen: list[tuple[int, int, Direction, str, int, int, int, MessageInfo | dict[str, object]]] = []
+        self._seen: list[
+            tuple[int, int, Direction, str, int, int, int, int, _Layout, MessageInfo | dict[str, object]]
+        ] = []
         self._counts: dict[tuple[int, Direction], int] = defaultdict(int)
+        self._bad: dict[int, int] = defaultdict(int)
 
     def take(self, frame: DecodedFrame) -> None:
         """One more frame."""
-        if frame.tag in _NO_FRAMES or frame.is_bad or self.left_out or self._analysis.left_out:
+        if frame.tag in NO_FRAMES or self.left_out or self._analysis.left_out:
+            return
+        if frame.is_bad:
+            self._bad[frame.stream.index] += 1
             return
         if len(self._seen) >= self._most_frames:
             limit = f"{self._most_frames:,} frames"
@@ -50,7 +68,8 @@ class HistoryMaker:
         fields = frame.message or frame.fields
         number = self._counts[way]
         self._counts[way] += 1
-        self._seen.append((frame.time_ns, *way, frame.tag, number, frame.offset, frame.length, fields))
+        place = number, frame.offset, frame.length, frame.frame
+        self._seen.append((frame.time_ns, *way, frame.tag, *place, _layout(frame), fields))
 
     def history(self, streams: Iterable[int] | None = None) -> History:
         """The history of these streams, or of all."""
@@ -59,16 +78,21 @@ class HistoryMaker:
         links = {link.stream.index: link for link in self._analysis.links}
         last = {seen[1]: place for place, seen in enumerate(self._seen)}
         opened: set[int] = set()
+        closing: list[_Closing] = []
         start = self._analysis.began_ns or 0
-        for place, (time_ns, stream, direction, tag, number, offset, length, said) in enumerate(self._seen):
+        for place, seen in enumerate(self._seen):
+            time_ns, stream, direction, tag, number, offset, length, frame, layout, said = seen
             if chosen is not None and stream not in chosen:
                 continue
             link, time_s = links[stream], (time_ns - start) / _NANO
+            if link.hop_of is not None:
+                continue
+            self._close(history, closing, time_ns)
             session = self._analysis.session_of(stream).index if self._analysis.has_session(link) else None
             if stream not in opened:
                 opened.add(stream)
                 self._tell(history, link, time_s, session, {"dial": TO_SERVER, "accept": TO_CLIENT})
-            fields = asdict(said) if isinstance(said, MessageInfo) else said
+            fields = said.as_fields() if isinstance(said, MessageInfo) else said
             for end, way in ((direction, "tx"), (direction.other, "rx")):
                 history.append(
                     time_s,
@@ -82,24 +106,68 @@ class HistoryMaker:
                     offset=offset,
                     length=length,
                     fields=fields,
+                    frame=frame,
+                    **dict(layout),
                 )
             if place == last[stream]:
-                for end in Direction:
-                    self._tell(history, link, time_s, session, {"close": end})
+                heappush(closing, (max(time_ns, link.stream.tcp.ended_ns), stream, link, session))
+        self._close(history, closing, None)
         return history
+
+    def _close(self, history: History, closing: list[_Closing], until_ns: int | None) -> None:
+        """Close the links that had ended by then; None: all."""
+        while closing and (until_ns is None or closing[0][0] <= until_ns):
+            time_ns, stream, link, session = heappop(closing)
+            tcp = link.stream.tcp
+            mark = tcp.reset or (tcp.fins[0] if tcp.fins else None)
+            ender = None
+            if mark is not None:
+                ender = TO_SERVER if mark.side == tcp.client_side else TO_CLIENT
+            bad: dict[str, object] = {"bad_frames": self._bad[stream]} if stream in self._bad else {}
+            for end in Direction:
+                told = bad | ({"tcp": link.told_end(time_ns)} if end is ender else {})
+                time_s = (time_ns - (self._analysis.began_ns or 0)) / _NANO
+                self._tell(history, link, time_s, session, {"close": end}, told)
 
     @staticmethod
     def _tell(
-        history: History, link: LinkView, time_s: float, session: int | None, actions: dict[str, Direction]
+        history: History,
+        link: LinkView,
+        time_s: float,
+        session: int | None,
+        actions: dict[str, Direction],
+        told: dict[str, object] | None = None,
     ) -> None:
         """What an end of a link did."""
         for action, end in actions.items():
             node, peer = _node(link, end), link.stream.source(end.other)
             name = f"{node}/{link.stream.index}"
-            history.append(time_s, node, "link", link=name, action=action, peer=peer, session=session)
+            history.append(
+                time_s, node, "link", link=name, action=action, peer=peer, session=session, **(told or {})
+            )
 
 
 def _node(link: LinkView, end: Direction) -> str:
-    """Who an end of a link is. Who has dialled himself, as managers do, is two nodes."""
+    """Node name of an end of a link. An entity that dials itself, as managers do, counts as two nodes."""
     name = link.name(end)
     return f"{name} (itself)" if end is TO_CLIENT and name == link.name(TO_SERVER) else name
+
+
+def _layout(frame: DecodedFrame) -> _Layout:
+    """What the bytes of a frame show besides its fields; frames that are alike share one value."""
+    if frame.message is not None and frame.protocol == "v1":
+        return _SIGNED.get(frame.auth, ())
+    if not frame.protocol.startswith("v2") or frame.tag == "BANNER":
+        return ()
+    found: _Layout = ()
+    if frame.mode == "crc":
+        problem = layout_problem(frame.wire, revision=int(frame.protocol != "v2.0"))
+        found = (("preamble", problem),) if problem else _SOUND
+    return (*found, ("compressed", True)) if frame.compressed else found
+
+
+_SIGNED: dict[Verdict, _Layout] = {
+    Verdict.OK: (("signed", True),),
+    Verdict.NO_KEY: (("signed", True),),
+    Verdict.NONE: (("signed", False),),
+}

@@ -15,7 +15,7 @@ class Exchange:
 
     session: int
     client: str
-    """Who asked."""
+    """Sender of the request."""
     server: str
     tid: int
     request: str
@@ -32,7 +32,7 @@ class Exchange:
 
 
 class Exchanges:
-    """Finds them as messages pass. Requests that nobody answers are forgotten, the oldest first."""
+    """Finds them as messages pass. Requests without an answer are dropped, the oldest first."""
 
     def __init__(self) -> None:
         self.found: list[Exchange] = []
@@ -59,3 +59,8 @@ class Exchanges:
             self._open[own] = message.name, where
             if len(self._open) > _MOST_OPEN:
                 del self._open[next(iter(self._open))]
+
+    def drain(self) -> list[Exchange]:
+        """The exchanges that were completed since the last call; they are kept no longer."""
+        found, self.found = self.found, []
+        return found

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass, field
 
+from messenger.v2.compressor import Algorithm
 from toolkit.dissect.direction import Direction
-from toolkit.dissect.frames import DecodedFrame
+from toolkit.dissect.frames import NO_FRAMES, DecodedFrame
 from toolkit.dissect.stream import Stream
 
 OPENING_TAGS = frozenset({"SERVER_IDENT", "SESSION_RECONNECT_OK"})
@@ -11,7 +12,6 @@ OPENING_TAGS = frozenset({"SERVER_IDENT", "SESSION_RECONNECT_OK"})
 _READY = frozenset({"READY", "SEQ"})
 """Tags of the v1 reply that does the same."""
 _DATA = frozenset({"MESSAGE", "MSG", "ACK", "KEEPALIVE", "KEEPALIVE2", "KEEPALIVE2_ACK", "CLOSE"})
-_NO_FRAMES = frozenset({"UNKNOWN", "GAP"})
 _PHASES = {
     "BANNER": "banner",
     "HELLO": "banner",
@@ -23,6 +23,10 @@ _PHASES = {
     "AUTH_DONE": "auth",
     "AUTH_SIGNATURE": "auth",
 }
+
+
+SECURE_CIPHER = "AES-128-GCM"
+_ALGORITHMS: dict[object, str] = {int(each): each.name.lower() for each in Algorithm}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +63,18 @@ class LinkView:
     connect: Step | None = None
     """The last CONNECT of a v1 link."""
     addresses: dict[Direction, str] = field(default_factory=dict)
-    """Addresses that the sides of a v1 link have announced, by who sends."""
+    """Addresses that the sides of a v1 link have announced, by the sender's direction."""
     dialler: int = 0
     """Which party of its session opened it."""
+    hop_of: "LinkView | None" = None
+    """The link that this one is another hop of, through a proxy or an address translation; None if of none."""
+    global_id: int = 0
+    """Of the connector, as the acceptor's AUTH_DONE has it; 0 if it was not seen."""
+    compression: str = ""
+    """Algorithm of frames that both sides agreed to compress, empty if none."""
     frames: int = 0
+    last_frame: int = 0
+    """Number of its last frame in the capture."""
     messages: int = 0
     _names: dict[Direction, str] = field(default_factory=dict)
     _kinds: dict[Direction, object] = field(default_factory=dict)
@@ -77,6 +89,7 @@ class LinkView:
         """
         self.ended_ns = frame.time_ns
         self.frames += 1
+        self.last_frame = frame.frame
         if frame.is_bad:
             return None
         self.protocol = frame.protocol or self.protocol
@@ -85,7 +98,7 @@ class LinkView:
             self.messages += 1
             if frame.message.src:
                 self._names[frame.direction] = frame.message.src
-        if frame.tag in _DATA or frame.tag in _NO_FRAMES or frame.message is not None:
+        if frame.tag in _DATA or frame.tag in NO_FRAMES or frame.message is not None:
             return None
         step = Step(frame.time_ns, frame.direction, frame.tag, frame.fields)
         self._follow(step)
@@ -116,13 +129,35 @@ class LinkView:
         """HELLO says what the sender is, the ident frames which one."""
         if step.tag == "HELLO":
             self._kinds.setdefault(step.direction, step.fields.get("entity_type"))
+        if step.tag == "AUTH_DONE" and isinstance(known := step.fields.get("global_id"), int):
+            self.global_id = known
+        if step.tag == "COMPRESSION_DONE" and step.fields.get("is_compress"):
+            self.compression = _ALGORITHMS.get(step.fields.get("method"), "unknown")
         gid = step.fields.get("gid")
         if isinstance(gid, int) and step.direction in self._kinds:
             self._names.setdefault(step.direction, f"{self._kinds[step.direction]}.{gid}")
 
     def name(self, direction: Direction) -> str:
-        """Who sends in a direction, as Ceph's logs name it; its address where that is not known."""
-        return self._names.get(direction) or self.stream.source(direction)
+        """Name of the sender in a direction, as in Ceph's logs; its address if the name is not known.
+
+        A client that has no number yet in its messages has that of its global_id, and else its address.
+        """
+        name = self._names.get(direction) or self.stream.source(direction)
+        if not name.endswith(".?"):
+            return name
+        if self.global_id and direction is Direction.TO_SERVER and name.startswith("client."):
+            return f"client.{self.global_id}"
+        return f"{name} at {self.stream.source(direction)}"
+
+    @property
+    def cipher(self) -> str:
+        """What encrypts the link: the cipher of secure mode, or empty in crc mode."""
+        return SECURE_CIPHER if self.mode == "secure" else ""
+
+    def told_end(self, capture_ended_ns: int) -> str:
+        """How the TCP connection ended, in words; empty if nothing is known of it."""
+        ends = self.name(Direction.TO_SERVER), self.name(Direction.TO_CLIENT)
+        return self.stream.tcp.told(*ends, capture_ended_ns)
 
     def address(self, direction: Direction) -> str:
         """The address that the sender in a direction has announced on v1; that of the packets if none was seen."""

@@ -48,7 +48,7 @@ class Outbox:
         message.transmissions.append(where)
 
     def acked(self, seq: int, where: Transmission) -> None:
-        """The other party has said that everything up to ``seq`` has arrived."""
+        """The other party has acknowledged everything up to ``seq``."""
         if seq and (not self._acked or seq > self._acked[-1]):
             self._acked.append(seq)
             self._acks.append(where)
@@ -82,6 +82,6 @@ class Outbox:
     def unacked(self) -> list[int]:
         """The seqs that were sent and, as far as the capture goes, never acknowledged.
 
-        None count where nothing ever was: lossy sessions of v1 do without (§3.7).
+        None count where nothing ever was: lossy sessions of v1 do without (docs/protocol.md §3.7).
         """
         return sorted(seq for seq in self.messages if seq > self.acked_seq) if self._acked else []

@@ -3,11 +3,15 @@
 Two parties share a session and either may have opened any of its links, so each link says which party dialled.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 from toolkit.dissect.analysis.links import LinkView, Step
 from toolkit.dissect.analysis.messages import Outbox
 from toolkit.dissect.direction import Direction
+
+_LONGEST_DELAY_NS = 60_000_000_000
+"""How much later than on the first hop the same may be seen on the next one."""
 
 
 @dataclass(slots=True, eq=False)
@@ -15,9 +19,9 @@ class Party:
     """One side of a session."""
 
     address: str
-    """What it calls itself, which tells it from the other side whoever opens the next link."""
+    """The address it announces, which identifies it whichever side opens the next link."""
     name: str
-    """As Ceph's logs have it; the address where the capture does not tell."""
+    """As in Ceph's logs; the address if the capture does not show the name."""
     outbox: Outbox = field(default_factory=Outbox)
     """What it sent."""
 
@@ -29,7 +33,7 @@ class SessionView:
     index: int
     """Counted from 0 in the order in which they began."""
     parties: tuple[Party, Party]
-    """Who opened its first link, and the other side."""
+    """The connector of its first link, and the other side."""
     identity: str = ""
     """The cookies, or the addresses, in words."""
     joined: dict[LinkView, None] = field(default_factory=dict)
@@ -41,7 +45,7 @@ class SessionView:
         return list(self.joined)
 
     def party(self, link: LinkView, direction: Direction) -> Party:
-        """Who sends in a direction of one of its links."""
+        """The sender in a direction of one of its links."""
         return self.parties[link.dialler if direction is Direction.TO_SERVER else 1 - link.dialler]
 
     def other(self, party: Party) -> Party:
@@ -59,25 +63,56 @@ class Sessions:
 
     def __init__(self) -> None:
         self.all: list[SessionView] = []
+        self._begun = 0
+        """Number of sessions so far, those that were forgotten included."""
         self._by_key: dict[object, SessionView] = {}
         """By both cookies on v2, by both addresses on v1."""
         self._of_link: dict[LinkView, SessionView] = {}
         self._cookies: dict[LinkView, tuple[int, str]] = {}
         """Of links whose CLIENT_IDENT was seen: the client's cookie and address."""
+        self._attempts: dict[object, LinkView] = {}
+        """The first link of each connection attempt: what a second one repeats is another hop of it."""
 
     def has(self, link: LinkView) -> bool:
         """True if a link belongs to a session: its handshake came so far, or it carried a message."""
-        return link in self._of_link
+        return (link.hop_of or link) in self._of_link
 
     def of(self, link: LinkView) -> SessionView:
-        """The session of a link; one that never said is a session by itself."""
+        """The session of a link; a link that never identified its session is a session by itself."""
+        if link.hop_of is not None:
+            link = link.hop_of
         found = self._of_link.get(link)
         if found is None:
             found = self._begin(link, link, link.stream.client, link.stream.server, "one link")
         return found
 
+    def forget(self, sessions: Collection[SessionView], links: Collection[LinkView]) -> None:
+        """Drop sessions and links on which no more frames come. Takes time in proportion to all that is known."""
+        for link in links:
+            session = self._of_link.pop(link, None)
+            if session is not None:
+                session.joined.pop(link, None)
+            self._cookies.pop(link, None)
+        over = set(sessions)
+        gone = set(links).union(*(session.joined for session in over))
+        self.all = [session for session in self.all if session not in over]
+        self._by_key = {key: session for key, session in self._by_key.items() if session not in over}
+        self._of_link = {link: session for link, session in self._of_link.items() if session not in over}
+        self._attempts = {key: link for key, link in self._attempts.items() if link not in gone}
+
+    def attempt(self, link: LinkView, key: object, time_ns: int) -> None:
+        """What no two connection attempts have in common was seen on a link."""
+        first = self._attempts.setdefault(key, link)
+        if first is not link and link.hop_of is None and time_ns - first.ended_ns <= _LONGEST_DELAY_NS:
+            link.hop_of = first.hop_of or first
+
     def take(self, link: LinkView, step: Step) -> None:
         """One more frame of a handshake."""
+        key = _attempt(link, step)
+        if key is not None:
+            self.attempt(link, key, step.time_ns)
+        if link.hop_of is not None:
+            return
         match step.tag:
             case "CLIENT_IDENT":
                 self._cookies[link] = _number(step, "client_cookie"), str(step.fields.get("addrs", ""))
@@ -101,7 +136,10 @@ class Sessions:
             self._begin(link, link, client, server, "one link, no cookies")
 
     def _reconnect(self, link: LinkView, step: Step) -> None:
-        """Either side may reconnect, and the cookies keep the order they had when the session began (§4.9)."""
+        """Either side may reconnect, and the cookies keep the order they had when the session began.
+
+        See docs/protocol.md §4.9.
+        """
         cookies = _number(step, "client_cookie"), _number(step, "server_cookie")
         address = str(step.fields.get("addrs", ""))
         self._go_on(link, cookies, address, link.stream.server, _cookies(*cookies))
@@ -123,7 +161,8 @@ class Sessions:
 
     def _begin(self, link: LinkView, key: object, client: str, server: str, identity: str) -> SessionView:
         parties = Party(client, link.name(Direction.TO_SERVER)), Party(server, link.name(Direction.TO_CLIENT))
-        session = SessionView(len(self.all), parties, identity=identity)
+        session = SessionView(self._begun, parties, identity=identity)
+        self._begun += 1
         self.all.append(session)
         self._by_key[key] = session
         self._join(session, link, client)
@@ -143,6 +182,25 @@ class Sessions:
         link.dialler = 1 if client == session.parties[1].address else 0
         self._of_link[link] = session
         session.joined[link] = None
+
+
+def _attempt(link: LinkView, step: Step) -> object:
+    """What identifies a connection attempt: global_seq, and the entity that counts it; None in other frames."""
+    match step.tag:
+        case "CLIENT_IDENT" | "SESSION_RECONNECT":
+            seqs = _number(step, "global_seq"), _number(step, "connect_seq")
+            entity = str(step.fields.get("addrs", "")), _number(step, "gid")
+            return (
+                step.tag,
+                *seqs,
+                *entity,
+                str(step.fields.get("target_addr", "")),
+                _number(step, "server_cookie"),
+            )
+        case "CONNECT" if link.addresses:
+            seqs = _number(step, "global_seq"), _number(step, "connect_seq")
+            return step.tag, *seqs, *_addresses(link)
+    return None
 
 
 def _number(step: Step, name: str) -> int:

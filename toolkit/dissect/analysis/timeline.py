@@ -9,14 +9,22 @@ from toolkit.report.text import duration
 _NANO = 1e9
 
 
-def timeline(analysis: Analysis) -> LaneChart:
-    """When each link was open, and how much passed on it each way."""
+def timeline(analysis: Analysis, session: int | None = None) -> LaneChart:
+    """When each link was open, and how much passed on it each way.
+
+    Args:
+        analysis: of a capture.
+        session: the links of this session only; None: of all, and those that belong to no session.
+
+    Raises:
+        LocalError: there is no such session.
+    """
+    chosen = analysis.sessions if session is None else [analysis.session(session)]
     lanes = [
-        _lane(analysis, link, f"session {session.index} · {session.title}")
-        for session in analysis.sessions
-        for link in session.links
+        _lane(analysis, link, f"session {view.index} · {view.title}") for view in chosen for link in view.links
     ]
-    lanes += [_lane(analysis, link, "no session") for link in analysis.links if not analysis.has_session(link)]
+    if session is None:
+        lanes += [_lane(analysis, link, "no session") for link in analysis.links if not analysis.has_session(link)]
     return LaneChart(lanes, analysis.began_ns or 0, analysis.ended_ns)
 
 

@@ -1,5 +1,9 @@
 """Decoded frames as columns: no object is made for a frame that is in order."""
 
+from toolkit.extras import require
+
+require("pyarrow")
+
 from toolkit.dissect.columns.files import write_csv, write_parquet
 from toolkit.dissect.columns.schema import SCHEMA
 from toolkit.dissect.columns.table import ColumnDecoder, frame_batches, frame_table

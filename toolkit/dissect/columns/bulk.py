@@ -58,7 +58,7 @@ class BulkPhase:
         """Number of each message type's name in its vocabulary, once it has been met."""
 
     def frames(self, lane: Lane, view: memoryview, at: int) -> tuple[int, PeerError | None]:
-        """See :meth:`toolkit.dissect.links.OpenPhase.frames`."""
+        """Read whole frames from ``view[at:]`` by ``lane.reader``, up to one that is incomplete or wrong."""
         if not lane.link.stream.batched or len(view) - at < _LEAST_BYTES:
             return self._one_by_one.frames(lane, view, at)
         if isinstance(lane, V2Lane):

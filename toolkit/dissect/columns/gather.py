@@ -9,7 +9,7 @@ import pyarrow as pa
 from toolkit.capture.formats.packets import Integers
 from toolkit.dissect.columns.schema import NULL, ROW, Rows, Vocabulary, new_vocabularies, record_batch
 from toolkit.dissect.decode import Totals
-from toolkit.dissect.frames import DecodedFrame, MessageInfo
+from toolkit.dissect.frames import CAPTURE_ENDS, UNKNOWN, DecodedFrame, MessageInfo
 
 _NO_MESSAGE = MessageInfo(0, "", 0, 0, "", 0, 0, 0, 0, 0, 0, 0)
 _BYTES = np.dtype((np.void, ROW.itemsize))
@@ -79,7 +79,7 @@ class Gatherer:
 
     @contextmanager
     def run(self) -> Iterator[None]:
-        """What comes inside is of one direction; the order of its bytes counts, not that in which it comes."""
+        """Gather segments of one direction, reassembled by TCP sequence number, not by arrival."""
         self._run += 1
         self._in_run = True
         yield
@@ -147,3 +147,8 @@ class Gatherer:
             self.totals.count_wrong(
                 tags.text(tag), crcs.text(crc), auths.text(auth), errors.text(error), len(sizes), int(sizes.sum())
             )
+        for number in np.unique(wrong["error"]).tolist():
+            if errors.text(number).startswith(CAPTURE_ENDS):
+                cut = wrong[(wrong["error"] == number) & (wrong["tag"] == tags.number(UNKNOWN))]
+                self.totals.cut_off += len(cut)
+                self.totals.cut_off_bytes += int(cut["length"].sum())

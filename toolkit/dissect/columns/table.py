@@ -7,7 +7,7 @@ from typing import Self
 import pyarrow as pa
 
 from toolkit.capture.formats import CaptureReader, open_capture
-from toolkit.capture.formats.source import CaptureFile
+from toolkit.capture.formats.source import CaptureFiles
 from toolkit.dissect.columns.bulk import BulkPhase
 from toolkit.dissect.columns.gather import Gatherer
 from toolkit.dissect.columns.schema import SCHEMA
@@ -24,7 +24,7 @@ class ColumnDecoder:
 
     Args:
         source: path of the capture, or a binary file object.
-        keys: what is known; it grows by what the capture tells. Key logs inside it are used in any case.
+        keys: keys known so far; those found in the capture are added. Key logs inside it are used in any case.
         ports: look at connections only that have one of these at either end; None: at all.
         batch_rows: how many rows a batch has at least, the last one excepted.
 
@@ -34,7 +34,7 @@ class ColumnDecoder:
 
     def __init__(
         self,
-        source: CaptureFile,
+        source: CaptureFiles,
         keys: KeyBook | None = None,
         *,
         ports: Collection[int] | None = None,
@@ -60,6 +60,11 @@ class ColumnDecoder:
         return self._gatherer.totals
 
     @property
+    def skipped(self) -> str | None:
+        """Packets that were not read, by reason, in one line; None if there were none."""
+        return self._links.skipped
+
+    @property
     def file_problem(self) -> str | None:
         """What is wrong with the file itself, or with keys inside it; None if nothing is."""
         return self.reader.problem or self._inside.problem
@@ -67,7 +72,8 @@ class ColumnDecoder:
     @property
     def problem(self) -> str | None:
         """What could not be read or decoded so far, in one line; None if everything was."""
-        problems = [self.file_problem, self.totals.problem]
+        totals = self.totals.problem_of(unfinished=self.reader.unfinished is not None)
+        problems = [self.file_problem, totals]
         return "; ".join(problem for problem in problems if problem) or None
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -91,7 +97,7 @@ class ColumnDecoder:
 
 
 def frame_batches(
-    source: CaptureFile,
+    source: CaptureFiles,
     keys: KeyBook | None = None,
     *,
     ports: Collection[int] | None = None,
@@ -107,7 +113,7 @@ def frame_batches(
 
 
 def frame_table(
-    source: CaptureFile, keys: KeyBook | None = None, *, ports: Collection[int] | None = None
+    source: CaptureFiles, keys: KeyBook | None = None, *, ports: Collection[int] | None = None
 ) -> pa.Table:
     """All frames of a capture; raises as :func:`frame_batches`."""
     return pa.Table.from_batches(frame_batches(source, keys, ports=ports), SCHEMA)

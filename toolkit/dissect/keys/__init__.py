@@ -1,4 +1,4 @@
-"""What keys tell of links: session keys, connection secrets, signatures (protocol.md §4.6, §4.7, §5)."""
+"""Keys of links: session keys, connection secrets, signatures (docs/protocol.md §4.6, §4.7, §5)."""
 
 from toolkit.dissect.keys.book import KeyBook
 from toolkit.dissect.keys.link import KEY_MESSAGES, LinkKeys

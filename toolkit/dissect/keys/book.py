@@ -1,4 +1,7 @@
-"""Everything known that opens links: given by keyrings and key logs, and learnt on the way (protocol.md §5)."""
+"""Everything known that opens links: given by keyrings and key logs, and learnt on the way.
+
+See docs/protocol.md §5.
+"""
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
@@ -78,7 +81,7 @@ class KeyBook:
             self.add_key(name, entry.key)
 
     def add_key(self, name: AuthName | None, key: CryptoKey) -> None:
-        """Know the key of an entity; None: it is not said whose it is."""
+        """Add the key of an entity; None: the entity is not known."""
         keys = self._nameless if name is None else self._principals.setdefault(name, [])
         if key.type != KeyType.NONE and key not in keys:
             keys.append(key)
@@ -159,11 +162,11 @@ class KeyBook:
         return self._auth_sessions.get(global_id)
 
     def name_of(self, global_id: int) -> AuthName | None:
-        """Who has a global_id."""
+        """The entity with a global_id."""
         return self._names.get(global_id)
 
     def fits(self, name: AuthName) -> bool:
-        """Whether there is a key for an entity that was not found wrong."""
+        """True if there is a key for an entity that was not found wrong."""
         return bool(self.keys_of(name)) and name not in self._misfits
 
     def logged(self, protocol: str, auth_payload: Buffer) -> LinkSecrets | None:

@@ -1,4 +1,7 @@
-"""The keys of one link, followed through its handshake and its MAuth messages (protocol.md §3.3, §4.7, §5)."""
+"""The keys of one link, followed through its handshake and its MAuth messages.
+
+See docs/protocol.md §3.3, §4.7, §5.
+"""
 
 import hmac
 from collections.abc import Callable
@@ -45,7 +48,7 @@ _OPENING_UNSEEN = "the beginning of the link's authentication, which the capture
 
 
 def _ignore(_secrets: LinkSecrets) -> None:
-    """Nobody keeps a log."""
+    """No key log."""
 
 
 class LinkKeys:
@@ -145,7 +148,7 @@ class LinkKeys:
             self.missing = f"connection secret, which AUTH_DONE has with {len(secret)} bytes"
 
     def _from_log(self, protocol: str, payload: bytes) -> bytes:
-        """Keys that nobody but the key log has; the connection secret, if there is one."""
+        """Keys that only the key log has; the connection secret, if there is one."""
         if self.session_key is not None:
             return b""
         logged = self._book.logged(protocol, payload)

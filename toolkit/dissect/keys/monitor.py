@@ -1,4 +1,4 @@
-"""Listening to an entity and a monitor's ticket service (protocol.md §5.5, §5.6).
+"""Listening to an entity and a monitor's ticket service (docs/protocol.md §5.5, §5.6).
 
 The same requests and replies pass in AUTH_REQUEST_MORE and AUTH_DONE and in MAuth messages.
 """
@@ -31,11 +31,11 @@ T = TypeVar("T")
 
 
 class MonitorSession:
-    """What one entity and one monitor say to each other about tickets.
+    """Messages between one entity and one monitor about tickets.
 
     Args:
         book: what is known, and where what is learnt goes.
-        name: who the entity says it is; None if that was not seen.
+        name: the name that the entity claims; None if that was not seen.
     """
 
     def __init__(self, book: KeyBook, name: AuthName | None = None) -> None:

@@ -9,7 +9,7 @@ _LABELS = {int(service): service.label for service in EntityType}
 
 
 def entity(name: AuthName) -> str:
-    """An entity's name, fit for one line whatever the capture says it is."""
+    """An entity's name, escaped to fit one line whatever bytes the capture has."""
     text = str(name)
     if not text.isprintable():
         text = text.encode("unicode_escape").decode("ascii")

@@ -1,5 +1,6 @@
 """A mapping that forgets: what a capture teaches must not fill the memory, however long it is."""
 
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
@@ -20,6 +21,9 @@ class Recent(Generic[K, V]):
 
     def __contains__(self, key: K) -> bool:
         return key in self._entries
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._entries)
 
     def put(self, key: K, value: V) -> None:
         """Know ``value`` by ``key``, and forget the oldest entry if there are too many."""

@@ -1,4 +1,4 @@
-"""Listening to an entity and a service: authorizers and the answer to them (protocol.md §5.7)."""
+"""Listening to an entity and a service: authorizers and the answer to them (docs/protocol.md §5.7)."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -49,7 +49,7 @@ class ServiceLogin:
                 self.session_key = session_key
                 return
         service, secret_id = shown.service_id, shown.ticket.secret_id
-        if tried:  # whoever presents the ticket is not who got it
+        if tried:  # the presenter of the ticket is not its holder
             self.missing = _NOT_ITS_HOLDER
         elif book.service_keys(service, secret_id):
             self.missing = does_not_fit(service_key(service, secret_id))

@@ -3,6 +3,10 @@
 Importing this binds them: TCP payload on Ceph's ports, and banners on any port, are dissected from then on.
 """
 
+from toolkit.extras import require
+
+require("scapy")
+
 from toolkit.dissect.layers.control import (
     CONTROL_LAYERS,
     MSGR2_Ack,

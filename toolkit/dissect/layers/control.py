@@ -1,7 +1,9 @@
-"""Control frames of msgr v2 as layers, each made from the table that its codec has (protocol.md §4.3)."""
+"""Control frames of msgr v2 as layers, each made from the table that its codec has (docs/protocol.md §4.3)."""
 
 import types
 from typing import ClassVar, Self
+
+from scapy.packet import Packet
 
 from messenger.cephx.exchange import AuthMethod, ConMode
 from messenger.denc.entity import EntityType
@@ -32,6 +34,7 @@ from messenger.v2.wire import (
     SessionRetry,
     SessionRetryGlobal,
     Signature,
+    Tag,
     Wait,
     WireEntityType,
 )
@@ -47,6 +50,7 @@ from toolkit.dissect.layers.fields import (
     names_of,
 )
 from toolkit.dissect.layers.layer import Layer
+from toolkit.dissect.layers.message import MSGR2_Message
 
 _MODES = names_of(ConMode)
 _METHODS = names_of(AuthMethod)
@@ -79,6 +83,22 @@ def _field(frame: type[ControlFrame], name: str, kind: Kind) -> KindField:
     return field_of(name, kind, names, hexadecimal=name in _HEXADECIMAL)
 
 
+_ANSWERS: dict[Tag, tuple[Tag, ...]] = {
+    Tag.HELLO: (Tag.HELLO,),
+    Tag.AUTH_REQUEST: (Tag.AUTH_DONE, Tag.AUTH_REPLY_MORE, Tag.AUTH_BAD_METHOD),
+    Tag.AUTH_REQUEST_MORE: (Tag.AUTH_DONE, Tag.AUTH_REPLY_MORE, Tag.AUTH_BAD_METHOD),
+    Tag.AUTH_SIGNATURE: (Tag.AUTH_SIGNATURE,),
+    Tag.COMPRESSION_REQUEST: (Tag.COMPRESSION_DONE,),
+    Tag.CLIENT_IDENT: (Tag.SERVER_IDENT, Tag.IDENT_MISSING_FEATURES, Tag.WAIT),
+    Tag.SESSION_RECONNECT: (
+        *(Tag.SESSION_RECONNECT_OK, Tag.SESSION_RETRY, Tag.SESSION_RETRY_GLOBAL),
+        *(Tag.SESSION_RESET, Tag.WAIT),
+    ),
+    Tag.KEEPALIVE2: (Tag.KEEPALIVE2_ACK,),
+}
+"""What a peer sends for a frame (docs/protocol.md §4.3)."""
+
+
 class ControlLayer(Layer):
     """Base of the control frames: the payload of one; :class:`~toolkit.dissect.layers.frame.MSGR2` goes around it.
 
@@ -97,6 +117,18 @@ class ControlLayer(Layer):
     def frame(self) -> ControlFrame:
         """What the messenger makes of the layer; raises DecodeError if it is malformed."""
         return self.FRAME.decode(self.self_build())
+
+    def answers(self, other: Packet) -> int:
+        """1 if the peer sends this frame for ``other``: one of a handshake, an ACK, a KEEPALIVE2_ACK."""
+        tag = self.FRAME.TAG
+        if tag is Tag.ACK:
+            seq = other.given("seq") if isinstance(other, MSGR2_Message) else None
+            return int(seq is not None and (self.given("seq") or 0) >= seq)
+        if not isinstance(other, ControlLayer) or tag not in _ANSWERS.get(other.FRAME.TAG, ()):
+            return 0
+        if tag is Tag.KEEPALIVE2_ACK:
+            return int(all(self.given(name) == other.given(name) for name in ("seconds", "nanoseconds")))
+        return 1
 
     def line(self) -> str:
         """Tag and fields."""

@@ -24,6 +24,7 @@ from toolkit.dissect.layers.v1 import (
 )
 
 _NANO = 1_000_000_000
+_LONGEST_SEGMENT_BYTES = 0xFFFF - 60
 _U32_MASK = (1 << 32) - 1
 
 
@@ -47,7 +48,7 @@ class MSGR_Link(Layer):
 
 
 class MSGR_Gap(Layer):
-    """Bytes that the capture does not have; none are built."""
+    """A gap in the capture. Building it emits no bytes."""
 
     __slots__: list[str] = []
     name = "MSGR gap"
@@ -59,7 +60,7 @@ class MSGR_Gap(Layer):
 
 
 class MSGR_Unknown(Layer):
-    """Bytes that are no frame, or sealed ones whose frames cannot be told apart."""
+    """Bytes that are no frame, or sealed ones whose borders are unknown."""
 
     __slots__: list[str] = []
     name = "MSGR unknown"
@@ -73,8 +74,8 @@ class MSGR_Unknown(Layer):
 def packet_of(frame: DecodedFrame) -> Packet:
     """A decoded frame as a scapy packet: addresses, ports and time, what the decoder says, and the frame.
 
-    IP and TCP are made up around it: ``TCP.seq`` is where the frame begins in its direction. A frame beyond
-    64 KiB can be shown and taken apart, but not built with its IP header.
+    IP and TCP are made up around it: ``TCP.seq`` is where the frame begins in its direction. Around a frame beyond
+    64 KiB the IP header has no length, as that of a large send which a network card cuts.
     """
     packet = _addresses(frame)
     for layer in (_said_of(frame), layers_of(frame)):
@@ -99,7 +100,11 @@ def _addresses(frame: DecodedFrame) -> Packet:
     source, source_port = _address(frame.src)
     target, target_port = _address(frame.dst)
     ip = (IPv6 if ":" in source else IP)(src=source, dst=target)
-    ip.add_payload(TCP(sport=source_port, dport=target_port, flags="PA", seq=frame.offset & _U32_MASK))
+    tcp = TCP(sport=source_port, dport=target_port, flags="PA", seq=frame.offset & _U32_MASK)
+    if frame.length > _LONGEST_SEGMENT_BYTES:  # as network cards are given segments to cut: no length, no checksum
+        ip.fields["plen" if isinstance(ip, IPv6) else "len"] = 0
+        tcp.fields["chksum"] = 0
+    ip.add_payload(tcp)
     return ip
 
 

@@ -14,6 +14,7 @@ from scapy.fields import Field, RawVal
 from scapy.packet import Packet
 from scapy.volatile import RandNum, VolatileValue
 
+from messenger.compat import override
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.codec import Decoder, Encoder
 from messenger.denc.entity import EntityType
@@ -131,8 +132,9 @@ class NumberField(KindField):
         """Its name if it has one."""
         return self.names.get(x) or (hex(x) if self.hexadecimal and x is not None else str(x))
 
+    @override
     def addfield(self, pkt: Packet, s: bytes, val: object) -> bytes:
-        """See :meth:`KindField.addfield`; nothing is 0."""
+        """Append the value; None is written as 0."""
         return super().addfield(pkt, s, 0 if val is None else val)
 
     def randval(self) -> RandNum:
@@ -187,8 +189,8 @@ class LengthField(NumberField):
     def __init__(self, name: str, kind: Kind = U32_KIND) -> None:
         super().__init__(name, kind, None)
 
+    @override
     def addfield(self, pkt: Packet, s: bytes, val: object) -> bytes:
-        """See :meth:`KindField.addfield`."""
         return super().addfield(pkt, s, pkt.computed(self.name, s) if val is None else val)
 
     def shown(self, pkt: Packet | None, x: Any) -> str:
@@ -255,7 +257,7 @@ class BlobField(KindField):
 
 
 class BytesField(LayerField):
-    """Bytes whose number something else tells."""
+    """Bytes whose number another field or layer gives."""
 
     __slots__ = ["size_of"]
 
@@ -343,7 +345,7 @@ class VirtualField(LayerField):
 
 
 class OpenedField(VirtualField):
-    """What is inside a sealed or compressed frame, as a packet of its own, once somebody has opened it."""
+    """The content of a sealed or compressed frame as a packet of its own, once it was opened."""
 
     __slots__: list[str] = []
     holds_packets = 1

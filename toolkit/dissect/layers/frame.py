@@ -1,4 +1,7 @@
-"""Frames of msgr v2 as layers: what is around the payload in 2.1 and 2.0, the banner (protocol.md §4.2, §4.5)."""
+"""Frames of msgr v2 as layers: what is around the payload in 2.1 and 2.0, the banner.
+
+See docs/protocol.md §4.2, §4.5.
+"""
 
 from collections.abc import Iterator
 from typing import ClassVar, cast
@@ -7,6 +10,7 @@ from scapy.config import conf
 from scapy.fields import AnyField, ConditionalField, RawVal
 from scapy.packet import Packet, bind_layers
 
+from messenger.compat import override
 from messenger.crc import crc32c
 from messenger.denc.features import Msgr2Feature
 from messenger.v2.preamble import MAX_SEGMENTS, Lengths, used_segments
@@ -59,6 +63,10 @@ class MSGR2_Banner(Layer):
         """What follows is the next frame's."""
         return b"", s
 
+    def answers(self, other: Packet) -> int:
+        """Both sides send one."""
+        return int(isinstance(other, MSGR2_Banner))
+
     def line(self) -> str:
         """The masks."""
         return f"MSGR2 BANNER {self.shown('supported', 'required')}"
@@ -110,7 +118,7 @@ class Frame(Layer):
         raise NotImplementedError
 
     def segment_table(self) -> Lengths:
-        """The lengths of the segments that the preamble counts; 0 where it does not tell."""
+        """The lengths of the segments that the preamble counts; 0 if it has none."""
         used = self.given("num_segments")
         lengths = [self.given(f"length{number}") or 0 for number in range(MAX_SEGMENTS)]
         used = used_segments(tuple(lengths)) if used is None else min(max(used, 1), MAX_SEGMENTS)  # type: ignore[arg-type]
@@ -193,20 +201,24 @@ class Frame(Layer):
             return _ALIGNMENTS[number] if number < used else 0
         return crc32c(segments[number], _SEED) if number < used else 0
 
+    @override
     def computed(self, name: str, built: bytes) -> int:
-        """See :meth:`Layer.computed`."""
         return self.completed(name, self.segments(), built)
 
+    def answers(self, other: Packet) -> int:
+        """1 if the payload answers that of another frame."""
+        return int(self.payload.answers(other.payload)) if isinstance(other, Frame) else 0
+
     def recompute(self) -> "Frame":
-        """Forget lengths, counts and crcs, so that they are computed anew; returns the frame itself."""
+        """Clear lengths, counts and crcs, so that they are recomputed; returns the frame itself."""
         for name in [name for name in self.fields if name in _COMPUTED or name[:-1] == "crc"]:
             self.delfieldval(name)
         return self
 
     # ---- checking
 
+    @override
     def right_crc(self, name: str) -> int:
-        """See :meth:`Layer.right_crc`."""
         segments = self.segments()
         head = b""
         if name == "preamble_crc":
@@ -278,8 +290,8 @@ class MSGR2(Frame):
         *(ConditionalField(field, _has_epilogue) for field in _EPILOGUE),
     ]
 
+    @override
     def read_body(self, rest: bytes) -> tuple[bytes, bytes]:
-        """See :meth:`Frame.read_body`."""
         l0, *others = self.segment_table()
         content, rest = rest[:l0], rest[l0:]
         if _has_crc0(self):
@@ -290,8 +302,8 @@ class MSGR2(Frame):
             rest = self.read_fields(self._EPILOGUE, rest[size:])
         return content, rest
 
+    @override
     def build_body(self, segments: WireSegments) -> bytes:
-        """See :meth:`Frame.build_body`."""
         s0, *others = segments
         built = s0
         if _has_crc0(self):
@@ -315,13 +327,13 @@ class MSGR2_Rev0(Frame):
     ]
     fields_desc = [*_HEAD, *_EPILOGUE]
 
+    @override
     def read_body(self, rest: bytes) -> tuple[bytes, bytes]:
-        """See :meth:`Frame.read_body`."""
         size = sum(self.segment_table())
         return rest[:size], self.read_fields(self._EPILOGUE, rest[size:])
 
+    @override
     def build_body(self, segments: WireSegments) -> bytes:
-        """See :meth:`Frame.build_body`."""
         built = b"".join(segments)
         for field in self._EPILOGUE:
             built = self.with_field(built, field, segments)

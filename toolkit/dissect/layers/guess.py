@@ -32,7 +32,7 @@ def guess_layer(data: bytes) -> type[Packet]:
     """The layer of bytes that begin with a banner or a frame; scapy's raw layer for anything else.
 
     Banners are known by their text, frames of msgr v2 and messages of v1 by the crc of their head. Small frames of
-    v1 are told by their length alone.
+    v1 are recognised by their length alone.
     """
     if data.startswith(BANNER_PREFIX):
         return MSGR2_Banner
@@ -84,7 +84,7 @@ class MSGR(Packet):
     def tcp_reassemble(cls, data: bytes, _metadata: dict[str, Any], session: dict[str, Any]) -> Packet | None:
         """The banner or frame of msgr v2 that ``data`` begins with; None while it is incomplete.
 
-        ``session`` keeps the revision that the peer's banner told of.
+        ``session`` keeps the revision that the peer's banner announced.
         """
         if BANNER_PREFIX.startswith(data[: len(BANNER_PREFIX)]):
             size = BANNER_HEAD_SIZE + int.from_bytes(data[BANNER_HEAD_SIZE - 2 : BANNER_HEAD_SIZE], "little")

@@ -1,5 +1,6 @@
-"""Messages as layers: the MESSAGE frame of msgr v2 (protocol.md §4.8), and what both protocols' messages share."""
+"""Layers of messages: the MESSAGE frame of v2 (docs/protocol.md §4.8), and the parts that v1 and v2 share."""
 
+from collections.abc import Callable
 from pprint import pformat
 from typing import Any
 
@@ -7,7 +8,7 @@ from scapy.fields import RawVal
 from scapy.packet import Packet
 
 from messenger.denc.codec import Encoder
-from messenger.denc.features import ALL_FEATURES
+from messenger.denc.features import ALL_FEATURES, Feature
 from messenger.errors import PeerError
 from messenger.messages.message import PRIORITY_DEFAULT, Message, Payload
 from messenger.messages.registry import decode_payload
@@ -27,14 +28,19 @@ from toolkit.dissect.layers.fields import (
 from toolkit.dissect.layers.layer import Layer
 
 MESSAGE_NAMES: Names = {int(number): message_name(number) for number in MessageType}
+_RELEASES = [
+    int(Feature[f"SERVER_{name}"]) for name in ("TENTACLE", "SQUID", "REEF", "QUINCY", "PACIFIC", "OCTOPUS")
+]
+"""The newest first."""
 _SHOWN_COLUMNS = 100
 _SHOWN_LINES = 40
 
 
 class TypedField(VirtualField):
-    """What ``front`` means: a payload of ``messenger.messages``, decoded when somebody asks.
+    """The payload in ``front``, of ``messenger.messages``, decoded at the first access.
 
-    Giving one sets ``front``, ``type``, ``version`` and ``compat_version``.
+    Giving one sets ``front``, ``type``, ``version`` and ``compat_version``. A message of the same type keeps its
+    version, if any release encodes that one.
     """
 
     __slots__: list[str] = []
@@ -47,10 +53,13 @@ class TypedField(VirtualField):
         if pkt is None or x is None:
             return
         encoder = Encoder()
-        x.encode(encoder, ALL_FEATURES)
         version_for = getattr(x, "version_for", None)
+        features = ALL_FEATURES
+        if version_for and "version" in pkt.fields and pkt.getfieldval("type") == x.TYPE:
+            features = _features_of(version_for, pkt.getfieldval("version"), getattr(x, "features", None))
+        x.encode(encoder, features)
         pkt.setfieldval("type", int(x.TYPE))
-        pkt.setfieldval("version", version_for(ALL_FEATURES) if version_for else x.VERSION)
+        pkt.setfieldval("version", version_for(features) if version_for else x.VERSION)
         pkt.setfieldval("compat_version", x.COMPAT_VERSION)
         pkt.setfieldval("front", encoder.getvalue())
 
@@ -73,6 +82,18 @@ class TypedField(VirtualField):
         if len(lines) > _SHOWN_LINES:
             lines[_SHOWN_LINES:] = [f"... and {len(lines) - _SHOWN_LINES} lines"]
         return "\n".join(lines)
+
+
+def _features_of(version_for: Callable[[int], int], version: int, known: int | None) -> int:
+    """Features of a peer for which a payload has this version: those it names; all if there are none such."""
+    if known is not None and version_for(known) == version:
+        return known
+    features = ALL_FEATURES
+    for release in _RELEASES:
+        if version_for(features) == version:
+            return features
+        features &= ~(release & ~int(Feature.SERVER_NAUTILUS))
+    return features if version_for(features) == version else ALL_FEATURES
 
 
 def _decoded(pkt: Packet | None) -> Payload | None:
@@ -98,7 +119,7 @@ class Segmented(Layer):
 
 
 def segment_field(name: str, number: int) -> BytesField:
-    """The field of a segment whose length the frame around it tells.
+    """The field of a segment whose length the enclosing frame gives.
 
     Without a frame around it everything is in front.
     """
@@ -145,9 +166,19 @@ class MSGR2_Message(Segmented):
         TypedField(),
     ]
 
+    def answers(self, other: Packet) -> int:
+        """A message of another type with the same tid."""
+        return int(isinstance(other, MSGR2_Message) and is_reply(self, other))
+
     def line(self) -> str:
         """What one looks for first."""
         return f"MSGR2 MESSAGE {message_line(self)}"
+
+
+def is_reply(layer: Layer, other: Layer) -> bool:
+    """True if a message is the reply to another one of its protocol."""
+    tid = layer.given("tid")
+    return bool(tid) and tid == other.given("tid") and layer.given("type") != other.given("type")
 
 
 def message_line(layer: Layer) -> str:

@@ -1,4 +1,4 @@
-"""Frames of secure mode as layers (protocol.md §4.5): what was sent, and what is inside if a key is known."""
+"""Frames of secure mode as layers (docs/protocol.md §4.5): what was sent, and what is inside if a key is known."""
 
 from typing import Self
 

@@ -1,4 +1,4 @@
-"""What passes on a v1 stream, as layers (protocol.md §3.1, §3.2, §3.7).
+"""What passes on a v1 stream, as layers (docs/protocol.md §3.1, §3.2, §3.7).
 
 The opening has no frames: banner, addresses, CONNECT, its reply and SEQ are layers of their own. The stream behind
 it is :class:`MSGR1`, a tag, with what the tag says as its payload.
@@ -9,6 +9,7 @@ from scapy.fields import RawVal
 from scapy.packet import Packet, bind_layers
 
 from messenger.cephx.exchange import AuthMethod
+from messenger.compat import override
 from messenger.crc import crc32c
 from messenger.denc.address import EntityAddr
 from messenger.denc.codec import Decoder, Encoder
@@ -35,7 +36,7 @@ from toolkit.dissect.layers.fields import (
     names_of,
 )
 from toolkit.dissect.layers.layer import Layer
-from toolkit.dissect.layers.message import MESSAGE_NAMES, TypedField, message_line
+from toolkit.dissect.layers.message import MESSAGE_NAMES, TypedField, is_reply, message_line
 
 _ENTITIES: Names = {int(kind): kind.label for kind in EntityType}
 _METHODS = names_of(AuthMethod)
@@ -163,6 +164,10 @@ class MSGR1_ConnectReply(_WithAuthorizer):
         BytesField("authorizer", _authorizer_bytes),
     ]
 
+    def answers(self, other: Packet) -> int:
+        """Any CONNECT."""
+        return int(isinstance(other, MSGR1_Connect))
+
 
 class MSGR1_Seq(_Piece):
     """The in_seq of its sender, exchanged before a session goes on."""
@@ -193,6 +198,16 @@ class MSGR1(Layer):
         self.add_payload(layer())
         if s:
             self.add_payload(conf.padding_layer(s))
+
+    def recompute(self) -> "MSGR1":
+        """Clear lengths and crcs of the message behind the tag, so that they are recomputed; returns the layer."""
+        if isinstance(self.payload, MSGR1_Message):
+            self.payload.recompute()
+        return self
+
+    def answers(self, other: Packet) -> int:
+        """1 if what is behind the tag answers that of another one."""
+        return int(self.payload.answers(other.payload)) if isinstance(other, MSGR1) else 0
 
     def line(self) -> str:
         """For a tag whose payload has nothing to say."""
@@ -258,8 +273,9 @@ class MSGR1_Message(_Piece):
     ]
     _COMPUTED = tuple(field.name for field in fields_desc if isinstance(field, LengthField))
 
+    @override
     def computed(self, name: str, built: bytes) -> int:
-        """See :meth:`Layer.computed`; an absent part has crc 0, and so has data if the footer says NOCRC."""
+        """The computed crcs: 0 for an absent part, and for data if the footer has NOCRC."""
         if name == "header_crc":
             return crc32c(built, 0)
         part, _, what = name.partition("_")
@@ -270,8 +286,8 @@ class MSGR1_Message(_Piece):
             return 0
         return crc32c(content, 0) if content else 0
 
+    @override
     def right_crc(self, name: str) -> int:
-        """See :meth:`Layer.right_crc`."""
         built = b""
         for field in self.fields_desc:
             if field.name == name:
@@ -290,10 +306,14 @@ class MSGR1_Message(_Piece):
         )
 
     def recompute(self) -> "MSGR1_Message":
-        """Forget lengths and crcs, so that they are computed anew; returns the layer itself."""
+        """Clear lengths and crcs, so that they are recomputed; returns the layer itself."""
         for name in self._COMPUTED:
             self.delfieldval(name)
         return self
+
+    def answers(self, other: Packet) -> int:
+        """A message of another type with the same tid."""
+        return int(isinstance(other, MSGR1_Message) and is_reply(self, other))
 
     def line(self) -> str:
         """What one looks for first."""
@@ -307,6 +327,10 @@ class MSGR1_Ack(_Piece):
     PIECE = "ACK"
     name = "MSGR1 ACK"
     fields_desc = [NumberField("seq", U64_KIND)]
+
+    def answers(self, other: Packet) -> int:
+        """A message up to its seq."""
+        return int(isinstance(other, MSGR1_Message) and (self.given("seq") or 0) >= (other.given("seq") or 0))
 
 
 class MSGR1_KeepAlive(_Piece):
@@ -333,6 +357,12 @@ class MSGR1_KeepAlive2Ack(_Piece):
     PIECE = "KEEPALIVE2_ACK"
     name = "MSGR1 KEEPALIVE2_ACK"
     fields_desc = [NumberField("seconds", U32_KIND), NumberField("nanoseconds", U32_KIND)]
+
+    def answers(self, other: Packet) -> int:
+        """The ping with its stamp."""
+        if not isinstance(other, MSGR1_KeepAlive2):
+            return 0
+        return int(all(self.given(name) == other.given(name) for name in ("seconds", "nanoseconds")))
 
 
 class MSGR1_Close(_Piece):

@@ -1,4 +1,7 @@
-"""Frames of crc mode whose crcs do not fit: which one, and what the frame says all the same (protocol.md §4.5)."""
+"""Frames of crc mode whose crcs do not fit: which one, and what the frame says all the same.
+
+See docs/protocol.md §4.5.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

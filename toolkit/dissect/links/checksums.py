@@ -1,7 +1,7 @@
 """Crcs of many places at once, for looking through bytes that may be anything.
 
 With seed 0 Ceph's crc is linear: that of a string is the xor of those of its bytes, each in its place with zeros
-around it. So a table per place makes it a matter of whole columns (protocol.md §1.4).
+around it. So a table per place makes it a matter of whole columns (docs/protocol.md §1.4).
 """
 
 from functools import cache

@@ -1,12 +1,14 @@
-"""The decoder of one link: what its bytes are, and who reads them (protocol.md §3.2, §4.2)."""
+"""The decoder of one link: detects the protocol and chooses the readers (docs/protocol.md §3.2, §4.2)."""
 
 from collections.abc import Callable
+from functools import partial
+from operator import setitem
 
 from messenger.v2.framing import CrcReader, FrameCaches, RawReader
 from messenger.v2.rev0 import Rev0CrcReader
 from messenger.v2.wire import BANNER_PREFIX, V1_BANNER
 from toolkit.dissect.direction import Direction
-from toolkit.dissect.frames import DecodedFrame
+from toolkit.dissect.frames import CAPTURE_ENDS, DecodedFrame
 from toolkit.dissect.keys import KeyBook
 from toolkit.dissect.links.flow import Flow
 from toolkit.dissect.links.lane import OpenPhase, RecordPhase
@@ -14,6 +16,7 @@ from toolkit.dissect.links.link import LIMIT_BYTES, Link
 from toolkit.dissect.links.names import Names
 from toolkit.dissect.links.search import Proof, Resync, frame_fits, preamble_places
 from toolkit.dissect.links.search_v1 import V1Search
+from toolkit.dissect.links.snapped import passed_over
 from toolkit.dissect.links.v1 import V1Talk, lane_behind
 from toolkit.dissect.links.v2 import V2Talk
 from toolkit.dissect.stream import End, Ending, Gap, Run, Stream, StreamEvent
@@ -64,7 +67,7 @@ class LinkDecoder:
 
     @property
     def over(self) -> bool:
-        """Both directions have ended, and everything was said."""
+        """True if both directions have ended and all records are emitted."""
         return self._finished
 
     def take(self, event: StreamEvent) -> None:
@@ -84,8 +87,8 @@ class LinkDecoder:
             self._end(event)
 
     def finish(self) -> None:
-        """Nothing comes any more: say what there is to say of the bytes that are left."""
-        self._finish("the capture ends")
+        """End of the capture: emit records for the bytes that are left."""
+        self._finish(CAPTURE_ENDS)
 
     def _finish(self, why: str) -> None:
         if self._finished:
@@ -108,7 +111,7 @@ class LinkDecoder:
     # ---- going on
 
     def _advance(self) -> None:
-        """Read what can be read, of both directions: one may go on where the other has said how."""
+        """Read both directions as far as possible: a frame of one may determine how to read the other."""
         readings, flows = self._link.readings, self._link.flows
         moved = True
         while moved:
@@ -120,7 +123,7 @@ class LinkDecoder:
             self._settle(final=False)
 
     def _settle(self, *, final: bool) -> None:
-        """Let no flow wait for another that will never say."""
+        """End the waiting of a flow for bytes of the other that will not come."""
         link = self._link
         again = True
         while again:
@@ -136,13 +139,15 @@ class LinkDecoder:
                             again = True
 
     def _gap(self, flow: Flow, event: Gap) -> None:
-        link = self._link
-        link.readings[flow.direction].close("bytes are missing")
-        link.gap(flow, event)
-        flow.skip(event.size_bytes)
-        flow.needed = 0
-        link.readings[flow.direction].lost(event.size_bytes)
-        link.readings[flow.direction.other].disorder()
+        link, readings = self._link, self._link.readings
+        rest = passed_over(readings[flow.direction], event, partial(setitem, readings, flow.direction))
+        if rest is not None:
+            readings[flow.direction].close("bytes are missing")
+            link.gap(flow, rest)
+            flow.skip(rest.size_bytes)
+            flow.needed = 0
+            readings[flow.direction].lost(rest.size_bytes)
+            readings[flow.direction.other].disorder()
         self._advance()
         link.flows[flow.direction.other].keep()
 
@@ -185,7 +190,7 @@ class _Opening:
         self._flow = flow
 
     def step(self) -> bool:
-        """See :meth:`Reading.step`."""
+        """Read all complete pieces; returns True if there was one, so that the other flow may go on."""
         flow = self._flow
         head = flow.view[: len(V1_BANNER)].tobytes()
         if not head:
@@ -210,25 +215,25 @@ class _Opening:
         link.readings[flow.direction] = _Unproven(self._decoder, link, flow, searching=searching)
 
     def untold_bytes(self) -> int:
-        """See :meth:`Reading.untold_bytes`."""
+        """Number of bytes consumed last without a record; the successor has to record them."""
         return 0
 
     def waits(self) -> bool:
-        """See :meth:`Reading.waits`."""
+        """True if bytes are unread because their layout depends on the other flow."""
         return False
 
     def disorder(self) -> None:
-        """See :meth:`Reading.disorder`."""
+        """Read on without the bytes of the other flow, which will not come."""
 
     def close(self, why: str) -> None:
-        """See :meth:`Reading.close`."""
+        """Record the bytes left over, because the next ones are missing or the flow has ended."""
         flow = self._flow
         left = len(flow.view)
         self._link.unknown(flow, flow.offset, left, f"{why} inside the banner")
         flow.consume(left)
 
     def lost(self, size_bytes: int) -> None:  # noqa: ARG002 - however many there are
-        """See :meth:`Reading.lost`."""
+        """Skip ``size_bytes`` missing bytes; called after :meth:`close`."""
         link, flow = self._link, self._flow
         link.readings[flow.direction] = _Unproven(self._decoder, link, flow, searching=True)
 
@@ -240,7 +245,7 @@ class _Unproven(Resync):
         decoder: of its link.
         link: its link.
         flow: which direction.
-        searching: it may be the middle of one; otherwise its first bytes have told that it is none.
+        searching: it may be the middle of a messenger's flow; otherwise its first bytes show that it is none.
     """
 
     CONTEXT = "no banner, and no frame that proves itself"
@@ -263,7 +268,7 @@ class _NoSearch:
     exhausted = False
 
     def find(self, view: memoryview, start: int) -> tuple[Proof | None, int]:  # noqa: ARG002 - see Search
-        """See :meth:`Search.find`."""
+        """Search ``view[start:]`` for a frame."""
         return None, len(view)
 
 
@@ -277,7 +282,7 @@ class MidstreamSearch:
         self._readers: dict[str, RawReader] = {"v2.1": CrcReader(LIMIT_BYTES), "v2.0": Rev0CrcReader(LIMIT_BYTES)}
 
     def find(self, view: memoryview, start: int) -> tuple[Proof | None, int]:
-        """See :meth:`Search.find`."""
+        """Search ``view[start:]`` for a frame."""
         v2, next_v2 = self._find_v2(view, start)
         v1, next_v1 = self._v1.find(view if v2 is None else view[: v2.at], start)
         if v1 is not None:

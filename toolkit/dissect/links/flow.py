@@ -51,7 +51,7 @@ class Flow:
         """How many bytes there must be before it is worth looking again; 0: any."""
         self.ended: Ending | None = None
         self.owned = True
-        """The view is over memory that nobody writes to any more, whoever looks at it."""
+        """True if the view's memory is not written to any more: views of it stay valid."""
         self._own = bytearray()
         self._run = _EMPTY
         self._taken = 0  # how many bytes of the run are in the view

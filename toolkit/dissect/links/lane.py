@@ -1,10 +1,11 @@
-"""One direction of a link whose frames can be told apart, and who takes them."""
+"""One direction of a link with known frame borders, and the consumer of its frames."""
 
 from abc import ABC, abstractmethod
 from typing import Any, Protocol
 
 from messenger.denc.codec import Buffer
 from messenger.errors import PeerError
+from toolkit.dissect.frames import DecodedFrame
 from toolkit.dissect.links.flow import Flow
 from toolkit.dissect.links.link import Link
 
@@ -15,7 +16,7 @@ class OpenPhase(Protocol):
     def frames(self, lane: "Lane", view: memoryview, at: int) -> tuple[int, PeerError | None]:
         """Take whole frames from ``view[at:]`` by ``lane.reader``, up to one that is incomplete or wrong.
 
-        Of messages whose type is in ``KEY_MESSAGES`` it must tell ``lane.key_message``; compressed ones it may
+        Messages whose type is in ``KEY_MESSAGES`` it must pass to ``lane.key_message``; compressed ones it may
         restore by :meth:`V2Lane.restored`.
 
         Args:
@@ -38,7 +39,7 @@ class RecordPhase:
     """Makes a record of each frame."""
 
     def frames(self, lane: "Lane", view: memoryview, at: int) -> tuple[int, PeerError | None]:
-        """See :meth:`OpenPhase.frames`."""
+        """Read whole frames from ``view[at:]`` by ``lane.reader``, up to one that is incomplete or wrong."""
         end = len(view)
         next_frame = lane.reader.next_frame
         # Decryption of what is owned would write over the frame's bytes.
@@ -99,7 +100,7 @@ class Lane(ABC):
         """The phase stopped because the other flow comes first."""
 
     def step(self) -> bool:
-        """See :meth:`Reading.step`."""
+        """Read all complete pieces; returns True if there was one, so that the other flow may go on."""
         flow, direction = self.flow, self.flow.direction
         view = flow.view
         if not view or len(view) < flow.needed:
@@ -120,23 +121,23 @@ class Lane(ABC):
         return at > 0 or changed
 
     def needed(self) -> int:
-        """How many bytes the frame that was found incomplete has; 0 if that cannot be told yet."""
+        """Length in bytes of the incomplete frame; 0 if it is not known yet."""
         needed: int = self.reader.needed
         return needed
 
     def waits(self) -> bool:
-        """See :meth:`Reading.waits`."""
+        """True if bytes are unread because their layout depends on the other flow."""
         return self.waiting
 
-    def disorder(self) -> None:  # noqa: B027 - by default a lane waits for nobody
-        """See :meth:`Reading.disorder`."""
+    def disorder(self) -> None:  # noqa: B027 - by default a lane does not wait
+        """Read on without the bytes of the other flow, which will not come."""
 
     def untold_bytes(self) -> int:
-        """See :meth:`Reading.untold_bytes`."""
+        """Number of bytes consumed last without a record; the successor has to record them."""
         return 0
 
     def close(self, why: str) -> None:
-        """See :meth:`Reading.close`."""
+        """Record the bytes left over, because the next ones are missing or the flow has ended."""
         flow = self.flow
         left = len(flow.view)
         if left:
@@ -144,13 +145,20 @@ class Lane(ABC):
             self.link.unknown(flow, start, left, f"{why} inside this frame")
             flow.consume(left)
 
+    def snapped(self) -> DecodedFrame | None:
+        """The record of the incomplete message at the beginning of the view, without its contents.
+
+        The next frame is read behind its end then. None if the header is not there, or says nothing certain.
+        """
+        return None
+
     @abstractmethod
     def put(self, view: memoryview, at: int, found: Any) -> object:  # noqa: ANN401 - of either protocol
         """Emit the record of a frame that the reader has cut out."""
 
     @abstractmethod
     def mend(self, view: memoryview, at: int, error: PeerError) -> int | None:
-        """Emit what can be said of a frame that is wrong.
+        """Emit a record of a frame that is wrong.
 
         Returns:
             Where the next one begins; None if it waits for more bytes, or now another reading looks for frames.
@@ -158,4 +166,4 @@ class Lane(ABC):
 
     @abstractmethod
     def lost(self, size_bytes: int) -> None:
-        """See :meth:`Reading.lost`."""
+        """Skip ``size_bytes`` missing bytes; called after :meth:`close`."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Protocol
 from messenger.denc.codec import Buffer
 from messenger.v2.framing import FrameCaches
 from toolkit.dissect.direction import Direction
-from toolkit.dissect.frames import DecodedFrame, Verdict
+from toolkit.dissect.frames import GAP, UNKNOWN, DecodedFrame, Verdict
 from toolkit.dissect.keys import KeyBook, LinkKeys
 from toolkit.dissect.links.flow import Flow
 from toolkit.dissect.links.names import Names
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 LIMIT_BYTES = 128 << 20
 """Longer frames are taken for noise. Ceph's own largest are writes, of no more than 90 MB unless configured."""
-UNKNOWN = "UNKNOWN"
-GAP = "GAP"
 _MOST_HELD = 4
 """Messages about keys that wait for one of the other direction."""
 _MOST_HELD_RECORDS = 256
@@ -29,22 +27,22 @@ class Reading(Protocol):
     """How the bytes of one flow are read at the moment."""
 
     def step(self) -> bool:
-        """Read what can be read. Whether that was anything, so that the other flow may now go on."""
+        """Read all complete pieces; returns True if there was one, so that the other flow may go on."""
 
     def waits(self) -> bool:
-        """Whether there are bytes that are not read because the other flow has to say first how."""
+        """True if bytes are unread because their layout depends on the other flow."""
 
     def disorder(self) -> None:
-        """The other flow will never say: read without it."""
+        """Read on without the bytes of the other flow, which will not come."""
 
     def untold_bytes(self) -> int:
-        """How many bytes were consumed last of which no record was made yet; who takes over has to."""
+        """Number of bytes consumed last without a record; the successor has to record them."""
 
     def close(self, why: str) -> None:
-        """What comes next is missing, or nothing comes any more: say what there is to say of the bytes left."""
+        """Record the bytes left over, because the next ones are missing or the flow has ended."""
 
     def lost(self, size_bytes: int) -> None:
-        """So many bytes are missing. Follows :meth:`close`."""
+        """Skip ``size_bytes`` missing bytes; called after :meth:`close`."""
 
 
 class Link:
@@ -79,7 +77,7 @@ class Link:
         self.proven = False
         """Something of it was a banner or a frame, so it is a messenger's."""
         self._held: list[DecodedFrame] = []
-        """Records without contents of what may be other traffic, of which nobody wants to know."""
+        """Records without contents for what may be other traffic."""
         self._shown = self._on_ceph_port()
         self._key_messages: dict[Direction, list[tuple[int, bytes]]] = {way: [] for way in Direction}
         self._asked = False
@@ -92,7 +90,7 @@ class Link:
             self.emit(record)
 
     def _on_ceph_port(self) -> bool:
-        """Whether one of its ports is one that Ceph's daemons use unless told otherwise."""
+        """True if one of its ports is a default port of Ceph's daemons."""
         ports = (addr.rpartition(":")[2] for addr in (self.stream.client, self.stream.server))
         return any(port.isdecimal() and int(port) in _CEPH_PORTS for port in ports)
 
@@ -184,7 +182,7 @@ class Link:
 
 
 class Unreadable:
-    """Counts the bytes of a flow in which no frames can be told apart.
+    """Counts the bytes of a flow without known frame borders.
 
     Args:
         link: whose.
@@ -202,29 +200,29 @@ class Unreadable:
         self._bytes = skipped
 
     def step(self) -> bool:
-        """See :meth:`Reading.step`."""
+        """Read all complete pieces; returns True if there was one, so that the other flow may go on."""
         size = len(self._flow.view)
         self._bytes += size
         self._flow.consume(size)
         return False
 
     def waits(self) -> bool:
-        """See :meth:`Reading.waits`."""
+        """True if bytes are unread because their layout depends on the other flow."""
         return False
 
     def disorder(self) -> None:
-        """See :meth:`Reading.disorder`."""
+        """Read on without the bytes of the other flow, which will not come."""
 
     def untold_bytes(self) -> int:
-        """See :meth:`Reading.untold_bytes`."""
+        """Number of bytes consumed last without a record; the successor has to record them."""
         return self._bytes
 
     def close(self, why: str) -> None:  # noqa: ARG002 - no frame was expected to be whole
-        """See :meth:`Reading.close`."""
+        """Record the bytes left over, because the next ones are missing or the flow has ended."""
         self.step()
         start = self._flow.offset - self._bytes
         self._link.unknown(self._flow, start, self._bytes, self._why, self._auth)
         self._bytes = 0
 
     def lost(self, size_bytes: int) -> None:
-        """See :meth:`Reading.lost`."""
+        """Skip ``size_bytes`` missing bytes; called after :meth:`close`."""

@@ -1,4 +1,4 @@
-"""Who is at which address: what links have told, for those that resume a session without saying it again."""
+"""Entity names by address, learnt from handshakes, for links that resume a session without announcing them."""
 
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import EntityName, EntityType
@@ -17,12 +17,12 @@ class Names:
         self._features: Recent[tuple[int, int], int] = Recent(_MOST)
 
     def learn(self, addrs: AddrVec, name: EntityName) -> None:
-        """Someone has said who it is and where."""
+        """Store the name of a peer under the addresses that it announced."""
         for addr in addrs:
             self._names.put(_key(addr), name)
 
     def name_at(self, addr: EntityAddr, kind: EntityType) -> EntityName:
-        """Who is at an address; without a number if nobody has told."""
+        """The entity at an address; without a number if no link has announced it."""
         name = self._names.get(_key(addr))
         return name if name is not None and name.type is kind else EntityName(kind)
 

@@ -1,4 +1,4 @@
-"""Frames of secure mode out of their order, by whichever nonce, and wrong ones (protocol.md §4.6).
+"""Frames of secure mode out of their order, by whichever nonce, and wrong ones (docs/protocol.md §4.6).
 
 GCM is counter mode underneath, so what does not authenticate can still be read; it is shown, never called good.
 """

@@ -38,7 +38,7 @@ _MOST_IN_DOUBT = 1 << 18
 _BLOCK = 16
 _FLAGS = 26
 _RESERVED = 27
-"""Where a preamble has its flags and the reserved byte, which is 0 (§4.4)."""
+"""Where a preamble has its flags and the reserved byte, which is 0 (docs/protocol.md §4.4)."""
 _SHORTEST_PER_NONCE = 48
 """Bytes on the wire of the shortest operation behind a preamble."""
 
@@ -83,7 +83,7 @@ def preamble_places(view: memoryview, start: int) -> Iterator[int]:
 
 
 def frame_fits(view: memoryview, at: int, reader: RawReader, *, rev1: bool, strict: bool = False) -> bool | None:
-    """Whether the frame whose preamble fits has another crc that does; None while too little of it is there.
+    """True if the frame whose preamble fits has another crc that does; None while too little of it is there.
 
     Args:
         view: with the frame.
@@ -127,7 +127,7 @@ class CrcSearch:
         self._rev1 = rev1
 
     def find(self, view: memoryview, start: int) -> tuple[Proof | None, int]:
-        """See :meth:`Search.find`."""
+        """Search ``view[start:]`` for a frame."""
         for at in preamble_places(view, start):
             fits = frame_fits(view, at, self._reader, rev1=self._rev1)
             if fits is None:
@@ -159,7 +159,7 @@ class SealedSearch:
         self.exhausted = self._count > _MOST_IN_DOUBT
 
     def find(self, view: memoryview, start: int) -> tuple[Proof | None, int]:
-        """See :meth:`Search.find`."""
+        """Search ``view[start:]`` for a frame."""
         last = len(view) - PREAMBLE_SIZE
         step = 1 if self._sealed.start is None else _BLOCK
         if self._sealed.start is not None:
@@ -247,7 +247,7 @@ class Resync:
         self._at = 0 if wrong is None else 1
 
     def step(self) -> bool:
-        """See :meth:`Reading.step`."""
+        """Read all complete pieces; returns True if there was one, so that the other flow may go on."""
         flow = self._flow
         view = flow.view
         if len(view) <= self._at:
@@ -279,25 +279,25 @@ class Resync:
         self._link.unknown(self._flow, stop - length, length, error, self._auth, self._crc)
 
     def untold_bytes(self) -> int:
-        """See :meth:`Reading.untold_bytes`."""
+        """Number of bytes consumed last without a record; the successor has to record them."""
         return self._skipped
 
     def waits(self) -> bool:
-        """See :meth:`Reading.waits`."""
+        """True if bytes are unread because their layout depends on the other flow."""
         return False
 
     def disorder(self) -> None:
-        """See :meth:`Reading.disorder`."""
+        """Read on without the bytes of the other flow, which will not come."""
 
     def lost(self, size_bytes: int) -> None:  # noqa: ARG002 - one more gap makes no difference
-        """See :meth:`Reading.lost`."""
+        """Skip ``size_bytes`` missing bytes; called after :meth:`close`."""
         self._skipped = 0
         self._at = 0
         self._wrong = None
         self._crc = self._auth = Verdict.NONE
 
     def close(self, why: str) -> None:
-        """See :meth:`Reading.close`."""
+        """Record the bytes left over, because the next ones are missing or the flow has ended."""
         flow = self._flow
         size = len(flow.view)
         suspect = self._wrong is not None and not self._skipped and 0 < size <= _SUSPECT_BYTES

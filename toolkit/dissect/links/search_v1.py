@@ -1,4 +1,4 @@
-"""Finding messages on a v1 stream by the crcs of their headers (protocol.md §3.7)."""
+"""Finding messages on a v1 stream by the crcs of their headers (docs/protocol.md §3.7)."""
 
 from collections.abc import Iterator
 
@@ -42,7 +42,7 @@ class V1Search:
         self._footer_known = footer_known
 
     def find(self, view: memoryview, start: int) -> tuple[Proof | None, int]:
-        """See :meth:`Search.find`."""
+        """Search ``view[start:]`` for a frame."""
         size = 1 + (OLD_HEADER_SIZE if self._old_header else HEADER.size)
         for at in header_places(view, start, old_header=self._old_header):
             if not self._footer_known and has_msg_auth(view, at) is None:
@@ -68,7 +68,7 @@ def header_places(view: memoryview, start: int, *, old_header: bool = False) -> 
 
 
 def has_msg_auth(view: memoryview, at: int) -> bool | None:
-    """Whether the footer of the message at ``at`` has a signature; None while that cannot be seen."""
+    """True if the footer of the message at ``at`` has a signature; None while that cannot be seen."""
     header = Header._make(HEADER.unpack_from(view, at + 1))
     body = at + 1 + HEADER.size + header.front_len + header.middle_len + header.data_len
     if body - at > _LONGEST_PROOF_BYTES:
@@ -79,6 +79,6 @@ def has_msg_auth(view: memoryview, at: int) -> bool | None:
 
 
 def _ends_well(view: memoryview, stop: int) -> bool:
-    """Whether a footer may end here: with its flags, and a frame behind them."""
+    """True if a footer may end here: with its flags, and a frame behind them."""
     flags = view[stop - 1]
     return bool(flags & COMPLETE) and not flags & ~_FLAGS and (stop == len(view) or view[stop] in _STREAM_TAGS)

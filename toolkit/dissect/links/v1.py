@@ -1,8 +1,9 @@
-"""A v1 link from its banners on: the opening, and the messages behind it (protocol.md §3.2, §3.7)."""
+"""A v1 link from its banners on: the opening, and the messages behind it (docs/protocol.md §3.2, §3.7)."""
 
 from functools import partial
 from struct import Struct
 
+from messenger.compat import override
 from messenger.crc import crc32c
 from messenger.denc.codec import Buffer
 from messenger.denc.features import ALL_FEATURES, Feature
@@ -28,7 +29,7 @@ from messenger.v1.framing import (
 from messenger.v1.wire import Connect, Frame, Piece, Tag, cut_small
 from toolkit.dissect.fields import message_fields
 from toolkit.dissect.follow_v1 import V1Opening
-from toolkit.dissect.frames import DecodedFrame, MessageInfo, Verdict
+from toolkit.dissect.frames import IN_PART, DecodedFrame, MessageInfo, Verdict
 from toolkit.dissect.keys import KEY_MESSAGES
 from toolkit.dissect.links.flow import Flow
 from toolkit.dissect.links.lane import Lane, OpenPhase, wire_of
@@ -112,26 +113,39 @@ class V1Lane(Lane):
         flags: int,
         judged: Judged,
     ) -> None:
-        seq, tid, kind, priority, version, _, _, _, off, src_type, src_num, compat, _, _ = header
+        seq, tid, kind, priority, version, _, _, _, off, _, _, compat, _, _ = header
         front, middle, data = parts
         sizes = len(front), len(middle), len(data)
-        src = source_name(src_type, src_num)
         if kind in KEY_MESSAGES and not judged.is_bad:
             self.link.key_message(self.flow.direction, kind, front)
         message = Message(kind, front, middle, data, tid, priority, version, compat, seq, flags, off)
         record = self._made(view, at, stop, _MSG_NAME, judged)
-        record.message = MessageInfo(kind, message_name(kind), seq, tid, src, version, compat, priority, *sizes, 0)
+        record.message = _info(header, sizes)
         record.segments = (view[at + 1 : at + self.head_bytes].tobytes(), *parts)
-        record.read_fields = partial(message_fields, message, self.features)
+        record.read_fields, record.features = partial(message_fields, message, self.features), self.features
         self.link.emit(record)
 
     def _made(self, view: memoryview, at: int, stop: int, tag: str, judged: Judged) -> DecodedFrame:
         return made(self.link, self.flow, view, at, stop, tag, judged)
 
+    @override
+    def snapped(self) -> DecodedFrame | None:
+        view = self.flow.view
+        if len(view) < self.head_bytes or view[0] != _MSG:
+            return None
+        header = self._header(view, 0)
+        total = self._stop(0, header)
+        if header.crc != crc32c(view[1 : self.head_bytes - 4], 0) or total > LIMIT_BYTES:
+            return None
+        self.reader = self._new_reader()
+        record = self._made(view, 0, total, _MSG_NAME, Judged(Verdict.NONE, Verdict.NONE, IN_PART))
+        record.message = _info(header, (header.front_len, header.middle_len, header.data_len))
+        return record
+
     # ---- frames that are wrong
 
+    @override
     def mend(self, view: memoryview, at: int, error: PeerError) -> int | None:
-        """See :meth:`Lane.mend`."""
         if view[at] != _MSG or error.reason is FaultReason.OVERSIZE:
             self._search(error)
             return None
@@ -191,8 +205,8 @@ class V1Lane(Lane):
 
     # ---- looking for the next frame
 
-    def lost(self, size_bytes: int) -> None:  # noqa: ARG002 - however many there are
-        """See :meth:`Reading.lost`."""
+    @override
+    def lost(self, size_bytes: int) -> None:
         self._search(None)
 
     def _search(self, error: PeerError | None) -> None:
@@ -232,6 +246,12 @@ class V1Lane(Lane):
         for start, stop, frame in small:
             self.put(view, start, (stop, frame))
         return True
+
+
+def _info(header: HeaderFields, sizes: tuple[int, int, int]) -> MessageInfo:
+    seq, tid, kind, priority, version, _, _, _, _, src_type, src_num, compat, _, _ = header
+    src = source_name(src_type, src_num)
+    return MessageInfo(kind, message_name(kind), seq, tid, src, version, compat, priority, *sizes, 0)
 
 
 def made(link: Link, flow: Flow, view: memoryview, at: int, stop: int, tag: str, judged: Judged) -> DecodedFrame:
@@ -312,7 +332,7 @@ class _OpeningReading:
         self._alone = False
 
     def step(self) -> bool:
-        """See :meth:`Reading.step`."""
+        """Read all complete pieces; returns True if there was one, so that the other flow may go on."""
         flow = self._flow
         if self._opening.is_open(self._flow.direction):
             self._talk.open(flow)
@@ -336,26 +356,26 @@ class _OpeningReading:
         return True
 
     def waits(self) -> bool:
-        """See :meth:`Reading.waits`."""
+        """True if bytes are unread because their layout depends on the other flow."""
         return bool(self._flow.view) and self._opening.waits(self._flow.direction)
 
     def disorder(self) -> None:
-        """See :meth:`Reading.disorder`."""
+        """Read on without the bytes of the other flow, which will not come."""
         self._alone = True
 
     def untold_bytes(self) -> int:
-        """See :meth:`Reading.untold_bytes`."""
+        """Number of bytes consumed last without a record; the successor has to record them."""
         return 0
 
     def close(self, why: str) -> None:
-        """See :meth:`Reading.close`."""
+        """Record the bytes left over, because the next ones are missing or the flow has ended."""
         flow = self._flow
         left = len(flow.view)
         self._link.unknown(flow, flow.offset, left, f"{why} inside this frame")
         flow.consume(left)
 
     def lost(self, size_bytes: int) -> None:  # noqa: ARG002 - however many there are
-        """See :meth:`Reading.lost`."""
+        """Skip ``size_bytes`` missing bytes; called after :meth:`close`."""
         self._search(None)
 
     def _search(self, wrong: str | None) -> None:

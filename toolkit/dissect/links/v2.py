@@ -1,4 +1,6 @@
-"""A v2 link from its banners on: what each frame of the handshake means for those that follow (protocol.md §4.1).
+"""A v2 link from its banners on: what each frame of the handshake means for those that follow.
+
+See docs/protocol.md §4.1.
 
 The two directions are read in the order of cause and effect, in whatever order the capture has them: a client that
 has asked waits for the answer, and an answer is read after what it answers. Only where the other direction will
@@ -9,6 +11,7 @@ from functools import reduce
 from operator import and_
 
 from messenger.cephx.exchange import ConMode
+from messenger.compat import override
 from messenger.denc.entity import EntityName, EntityType
 from messenger.denc.features import ALL_FEATURES, Msgr2Feature
 from messenger.errors import PeerError
@@ -136,7 +139,7 @@ class V2Talk:
         return True
 
     def both_banners(self) -> bool:
-        """Whether it is known of what revision the frames are."""
+        """True if it is known of what revision the frames are."""
         return len(self._banners) == len(Direction)
 
     def enter(self, flow: Flow) -> V2Lane:
@@ -144,7 +147,7 @@ class V2Talk:
         return self._lane(flow, rev1=bool(self._features & Msgr2Feature.REVISION_1))
 
     def close(self, flow: Flow, why: str) -> None:
-        """Nothing more comes, and nobody has told what the bytes behind a banner are."""
+        """Record the bytes left of a stream that ended before the other side's banner."""
         left = len(flow.view)
         self._link.unknown(flow, flow.offset, left, f"{why} before the other side's banner")
         flow.consume(left)
@@ -171,7 +174,7 @@ class V2Talk:
     # ---- frames
 
     def frames(self, lane: Lane, view: memoryview, at: int) -> tuple[int, PeerError | None]:
-        """See :meth:`OpenPhase.frames`."""
+        """Read whole frames from ``view[at:]`` by ``lane.reader``, up to one that is incomplete or wrong."""
         assert isinstance(lane, V2Lane)
         end = len(view)
         try:
@@ -194,7 +197,7 @@ class V2Talk:
         return at, None
 
     def may_read(self, direction: Direction) -> bool:
-        """Whether the next frame of a direction does not depend on one of the other that was not read."""
+        """True if the next frame of a direction does not depend on one of the other that was not read."""
         if not self._ordered or direction not in self._kinds:
             return True
         if direction is Direction.TO_SERVER:
@@ -202,7 +205,7 @@ class V2Talk:
         return self._asked or self._signature_due
 
     def disorder(self) -> None:
-        """The one direction will never say what the other waits for."""
+        """Read on without the bytes of the other flow, which will not come."""
         self._ordered = False
 
     def incomplete(self) -> None:
@@ -357,17 +360,18 @@ class _HandshakeLane(V2Lane):
         super().__init__(link, flow, reader, talk, rev1=rev1)  # type: ignore[arg-type]
         self._talk = talk
 
+    @override
     def mended(self, tag: int, control: ControlFrame | None, wire: memoryview, stop: int, judged: Judged) -> None:
-        """See :meth:`V2Lane.mended`."""
         if self.phase is self._talk and not (judged.is_bad and tag in _DATA):
             self._talk.passed(self, tag, control, wire, stop)
 
+    @override
     def disorder(self) -> None:
-        """See :meth:`Reading.disorder`."""
         self._talk.disorder()
 
+    @override
     def search(self, search: CrcSearch | SealedSearch, error: PeerError | None) -> None:
-        """See :meth:`V2Lane.search`: what is skipped may be what the other direction waits for."""
+        """Search for the next frame; bytes skipped may be those that the other direction waits for."""
         if self.phase is self._talk:
             self._talk.incomplete()
             self._talk.disorder()
@@ -383,29 +387,29 @@ class _BetweenBanners:
         self._alone = False
 
     def step(self) -> bool:
-        """See :meth:`Reading.step`."""
+        """Read all complete pieces; returns True if there was one, so that the other flow may go on."""
         if not (self._talk.both_banners() or self._alone):
             return False
         self._talk.enter(self._flow)
         return True
 
     def waits(self) -> bool:
-        """See :meth:`Reading.waits`."""
+        """True if bytes are unread because their layout depends on the other flow."""
         return bool(self._flow.view)
 
     def disorder(self) -> None:
-        """See :meth:`Reading.disorder`."""
+        """Read on without the bytes of the other flow, which will not come."""
         self._alone = True
         self._talk.disorder()
 
     def untold_bytes(self) -> int:
-        """See :meth:`Reading.untold_bytes`."""
+        """Number of bytes consumed last without a record; the successor has to record them."""
         return 0
 
     def close(self, why: str) -> None:
-        """See :meth:`Reading.close`."""
+        """Record the bytes left over, because the next ones are missing or the flow has ended."""
         self._talk.close(self._flow, why)
 
     def lost(self, size_bytes: int) -> None:
-        """See :meth:`Reading.lost`."""
+        """Skip ``size_bytes`` missing bytes; called after :meth:`close`."""
         self._talk.enter(self._flow).lost(size_bytes)

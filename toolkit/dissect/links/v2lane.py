@@ -1,22 +1,24 @@
-"""One direction of a v2 link: its frames as records, and the verdict on wrong ones (protocol.md §4.5)."""
+"""One direction of a v2 link: its frames as records, and the verdict on wrong ones (docs/protocol.md §4.5)."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import overload
 
+from messenger.compat import override
+from messenger.crc import crc32c
 from messenger.denc.codec import Buffer
 from messenger.errors import DecodeError, FaultReason, PeerError
 from messenger.messages.message import Message
 from messenger.messages.types import message_name
 from messenger.v2.compression import restored
 from messenger.v2.compressor import Compressor
-from messenger.v2.framing import ABORTED, Frame, RawReader, SecureReader
+from messenger.v2.framing import ABORTED, INLINE_SIZE, Frame, RawReader, SecureReader
 from messenger.v2.preamble import COMPRESSED, PREAMBLE_SIZE
 from messenger.v2.rev0 import Rev0SecureReader
 from messenger.v2.wire import MESSAGE_HEADER, ControlFrame, Tag, decode_control, tag_name
 from toolkit.dissect.fields import message_fields
-from toolkit.dissect.frames import DecodedFrame, MessageInfo, Verdict
+from toolkit.dissect.frames import IN_PART, DecodedFrame, MessageInfo, Verdict
 from toolkit.dissect.keys import KEY_MESSAGES
 from toolkit.dissect.links.borders import Broken, read_crc_frame, with_right_crc
 from toolkit.dissect.links.flow import Flow
@@ -28,6 +30,10 @@ from toolkit.dissect.links.search import CrcSearch, Proof, Resync, SealedSearch
 _MESSAGE = int(Tag.MESSAGE)
 _MESSAGE_NAME = Tag.MESSAGE.name
 _HEADER_SIZE = MESSAGE_HEADER.size
+_HEAD_SIZE = PREAMBLE_SIZE + _HEADER_SIZE
+_PROVEN_SIZE = _HEAD_SIZE + 4
+"""With the crc of the header, which msgr 2.1 has right behind it."""
+_CRC_SEED = 0xFFFFFFFF
 _SEGMENTS = 4
 _LARGE_BYTES = 1 << 20
 """Of the segments of a compressed frame; from this size on they are not kept."""
@@ -43,7 +49,7 @@ class Judged:
 
     @property
     def is_bad(self) -> bool:
-        """See :attr:`DecodedFrame.is_bad`."""
+        """True if a crc, an authentication tag or a signature is wrong: its contents are not to be believed."""
         return self.crc is Verdict.BAD or self.auth is Verdict.BAD
 
 
@@ -55,7 +61,7 @@ class V2Lane(Lane):
         reader.allow_compressed()
         self.rev1 = rev1
         self.source = ""
-        """Who sends here, as Ceph's logs have it; empty while that is not known."""
+        """Name of the sender, as in Ceph's logs; empty while it is not known."""
         self.compressor: Compressor | None = None
         """Of the algorithm agreed on; None: compressed frames cannot be restored."""
         self.good = Verdict.NONE
@@ -130,17 +136,22 @@ class V2Lane(Lane):
             judged.error = judged.error or f"message header of {len(header)} bytes, {_HEADER_SIZE} are needed"
             self._emit(view, at, stop, _MESSAGE_NAME, judged, compressed=compressed, segments=kept)
             return
-        seq, tid, kind, priority, version, _, _, ack_seq, _, compat, _ = MESSAGE_HEADER.unpack_from(header)
-        sizes = len(front), len(middle), len(data)
-        info = MessageInfo(
-            kind, message_name(kind), seq, tid, self.source, version, compat, priority, *sizes, ack_seq
-        )
+        info = self._info(header, (len(front), len(middle), len(data)))
+        kind = info.type
         if kind in KEY_MESSAGES and not judged.is_bad:
             self.link.key_message(self.flow.direction, kind, front)
         fields = partial(_message_fields, kept, self.features)
         record = self._made(view, at, stop, _MESSAGE_NAME, judged)
         record.message, record.compressed, record.segments, record.read_fields = info, compressed, kept, fields
+        record.features = self.features
         self.link.emit(record)
+
+    def _info(self, header: Buffer, sizes: tuple[int, int, int]) -> MessageInfo:
+        """The header of a message, with the lengths of its parts."""
+        seq, tid, kind, priority, version, _, _, ack_seq, _, compat, _ = MESSAGE_HEADER.unpack_from(header)
+        return MessageInfo(
+            kind, message_name(kind), seq, tid, self.source, version, compat, priority, *sizes, ack_seq
+        )
 
     def _control(
         self,
@@ -202,10 +213,42 @@ class V2Lane(Lane):
             wire=wire_of(flow, view, at, stop),
         )
 
+    # ---- frames that are not there as a whole
+
+    @override
+    def snapped(self) -> DecodedFrame | None:
+        head = self._head()
+        if head is None:
+            return None
+        try:
+            tag, segments, l0, l1, l2, l3, total = self.reader.layout(head[:PREAMBLE_SIZE])
+        except PeerError:
+            return None
+        if tag != _MESSAGE or l0 < _HEADER_SIZE or total > LIMIT_BYTES:
+            return None
+        if self._sealed is not None:
+            self._read_from(self._nonces_used() + (l0 > INLINE_SIZE) + (segments > 1))
+        judged = Judged(Verdict.NONE, Verdict.NONE, IN_PART)
+        record = self._made(self.flow.view, 0, total, _MESSAGE_NAME, judged)
+        record.message = self._info(head[PREAMBLE_SIZE:], (l1, l2, l3))
+        return record
+
+    def _head(self) -> bytes | None:
+        """Preamble and message header of the incomplete frame; None if they are not there, or do not prove it."""
+        if self._broken is not None:
+            return None
+        if self._sealed is not None:
+            return self.reader.opened_head if isinstance(self.reader, SecureReader) else None
+        head = self.flow.view[: _PROVEN_SIZE if self.rev1 else _HEAD_SIZE].tobytes()
+        if self.rev1:
+            crc = crc32c(head[PREAMBLE_SIZE:_HEAD_SIZE], _CRC_SEED)
+            return head if head[_HEAD_SIZE:] in {crc.to_bytes(4, "little"), bytes(4)} else None
+        return head if len(head) == _HEAD_SIZE else None
+
     # ---- frames that are wrong
 
+    @override
     def step(self) -> bool:
-        """See :meth:`Reading.step`."""
         if self._broken is None:
             return super().step()
         flow = self.flow
@@ -217,12 +260,12 @@ class V2Lane(Lane):
         flow.consume(self._mend_complete(flow.view, 0, first))
         return True
 
+    @override
     def needed(self) -> int:
-        """See :meth:`Lane.needed`."""
         return super().needed() if self._broken is None else self._broken[1]
 
+    @override
     def mend(self, view: memoryview, at: int, error: PeerError) -> int | None:
-        """See :meth:`Lane.mend`."""
         if self._sealed is not None:
             return self._mend_sealed(view, at, error)
         broken = read_crc_frame(view, at, self.reader, rev1=self.rev1)
@@ -280,8 +323,8 @@ class V2Lane(Lane):
 
     # ---- looking for the next frame
 
+    @override
     def lost(self, size_bytes: int) -> None:
-        """See :meth:`Reading.lost`."""
         self._broken = None
         if self._sealed is None:
             self._search_crc(None)

@@ -1,5 +1,5 @@
 """TCP assembly: packets of a capture in, the bytes of each connection out."""
 
-from toolkit.dissect.tcp.assembler import MOST_FLOWS, Assembler
+from toolkit.dissect.tcp.assembler import MOST_FLOWS, MOST_STREAMS, Assembler
 
-__all__ = ["MOST_FLOWS", "Assembler"]
+__all__ = ["MOST_FLOWS", "MOST_STREAMS", "Assembler"]

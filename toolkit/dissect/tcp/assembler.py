@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 
 from toolkit.capture.formats.packets import Integers, Marks, PacketBatch
-from toolkit.dissect.stream import Run, StreamEvent
-from toolkit.dissect.tcp.flow import ACK, FIN, MOST_WAITING_BYTES, RST, SYN, Flow, Key
-from toolkit.dissect.tcp.fragments import Fragments
+from toolkit.dissect.stream import Run, Stream, StreamEvent
+from toolkit.dissect.tcp.flow import ACK, FIN, MOST_WAITING_BYTES, RST, SYN, Flow, Key, Packet
+from toolkit.dissect.tcp.internet import Internet
 from toolkit.dissect.tcp.lane import FARTHEST_BEHIND_BYTES
 from toolkit.dissect.tcp.lane import MOST_WAITING_BYTES as MOST_WAITING_LANE_BYTES
 from toolkit.dissect.tcp.outlet import EventCollector, joined
@@ -17,9 +17,15 @@ from toolkit.dissect.tcp.segments import Segments, read_segments
 
 MOST_FLOWS = 1 << 15
 """Connections that are remembered at a time; then those go that have ended, and those that are silent longest."""
+MOST_STREAMS = 1 << 17
+"""Streams that are listed, from the first on."""
+_MARKS = SYN | FIN | RST
 _MASK = (1 << 32) - 1
 _HALF = 1 << 31
 _LANE_SHIFT = 34
+_SYN_PATIENCE_PACKETS = 32
+_SYN_PATIENCE_NS = 10_000_000
+"""So many packets of a connection, or so long, wait for a SYN that the capture may have behind them."""
 
 
 class Assembler:
@@ -29,26 +35,40 @@ class Assembler:
     for the cutting into runs.
     """
 
-    def __init__(self, ports: Collection[int] | None = None, most_flows: int = MOST_FLOWS) -> None:
+    def __init__(
+        self,
+        ports: Collection[int] | None = None,
+        most_flows: int = MOST_FLOWS,
+        most_streams: int = MOST_STREAMS,
+    ) -> None:
         """Begin without any connection.
 
         Args:
             ports: look at connections only that have one of these at either end; streams are counted among those.
+                UDP to one of them is read if it is VXLAN.
             most_flows: how many connections are remembered at a time.
+            most_streams: how many are listed in :attr:`known`.
         """
         self._ports = np.array(sorted(ports), np.int64) if ports is not None else None
         self._most_flows = most_flows
-        self._fragments = Fragments()
+        self._most_streams = most_streams
         self._flows: dict[Key, Flow] = {}
         self._collector = EventCollector()
         self._waiting_bytes = 0
+        self._holding: dict[Flow, int] = {}
+        """Connections with packets that wait for a SYN, and the clock when the first of those came."""
         self._batches = 0
         self._time_ns = 0
+        self._clock_ns = 0
+        """The latest time so far: times may go back where several queues were captured."""
         self._packet = 0
+        self.known: list[Stream] = []
+        """The streams that have begun, as far as memory is spent on them."""
         self.streams = 0
         """How many there have been so far."""
         self.skipped: Counter[str] = Counter()
         """Packets that could not be read, by reason."""
+        self._internet = Internet(self.skipped, ports or ())
 
     def feed(self, batch: PacketBatch) -> list[StreamEvent]:
         """What happens on all connections in a batch, in the order of its packets."""
@@ -58,28 +78,33 @@ class Assembler:
         self._time_ns, self._packet = int(batch.times_ns[-1]), batch.first + len(batch) - 1
         if len(self._flows) > self._most_flows:
             self._forget()
-        data, segments = read_segments(batch, self._fragments, self._ports, self.skipped)
+        data, segments = read_segments(batch, self._internet, self._ports, self.skipped)
         if segments is not None:
             self._assemble(data, batch, segments)
+        self._clock_ns = max(self._clock_ns, int(batch.times_ns.max()))
+        for flow in list(self._holding):
+            self._release_if_due(flow, self._clock_ns)
         return self._collector.drain()
 
     def finish(self) -> list[StreamEvent]:
         """What is left at the end of the capture: bytes that waited for others, and the holes before them."""
-        for flow in sorted(self._flows.values(), key=lambda flow: flow.index):
+        self._internet.finish()
+        for flow in sorted(self._flows.values(), key=lambda flow: flow.number):
             self._close(flow)
         self._flows = {}
         return self._collector.drain()
 
     def _forget(self) -> None:
-        ordered = sorted(self._flows.values(), key=lambda flow: (not flow.closed, flow.last, flow.index))
+        ordered = sorted(self._flows.values(), key=lambda flow: (not flow.closed, flow.last, flow.number))
         for flow in ordered[: len(ordered) - self._most_flows // 2]:
             self._close(flow)
             del self._flows[flow.key]
 
     def _close(self, flow: Flow) -> None:
+        if flow.held:
+            self._release(flow)
         self._waiting_bytes -= flow.waiting_bytes
-        if not flow.closed:
-            flow.give_up_all(self._time_ns, self._packet)
+        flow.finish(self._time_ns, self._packet)
 
     def _flow(self, key: Key) -> Flow:
         flow = self._flows.get(key)
@@ -91,7 +116,8 @@ class Assembler:
     def _assemble(self, data: memoryview, batch: PacketBatch, segments: Segments) -> None:
         flows = [self._flow(key) for key in segments.keys]
         lanes = 2 * segments.pairs + segments.sides
-        odd, rows = _sort_out(segments, flows, lanes)
+        odd, rows, repeated = _sort_out(segments, flows, lanes)
+        _observe(batch, segments, flows, ~odd, repeated)
         if odd.any():
             self._one_by_one(data, batch, segments, flows, np.flatnonzero(odd[segments.pairs]))
             rows = rows[~odd[segments.pairs[rows]]]
@@ -111,7 +137,7 @@ class Assembler:
             rows = rows[np.lexsort((rows, np.where(mixed[pairs], 2 * pairs, lanes[rows])))]
         lanes = lanes[rows]
         borders = [0, *(np.flatnonzero(lanes[1:] != lanes[:-1]) + 1).tolist(), len(rows)]
-        lane_of, row_of = lanes.tolist(), rows.tolist()
+        lane_of = lanes.tolist()
         starts, sizes = segments.starts[rows], segments.sizes[rows]
         pieces = [data[a:b] for a, b in zip(starts.tolist(), (starts + sizes).tolist(), strict=True)]
         stops = np.cumsum(sizes)
@@ -132,7 +158,7 @@ class Assembler:
             lane = flow.lanes[side]
             lane.next += ends[end - 1]
             lane.guessed = False
-            self._collector.run(row_of[begin], run)
+            self._collector.run(numbers[begin], run)
 
     # ---- connections on which it is not
 
@@ -140,52 +166,99 @@ class Assembler:
         self, data: memoryview, batch: PacketBatch, segments: Segments, flows: list[Flow], rows: Integers
     ) -> None:
         packets = segments.rows[rows]
+        starts = segments.starts[rows]
         columns = (
-            rows,
             segments.pairs[rows],
-            segments.sides[rows],
-            segments.flags[rows],
-            segments.sequences[rows],
-            segments.acknowledged[rows],
-            segments.sizes[rows],
-            segments.starts[rows],
-            segments.starts[rows] + np.minimum(segments.present, segments.sizes)[rows],
+            starts,
+            starts + np.minimum(segments.present, segments.sizes)[rows],
+            *(column[rows] for column in segments.headers),
             batch.times_ns[packets],
             packets + batch.first,
         )
-        collector = self._collector
-        for row, pair, side, flags, sequence, acknowledged, size, start, stop, time_ns, packet in zip(
-            *(column.tolist() for column in columns), strict=True
-        ):
-            collector.row = row
+        clocks = np.maximum(np.maximum.accumulate(batch.times_ns), self._clock_ns)[packets].tolist()
+        rest = zip(*(column.tolist() for column in columns), strict=True)
+        for clock_ns, (pair, start, stop, *numbers) in zip(clocks, rest, strict=True):
             flow = flows[pair]
-            if flags & SYN or flow.index < 0:
-                flow = flows[pair] = self._open(flow, side, flags, sequence, acknowledged, time_ns, packet)
-            if not flow.closed:
-                waiting_bytes = flow.waiting_bytes
-                flow.packet(side, flags, sequence, acknowledged, size, data[start:stop], time_ns, packet)
-                if waiting_bytes != flow.waiting_bytes:
-                    self._waiting_bytes += flow.waiting_bytes - waiting_bytes
-                    self._limit_waiting(flow, time_ns, packet)
+            one = Packet(data[start:stop], *numbers)
+            self._collector.row = one.packet
+            self._release_if_due(flow, clock_ns)
+            one.twice = flow.conduct.is_same_packet(one.side, one.identity)
+            if one.flags & SYN:
+                flow = flows[pair] = self._open(flow, one)
+            _note(flow, one)
+            if not one.flags & SYN and flow.awaits_syn(one.flags):
+                self._hold(flow, one, clock_ns)
+                continue
+            self._take(flow, one)
+            if flow.held and all(lane.first >= 0 for lane in flow.lanes):
+                self._release(flow)
 
-    def _open(
-        self, flow: Flow, side: int, flags: int, sequence: int, acknowledged: int, time_ns: int, packet: int
-    ) -> Flow:
-        """The connection that a SYN, or the first packet between two endpoints, belongs to."""
-        syn, acknowledges = bool(flags & SYN), acknowledged if flags & ACK else None
+    def _take(self, flow: Flow, one: Packet) -> None:
+        if flow.closed:
+            return
+        waiting_bytes = flow.waiting_bytes
+        flow.packet(
+            *(one.side, one.flags, one.sequence, one.acknowledged),
+            *(one.size, one.data, one.time_ns, one.packet),
+            twice=one.twice,
+        )
+        if waiting_bytes != flow.waiting_bytes:
+            self._waiting_bytes += flow.waiting_bytes - waiting_bytes
+            self._limit_waiting(flow, one.time_ns, one.packet)
+
+    def _hold(self, flow: Flow, one: Packet, clock_ns: int) -> None:
+        """Let a packet wait for a SYN that may come yet."""
+        if flow.number < 0:
+            flow.number, self.streams = self.streams, self.streams + 1
+        one.data = memoryview(bytes(one.data))
+        flow.held.append(one)
+        self._holding.setdefault(flow, clock_ns)
+        if len(flow.held) >= _SYN_PATIENCE_PACKETS:
+            self._release(flow)
+
+    def _release_if_due(self, flow: Flow, clock_ns: int) -> None:
+        """Go on without a SYN if it has been awaited long enough."""
+        since_ns = self._holding.get(flow)
+        if since_ns is not None and clock_ns - since_ns >= _SYN_PATIENCE_NS:
+            self._release(flow)
+
+    def _release(self, flow: Flow) -> None:
+        """Go on with packets that waited for a SYN, whether it came or not."""
+        self._holding.pop(flow, None)
+        flow.settled = True
+        waited, flow.held = flow.in_order_of_tcp(), []
+        row, self._collector.row = self._collector.row, -1
+        for one in waited:
+            self._collector.row = max(self._collector.row, one.packet)
+            if flow.index < 0:
+                self._begin(flow, one)
+            self._take(flow, one)
+        self._collector.row = row
+
+    def _open(self, flow: Flow, one: Packet) -> Flow:
+        """The connection that a SYN belongs to."""
         if flow.index >= 0:
-            if flow.takes_syn(side, sequence, acknowledges):
+            if flow.takes_syn(one.side, one.sequence, one.acknowledged if one.flags & ACK else None):
                 return flow
+            if flow.held:
+                self._release(flow)
             self._waiting_bytes -= flow.waiting_bytes
-            if not flow.closed:
-                flow.give_up_all(time_ns, packet)
+            flow.finish(one.time_ns, one.packet)
             flow = self._flows[flow.key] = Flow(flow.key, self._collector)
             flow.last = self._batches
-        flow.begin(self.streams, side, syn=syn, ack=acknowledges is not None)
-        self.streams += 1
-        if syn:
-            flow.takes_syn(side, sequence, acknowledges)
+        self._begin(flow, one)
         return flow
+
+    def _begin(self, flow: Flow, one: Packet) -> None:
+        """The first packet of a connection."""
+        syn, acknowledges = bool(one.flags & SYN), one.acknowledged if one.flags & ACK else None
+        if flow.number < 0:
+            flow.number, self.streams = self.streams, self.streams + 1
+        flow.begin(flow.number, one.side, syn=syn, ack=acknowledges is not None)
+        if len(self.known) < self._most_streams:
+            self.known.append(flow.stream)
+        if syn:
+            flow.takes_syn(one.side, one.sequence, acknowledges)
 
     def _limit_waiting(self, flow: Flow, time_ns: int, packet: int) -> None:
         for side, lane in enumerate(flow.lanes):
@@ -198,7 +271,38 @@ class Assembler:
                 flow.end_if_done(side, time_ns, packet)
 
 
-def _sort_out(segments: Segments, flows: list[Flow], lanes: Integers) -> tuple[Marks, Integers]:
+def _note(flow: Flow, one: Packet) -> None:
+    """Note what a packet's header shows."""
+    flow.conduct.packet(one.side, one.flags, one.window, one.ttl, one.identity, one.time_ns)
+    if one.flags & _MARKS and not one.twice and not flow.closed:
+        acknowledged = one.acknowledged if one.flags & ACK else None
+        if not one.flags & RST or flow.takes_reset(one.side, one.sequence, acknowledged):
+            flow.conduct.mark(one.side, one.flags, one.ttl, one.time_ns, one.packet)
+
+
+def _observe(batch: PacketBatch, segments: Segments, flows: list[Flow], steady: Marks, repeated: Integers) -> None:
+    """Note what the headers on steady connections show.
+
+    Args:
+        batch: of the segments.
+        segments: of the batch.
+        flows: by pair.
+        steady: the connections, by pair.
+        repeated: segments whose bytes were there before.
+    """
+    lasts = np.zeros(len(flows), np.int64)
+    lasts[segments.pairs] = np.arange(len(segments))
+    for pair in np.flatnonzero(steady).tolist():
+        flows[pair].conduct.last_ns = int(batch.times_ns[segments.rows[lasts[pair]]])
+    shut = np.flatnonzero((segments.windows == 0) & steady[segments.pairs])
+    for pair, side in zip(segments.pairs[shut].tolist(), segments.sides[shut].tolist(), strict=True):
+        flows[pair].conduct.zero_windows[side] += 1
+    again = repeated[steady[segments.pairs[repeated]] & (segments.sizes[repeated] > 1)]
+    for pair, side in zip(segments.pairs[again].tolist(), segments.sides[again].tolist(), strict=True):
+        flows[pair].conduct.repeats[side] += 1
+
+
+def _sort_out(segments: Segments, flows: list[Flow], lanes: Integers) -> tuple[Marks, Integers, Integers]:
     """Which connections have to be looked at packet by packet, and on the others, which segments carry new bytes.
 
     On a connection that is steady, segments are the next bytes in order, or repeat what was there.
@@ -209,13 +313,15 @@ def _sort_out(segments: Segments, flows: list[Flow], lanes: Integers) -> tuple[M
         lanes: of each segment: two for each pair, one for each side.
 
     Returns:
-        A mark for each pair, and segments sorted by lane (of the marked pairs too).
+        A mark for each pair; segments sorted by lane (of the marked pairs too); segments that repeat what was
+        there, but for packets that were captured twice.
     """
     odd = np.fromiter((not flow.steady for flow in flows), np.bool_, len(flows))
     special = (segments.flags & (SYN | RST | FIN) != 0) | (segments.present < segments.sizes)
     odd[segments.pairs[special]] = True
     nexts = np.array([lane.next & _MASK for flow in flows for lane in flow.lanes], np.int64)
-    rows = np.flatnonzero(segments.sizes)
+    nexts_before = nexts.copy()
+    rows = repeated = np.flatnonzero(segments.sizes)
     if len(rows):
         rows = rows[np.argsort(lanes[rows], kind="stable")]
         lane = lanes[rows]
@@ -230,8 +336,59 @@ def _sort_out(segments: Segments, flows: list[Flow], lanes: Integers) -> tuple[M
         odd[lane[astray | (starts < -FARTHEST_BEHIND_BYTES)] >> 1] = True
         last = np.roll(first, -1)
         nexts[lane[last]] += reached[last]
+        repeated = _sent_again(segments, rows, first, ~new)
         rows = rows[new]
     ahead = (segments.acknowledged - nexts[lanes ^ 1]) & _MASK
+    odd |= _before_their_cause(segments, flows, nexts_before)
     unseen = (ahead != 0) & (ahead < _HALF) & (segments.flags & ACK != 0)
     odd[segments.pairs[unseen]] = True
-    return odd, rows
+    return odd, rows, repeated
+
+
+def _sent_again(segments: Segments, rows: Integers, first: Marks, old: Marks) -> Integers:
+    """Those of the segments that are marked as old, but for packets that were captured twice.
+
+    Args:
+        segments: of the batch.
+        rows: segments with bytes, by lane.
+        first: marks the first of each lane.
+        old: marks those whose bytes were there before.
+    """
+    if not old.any():
+        return rows[:0]
+    ids, sequences = segments.identifications[rows], segments.sequences[rows]
+    twice = ~first & (ids > 0) & (ids == np.roll(ids, 1)) & (sequences == np.roll(sequences, 1))
+    again: Integers = rows[old & ~twice]
+    return again
+
+
+def _before_their_cause(segments: Segments, flows: list[Flow], nexts: Integers) -> Marks:
+    """Which connections have bytes whose sender had received bytes that come later in the batch.
+
+    Only of connections on which the order of the directions matters; on those, the bytes of each direction are in
+    order.
+
+    Args:
+        segments: of the batch.
+        flows: by pair.
+        nexts: by lane, the sequence number of the next byte at the beginning of the batch.
+    """
+    odd = np.zeros(len(flows), np.bool_)
+    mixed = np.fromiter((not flow.batched for flow in flows), np.bool_, len(flows))
+    rows = np.flatnonzero(mixed[segments.pairs])
+    if not len(rows):
+        return odd
+    rows = rows[np.argsort(segments.pairs[rows], kind="stable")]
+    pairs, sides = segments.pairs[rows], segments.sides[rows]
+    lanes = 2 * pairs + sides
+    ends = ((segments.sequences[rows] + segments.sizes[rows] - nexts[lanes] + _HALF) & _MASK) - _HALF
+    needed = ((segments.acknowledged[rows] - nexts[lanes ^ 1] + _HALF) & _MASK) - _HALF
+    floors = pairs << _LANE_SHIFT
+    late = np.zeros(len(rows), np.bool_)
+    for side in (0, 1):
+        there = np.where(sides == side, np.maximum(ends, 0), 0)
+        reached = np.maximum.accumulate(there + floors) - floors
+        late |= (sides != side) & (needed > reached)
+    carries = (segments.sizes[rows] > 0) & (segments.flags[rows] & ACK != 0)
+    odd[pairs[late & carries]] = True
+    return odd

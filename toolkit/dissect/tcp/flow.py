@@ -1,11 +1,14 @@
 """One TCP connection, packet by packet: how it begins and ends, and when a hole in it is given up."""
 
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address
+from operator import attrgetter
 from typing import Protocol
 
+from toolkit.dissect.conduct import Conduct
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.stream import End, Ending, Gap, Stream
-from toolkit.dissect.tcp.lane import FARTHEST_AHEAD_BYTES, Lane, Piece, Proof
+from toolkit.dissect.tcp.lane import FARTHEST_AHEAD_BYTES, FARTHEST_BEHIND_BYTES, Lane, Piece, Proof
 
 FIN = 0x01
 SYN = 0x02
@@ -23,9 +26,11 @@ different queues and interfaces are not always captured in the order in which th
 _MOST_SYN_BYTES = 1 << 16
 _MOST_RESET_BEHIND_BYTES = 1 << 20
 _MOST_RESET_AHEAD_BYTES = 1 << 30
+_MOST_HELD_BYTES = 1 << 22
+"""How far from its SYN a packet may be that waits for one."""
 
 _SERVICES = (range(3300, 3301), range(6789, 6790), range(6800, 7569))
-"""Ports that monitors and the other daemons listen on unless told otherwise."""
+"""Default ports of monitors and of the other daemons."""
 
 Key = tuple[tuple[int, ...], tuple[int, ...]]
 """The two endpoints: address and port as one number for IPv4, as three for IPv6."""
@@ -41,19 +46,68 @@ class Outlet(Protocol):
         """Anything else."""
 
 
+_packet_of = attrgetter("packet")
+
+
+@dataclass(slots=True, eq=False)
+class Packet:
+    """A packet of a connection that is looked at packet by packet."""
+
+    data: memoryview
+    """As much of the payload as was captured."""
+    side: int
+    flags: int
+    sequence: int
+    """Of the first byte of the payload."""
+    acknowledged: int
+    size: int
+    """Of the payload."""
+    window: int
+    ttl: int
+    identification: int
+    """IP id; 0 on IPv6."""
+    time_ns: int
+    packet: int
+    twice: bool = False
+    """It was captured before."""
+
+    @property
+    def identity(self) -> tuple[int, ...]:
+        """What a packet has that was captured twice, and one that was sent again has not."""
+        return self.identification, self.flags, self.sequence, self.acknowledged, self.size
+
+
+@dataclass(frozen=True, slots=True)
+class LateReset:
+    """A RST that the capture has before bytes which were sent before it."""
+
+    side: int
+    positions: tuple[int, int]
+    """Of its side and of the other, which have to be reached first."""
+    count: int
+    """How many packets the connection had then."""
+    time_ns: int
+    packet: int
+
+
 class Flow:
     """A connection between two endpoints; side 0 is what the first of its key sends."""
 
     __slots__ = (
         "client_side",
         "closed",
+        "conduct",
         "count",
+        "held",
         "index",
         "key",
         "lanes",
         "last",
+        "late_reset",
+        "number",
         "opening_seen",
         "outlet",
+        "settled",
         "stream_",
     )
 
@@ -61,12 +115,21 @@ class Flow:
         self.key = key
         self.outlet = outlet
         self.lanes = Lane(), Lane()
+        self.lanes[0].other, self.lanes[1].other = self.lanes[1], self.lanes[0]
         self.index = -1
-        """Number of the stream; -1 before its first packet."""
+        """Number of the stream; -1 before it begins."""
+        self.number = -1
+        """Of the stream, from its first packet on."""
         self.client_side = 0
         self.opening_seen = False
         self.closed = False
         """It was reset, or both sides are done."""
+        self.held: list[Packet] = []
+        """Packets that wait for a SYN."""
+        self.settled = False
+        """Nothing waits for a SYN any more."""
+        self.late_reset: LateReset | None = None
+        self.conduct = Conduct()
         self.count = 0
         """Packets, as far as they were looked at one by one."""
         self.last = 0
@@ -78,7 +141,8 @@ class Flow:
         """The connection as others see it."""
         if self.stream_ is None:
             client, server = self.key[self.client_side], self.key[1 - self.client_side]
-            self.stream_ = Stream(self.index, _endpoint(client), _endpoint(server), self.opening_seen)
+            ends = _endpoint(client), _endpoint(server)
+            self.stream_ = Stream(self.index, *ends, self.opening_seen, self.conduct)
         return self.stream_
 
     @property
@@ -89,7 +153,7 @@ class Flow:
     @property
     def steady(self) -> bool:
         """In both directions, the next bytes in order are all it takes to go on."""
-        return self.lanes[0].steady and self.lanes[1].steady and not self.closed
+        return self.lanes[0].steady and self.lanes[1].steady and not self.closed and self.late_reset is None
 
     @property
     def waiting_bytes(self) -> int:
@@ -101,14 +165,17 @@ class Flow:
         return Direction.TO_SERVER if side == self.client_side else Direction.TO_CLIENT
 
     def tell(self, side: int, pieces: list[Piece]) -> None:
-        """Hand on what comes next in a direction."""
-        for piece in pieces:
-            if piece.data is not None:
-                self.outlet.piece(self, side, piece.data, piece.time_ns, piece.packet)
-            else:
-                size = piece.stop - piece.start
-                gap = Gap(self.stream, self.direction(side), size, piece.time_ns, piece.packet)
-                self.outlet.event(self, side, gap)
+        """Hand on what comes next in a direction, and what waited for it in the other one, and so on."""
+        while pieces:
+            for piece in pieces:
+                if piece.data is not None:
+                    self.outlet.piece(self, side, piece.data, piece.time_ns, piece.packet)
+                else:
+                    size = piece.stop - piece.start
+                    gap = Gap(self.stream, self.direction(side), size, piece.time_ns, piece.packet)
+                    self.outlet.event(self, side, gap)
+            last, side = max(pieces, key=_packet_of), 1 - side
+            pieces = self.lanes[side].go_on(last.time_ns, last.packet) if self.lanes[side].waiting else []
 
     # ---- beginning
 
@@ -117,7 +184,7 @@ class Flow:
 
         Args:
             index: number of the stream.
-            side: who sent it.
+            side: the sender.
             syn: it has the SYN flag.
             ack: it has the ACK flag.
         """
@@ -127,6 +194,7 @@ class Flow:
             self.client_side = 1 - side if ack else side
         else:
             self.client_side = self._likely_client()
+        self.conduct.client_side = self.client_side
 
     def _likely_client(self) -> int:
         ports = [endpoint[-1] & 0xFFFF for endpoint in self.key]
@@ -139,7 +207,7 @@ class Flow:
         """Take a SYN, unless it opens another connection.
 
         Args:
-            side: who sent it.
+            side: the sender.
             sequence: number of the first byte behind it.
             acknowledged: what it acknowledges, if it is an answer.
         """
@@ -163,6 +231,39 @@ class Flow:
 
     # ---- going on
 
+    def awaits_syn(self, flags: int) -> bool:
+        """True if a packet that is no SYN may have come before the SYN of a direction."""
+        if self.index < 0:
+            return True
+        if self.settled or flags & RST:
+            return False
+        return bool(self.held) or self.lanes[0].first < 0 or self.lanes[1].first < 0
+
+    def in_order_of_tcp(self) -> list[Packet]:
+        """The packets held, those of each side by sequence number; the sides take turns as in the capture."""
+        first: dict[int, int] = {}
+        held = list(filter(self._is_near_its_beginning, self.held))
+        for each in held:
+            first.setdefault(each.side, each.sequence)
+        ordered = {
+            side: iter(
+                sorted(
+                    (each for each in held if each.side == side),
+                    key=lambda each: ((each.sequence - first[each.side] + (1 << 31)) & _MASK, each.packet),
+                )
+            )
+            for side in first
+        }
+        return [next(ordered[each.side]) for each in held]
+
+    def _is_near_its_beginning(self, one: Packet) -> bool:
+        """False for a packet of a former connection of the same ports, as far as the SYNs show."""
+        lane, other = self.lanes[one.side], self.lanes[1 - one.side]
+        near = lane.first < 0 or abs(lane.position(one.sequence) - lane.first) <= _MOST_HELD_BYTES
+        if other.first < 0 or not one.flags & ACK:
+            return near
+        return near and abs(other.position(one.acknowledged) - other.first) <= _MOST_HELD_BYTES
+
     def packet(
         self,
         side: int,
@@ -173,11 +274,13 @@ class Flow:
         data: memoryview,
         time_ns: int,
         packet: int,
+        *,
+        twice: bool = False,
     ) -> None:
         """A packet of the connection, while it is open.
 
         Args:
-            side: who sent it.
+            side: the sender.
             flags: of its header; a SYN has been taken already.
             sequence: number of the first byte of its payload.
             acknowledged: number of the next byte that is expected of the other side.
@@ -185,17 +288,25 @@ class Flow:
             data: as much of it as was captured.
             time_ns: when.
             packet: its number.
+            twice: it was captured before.
         """
         self.count += 1
         lane = self.lanes[side]
         if flags & RST:
             if self.takes_reset(side, sequence, acknowledged if flags & ACK else None):
-                self.reset(side, time_ns, packet)
+                self._take_reset(side, flags, sequence, acknowledged, time_ns, packet)
             return
         if (lane.first < 0 or lane.guessed) and (size or flags & FIN):
             lane.begin(sequence)
         if size and not lane.ended:
-            self.tell(side, lane.segment(lane.position(sequence), size, data, time_ns, packet))
+            if (
+                size > 1
+                and lane.first >= 0
+                and -FARTHEST_BEHIND_BYTES < lane.position(sequence) + size - lane.next <= 0
+            ):
+                self.conduct.repeats[side] += not twice
+            after = self._after(side, acknowledged) if flags & ACK and not self.batched else None
+            self.tell(side, lane.segment(lane.position(sequence), size, data, time_ns, packet, after))
         if flags & FIN and lane.fin is None:
             place = lane.position(sequence + size)
             if lane.next <= place <= lane.next + FARTHEST_AHEAD_BYTES:
@@ -205,6 +316,15 @@ class Flow:
         if flags & ACK:
             self.take_acknowledgement(side, acknowledged, time_ns)
         self.give_up_what_is_proven(time_ns, packet)
+        self.reset_if_due(time_ns)
+
+    def _after(self, side: int, sequence: int) -> int | None:
+        """Position in the other direction up to which a sender has received everything; None if not known."""
+        other = self.lanes[1 - side]
+        if other.first < 0 or other.ended:
+            return None
+        position = other.position(sequence)
+        return position if position <= other.next + FARTHEST_AHEAD_BYTES else None
 
     def take_acknowledgement(self, side: int, sequence: int, time_ns: int) -> None:
         """A side has received everything before ``sequence``."""
@@ -237,7 +357,7 @@ class Flow:
             self._end(side, Ending.FIN, time_ns, packet)
 
     def takes_reset(self, side: int, sequence: int, acknowledged: int | None) -> bool:
-        """Whether a RST is about this connection, not about a former one of the same ports."""
+        """True if a RST is about this connection, not about a former one of the same ports."""
         lane, other = self.lanes[side], self.lanes[1 - side]
         if lane.first < 0:
             return (
@@ -248,6 +368,30 @@ class Flow:
         ahead = lane.position(sequence) - lane.next
         return -_MOST_RESET_BEHIND_BYTES <= ahead <= _MOST_RESET_AHEAD_BYTES
 
+    def _take_reset(
+        self, side: int, flags: int, sequence: int, acknowledged: int, time_ns: int, packet: int
+    ) -> None:
+        """Reset now, or once the bytes are there that were sent or received before the RST was."""
+        lane, other = self.lanes[side], self.lanes[1 - side]
+        own = lane.position(sequence) if lane.first >= 0 else lane.next
+        after = self._after(side, acknowledged) if flags & ACK else None
+        if self.late_reset is None and (own > lane.next or (after is not None and after > other.next)):
+            self.late_reset = LateReset(side, (own, after or 0), self.count, time_ns, packet)
+            if flags & ACK:
+                self.take_acknowledgement(side, acknowledged, time_ns)
+        else:
+            self.reset(side, time_ns, packet)
+
+    def reset_if_due(self, now_ns: int) -> None:
+        """Reset if a RST that came too early does not have to wait any more."""
+        late = self.late_reset
+        if late is None or self.closed:
+            return
+        lane, other = self.lanes[late.side], self.lanes[1 - late.side]
+        due = lane.next >= late.positions[0] and other.next >= late.positions[1]
+        if due or self.count - late.count >= PATIENCE_PACKETS or now_ns - late.time_ns >= PATIENCE_NS:
+            self.reset(late.side, late.time_ns, late.packet)
+
     def reset(self, side: int, time_ns: int, packet: int) -> None:
         """Nothing more comes in either direction."""
         self.give_up_all(time_ns, packet)
@@ -255,8 +399,24 @@ class Flow:
             self.closed = True
             self._end(side, Ending.RESET, time_ns, packet)
 
+    def finish(self, time_ns: int, packet: int) -> None:
+        """No more packets come: a RST that waited is taken, and what is missing is given up."""
+        if self.closed:
+            return
+        if self.late_reset is not None:
+            self.reset(self.late_reset.side, self.late_reset.time_ns, self.late_reset.packet)
+        else:
+            self.give_up_all(time_ns, packet)
+
     def give_up_all(self, time_ns: int, packet: int) -> None:
         """Go on without whatever is missing, since it will not come."""
+        held = True
+        while held:  # in the order of cause and effect, as long as there is one
+            held = False
+            for side, lane in enumerate(self.lanes):
+                if lane.waiting and lane.waiting[0].start > lane.next and not lane.ended:
+                    self.tell(side, lane.give_up_first_hole(time_ns, packet))
+                    held = True
         for side, lane in enumerate(self.lanes):
             if lane.first >= 0 and not lane.ended:
                 self.tell(side, lane.give_up_all(time_ns, packet))

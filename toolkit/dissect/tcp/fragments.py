@@ -1,5 +1,6 @@
 """IP fragments, put together again (RFC 791, RFC 8200)."""
 
+from collections import Counter
 from collections.abc import Hashable
 
 _MOST_DATAGRAMS = 1024
@@ -7,6 +8,7 @@ _MOST_BYTES = 1 << 22
 _PIECE_COST_BYTES = 256
 """What keeping a piece costs beside its bytes."""
 _LONGEST_DATAGRAM = 1 << 16
+_UNFINISHED = "IP fragments of packets that are not in the capture as a whole"
 
 
 class _Datagram:
@@ -31,9 +33,14 @@ class _Datagram:
 
 
 class Fragments:
-    """Datagrams of which some fragments have come. Bounded: the oldest are forgotten, so they are missing."""
+    """Datagrams of which some fragments have come. Bounded: the oldest are forgotten, so they are missing.
 
-    def __init__(self) -> None:
+    Args:
+        skipped: fragments of datagrams that did not become whole are counted there.
+    """
+
+    def __init__(self, skipped: Counter[str]) -> None:
+        self._skipped = skipped
         self._datagrams: dict[Hashable, _Datagram] = {}
         self._cost_bytes = 0
 
@@ -47,6 +54,7 @@ class Fragments:
             more: it is not the end of the datagram.
         """
         if offset + len(payload) > _LONGEST_DATAGRAM:
+            self.refuse()
             return None
         datagram = self._datagrams.get(key)
         if datagram is None:
@@ -63,8 +71,21 @@ class Fragments:
         if whole is not None:
             self._forget(key)
         while self._cost_bytes > _MOST_BYTES or len(self._datagrams) > _MOST_DATAGRAMS:
-            self._forget(next(iter(self._datagrams)))
+            self._give_up(next(iter(self._datagrams)))
         return whole
+
+    def refuse(self) -> None:
+        """Count a fragment that cannot be used."""
+        self._skipped[_UNFINISHED] += 1
+
+    def finish(self) -> None:
+        """Nothing more comes."""
+        for key in list(self._datagrams):
+            self._give_up(key)
+
+    def _give_up(self, key: Hashable) -> None:
+        self._skipped[_UNFINISHED] += len(self._datagrams[key].pieces)
+        self._forget(key)
 
     def _forget(self, key: Hashable) -> None:
         self._cost_bytes -= self._datagrams.pop(key).cost_bytes

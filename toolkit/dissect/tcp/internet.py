@@ -1,15 +1,23 @@
 """IPv4 and IPv6: whose packets carry TCP, between which addresses, and from where to where in the data."""
 
+from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from toolkit.capture.formats.packets import Integers, Marks, PacketBatch, Records, records_at
+from toolkit.capture.formats.packets import Integers, Marks, Records, records_at
+from toolkit.dissect.tcp.carriers import REASSEMBLED, Carriers
+from toolkit.dissect.tcp.ethertypes import ip_packets
 from toolkit.dissect.tcp.fragments import Fragments
+from toolkit.dissect.tcp.network import by_version
+from toolkit.dissect.tcp.places import Layer, Places, in_line, joined
 
 _TCP = 6
+_MOST_NESTED = 8
+"""Layers of IP in each other."""
 _V4_HEADER_SIZE = 20
 _V4 = np.dtype(
     [
@@ -64,6 +72,10 @@ class Datagrams:
     """Where it ends, or would end if everything had been captured."""
     captured_ends: Integers
     """Where the captured bytes of the packet end."""
+    ttls: Records
+    """Time to live, or hop limit."""
+    identifications: Records
+    """IP id; 0 on IPv6."""
 
     def where(self, marks: Marks) -> "Datagrams":
         """Those that are marked."""
@@ -74,31 +86,67 @@ class Datagrams:
             self.starts[marks],
             self.ends[marks],
             self.captured_ends[marks],
+            self.ttls[marks],
+            self.identifications[marks],
         )
 
 
-@dataclass(slots=True, eq=False)
-class _Packets:
-    """Where packets of one IP version are."""
+def _all_of(parts: list[Datagrams]) -> Datagrams:
+    """Datagrams of one version, in the order of the capture."""
+    if len(parts) == 1:
+        return parts[0]
+    order = np.argsort(np.concatenate([part.rows for part in parts]), kind="stable")
 
-    rows: Integers
-    at: Integers
-    captured_ends: Integers
-    wire_ends: Integers
+    def column(name: str) -> npt.NDArray[Any]:
+        return np.concatenate([getattr(part, name) for part in parts])[order]
 
-    def where(self, marks: Any) -> "_Packets":  # noqa: ANN401 - a mask, or indices
-        return _Packets(self.rows[marks], self.at[marks], self.captured_ends[marks], self.wire_ends[marks])
+    def words(name: str) -> tuple[Words, ...]:
+        pieces = zip(*(getattr(part, name) for part in parts), strict=True)
+        return tuple(np.concatenate(list(word))[order] for word in pieces)
+
+    numbers = [column(name) for name in ("starts", "ends", "captured_ends", "ttls", "identifications")]
+    return Datagrams(column("rows"), words("sources"), words("targets"), *numbers)
 
 
-def _packets(batch: PacketBatch, rows: Integers, at: Integers, header_size: int) -> _Packets:
-    packets = _Packets(
-        rows,
-        at,
-        (batch.offsets + batch.captured_bytes)[rows],
-        (batch.offsets + np.maximum(batch.original_bytes, batch.captured_bytes))[rows],
-    )
-    whole = packets.at + header_size <= packets.captured_ends
-    return packets if whole.all() else packets.where(whole)
+class Internet:
+    """Finds TCP in packets of IP, also in those that other packets carry.
+
+    Args:
+        skipped: packets that cannot be read are counted there, by reason.
+        vxlan_ports: UDP ports that may be of VXLAN, besides the known ones.
+    """
+
+    def __init__(self, skipped: Counter[str], vxlan_ports: Collection[int] = ()) -> None:
+        self._skipped = skipped
+        self._fragments = Fragments(skipped)
+        self._carriers = Carriers(vxlan_ports)
+
+    def datagrams(self, data: memoryview, packets: Places) -> tuple[memoryview, dict[int, Datagrams]]:
+        """The datagrams that carry TCP, by version of IP, and the data that they are in.
+
+        Args:
+            data: of a batch.
+            packets: of IP in it.
+        """
+        found: dict[int, list[Datagrams]] = {}
+        for _ in range(_MOST_NESTED):
+            contents: list[Layer] = []
+            for version, here in by_version(data, packets):
+                read = _datagrams_v4 if version == 4 else _datagrams_v6
+                data, carried, others = read(data, here, self._fragments)
+                found.setdefault(version, []).append(carried)
+                if others is not None:
+                    contents += self._carriers.contents(data, others, self._skipped)
+            if not contents:
+                break
+            packets = ip_packets(data, Layer.of(*in_line(contents)), self._skipped)
+        else:
+            self._skipped[f"inside more than {_MOST_NESTED} layers of IP"] += len(packets)
+        return data, {version: _all_of(parts) for version, parts in found.items()}
+
+    def finish(self) -> None:
+        """Count the fragments that wait for others."""
+        self._fragments.finish()
 
 
 class _Rebuilt:
@@ -122,23 +170,23 @@ class _Rebuilt:
     def data(self) -> memoryview:
         return memoryview(b"".join([self._data, *self._pieces]))
 
-    def joined_with(self, packets: _Packets) -> _Packets:
+    def joined_with(self, packets: Places) -> Places:
         """These packets and the rebuilt ones, in the order of the capture."""
-        ends = np.concatenate([packets.captured_ends, np.array(self._ends, np.int64)])
-        merged = _Packets(
-            np.concatenate([packets.rows, np.array(self.rows, np.int64)]),
-            np.concatenate([packets.at, np.array(self._at, np.int64)]),
-            ends,
-            np.concatenate([packets.wire_ends, np.array(self._ends, np.int64)]),
-        )
-        return merged.where(np.argsort(merged.rows, kind="stable"))
+        rows, at, ends = (np.array(column, np.int64) for column in (self.rows, self._at, self._ends))
+        return joined([packets, Places(rows, at, ends, ends)])
 
 
-def datagrams_v4(
-    data: memoryview, batch: PacketBatch, rows: Integers, at: Integers, fragments: Fragments
-) -> tuple[memoryview, Datagrams]:
-    """The IPv4 datagrams among packets, and the data that they are in."""
-    packets = _packets(batch, rows, at, _V4_HEADER_SIZE)
+def _others(places: Places, protocols: npt.NDArray[Any], starts: Integers, ends: Integers) -> Layer:
+    """What packets carry that is not TCP; the types are protocols of IP here."""
+    found = Places(places.rows, starts, np.minimum(places.captured_ends, ends), ends)
+    return Layer.of(protocols, found).where(protocols != _TCP)
+
+
+def _datagrams_v4(
+    data: memoryview, packets: Places, fragments: Fragments
+) -> tuple[memoryview, Datagrams, Layer | None]:
+    """The IPv4 datagrams with TCP among packets, the data that they are in, and what the others carry."""
+    packets = packets.holding(_V4_HEADER_SIZE)
     heads = records_at(data, packets.at, _V4)
     fragmented = (heads["fragment"] & (_V4_MORE | _V4_OFFSET)) != 0
     if fragmented.any():
@@ -159,20 +207,26 @@ def datagrams_v4(
         starts,
         ends,
         packets.captured_ends,
+        heads["ttl"],
+        heads["identification"],
     )
-    ours = (heads["protocol"] == _TCP) & (header_sizes >= _V4_HEADER_SIZE) & (starts <= ends)
-    return data, found if ours.all() else found.where(ours)
+    is_tcp = heads["protocol"] == _TCP
+    others = None if is_tcp.all() else _others(packets, heads["protocol"], starts, ends)
+    ours = is_tcp & (header_sizes >= _V4_HEADER_SIZE) & (starts <= ends)
+    return data, found if ours.all() else found.where(ours), others
 
 
-def _rebuild_v4(data: memoryview, packets: _Packets, heads: Records, fragments: Fragments) -> _Rebuilt:
+def _rebuild_v4(data: memoryview, packets: Places, heads: Records, fragments: Fragments) -> _Rebuilt:
     rebuilt = _Rebuilt(data)
-    for index in np.flatnonzero(heads["protocol"] == _TCP).tolist():
-        head = heads[index]
+    for index, head in enumerate(heads):
+        if int(head["protocol"]) not in REASSEMBLED:
+            continue
         start = int(packets.at[index])
         begin, end = start + 4 * (int(head["version"]) & 15), start + int(head["size"])
         if not start + _V4_HEADER_SIZE <= begin <= end <= int(packets.captured_ends[index]):
+            fragments.refuse()
             continue
-        key = (int(head["source"]), int(head["target"]), int(head["identification"]))
+        key = (*(int(head[name]) for name in ("source", "target", "identification", "protocol")),)
         flags = int(head["fragment"])
         payload = fragments.add(key, 8 * (flags & _V4_OFFSET), bytes(data[begin:end]), more=bool(flags & _V4_MORE))
         if payload is not None:
@@ -184,11 +238,11 @@ def _rebuild_v4(data: memoryview, packets: _Packets, heads: Records, fragments: 
     return rebuilt
 
 
-def datagrams_v6(
-    data: memoryview, batch: PacketBatch, rows: Integers, at: Integers, fragments: Fragments
-) -> tuple[memoryview, Datagrams]:
-    """The IPv6 datagrams among packets, and the data that they are in."""
-    packets = _packets(batch, rows, at, _V6_HEADER_SIZE)
+def _datagrams_v6(
+    data: memoryview, packets: Places, fragments: Fragments
+) -> tuple[memoryview, Datagrams, Layer | None]:
+    """The IPv6 datagrams with TCP among packets, the data that they are in, and what the others carry."""
+    packets = packets.holding(_V6_HEADER_SIZE)
     heads = records_at(data, packets.at, _V6)
     kinds, starts = _behind_extensions(data, packets, heads)
     fragmented = kinds == _FRAGMENT
@@ -208,19 +262,23 @@ def datagrams_v6(
         starts,
         ends,
         packets.captured_ends,
+        heads["limit"],
+        np.zeros(len(heads), np.uint16),
     )
-    ours = (kinds == _TCP) & (starts <= ends)
-    return data, found if ours.all() else found.where(ours)
+    is_tcp = kinds == _TCP
+    others = None if is_tcp.all() else _others(packets, kinds, starts, ends)
+    ours = is_tcp & (starts <= ends)
+    return data, found if ours.all() else found.where(ours), others
 
 
-def _ends_v6(packets: _Packets, heads: Records) -> Integers:
+def _ends_v6(packets: Places, heads: Records) -> Integers:
     sizes = heads["size"].astype(np.int64)
     # without a size: a jumbogram, as Linux makes them of large sends
     ends: Integers = np.where(sizes == 0, packets.wire_ends, packets.at + _V6_HEADER_SIZE + sizes)
     return ends
 
 
-def _behind_extensions(data: memoryview, packets: _Packets, heads: Records) -> tuple[Integers, Integers]:
+def _behind_extensions(data: memoryview, packets: Places, heads: Records) -> tuple[Integers, Integers]:
     """Protocol of each packet, and where it begins; FRAGMENT where a fragment header does."""
     kinds = heads["next"].astype(np.int64)
     starts = packets.at + _V6_HEADER_SIZE
@@ -239,7 +297,7 @@ def _behind_extensions(data: memoryview, packets: _Packets, heads: Records) -> t
     return kinds, starts
 
 
-def _rebuild_v6(data: memoryview, packets: _Packets, starts: Integers, fragments: Fragments) -> _Rebuilt:
+def _rebuild_v6(data: memoryview, packets: Places, starts: Integers, fragments: Fragments) -> _Rebuilt:
     rebuilt = _Rebuilt(data)
     heads = records_at(data, packets.at, _V6)
     ends = _ends_v6(packets, heads)

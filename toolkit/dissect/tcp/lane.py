@@ -16,7 +16,7 @@ FARTHEST_AHEAD_BYTES = 1 << 30
 FARTHEST_BEHIND_BYTES = 1 << 26
 """Larger than any window in use: what is farther behind is no retransmission."""
 STRANGERS = 8
-"""So many segments in a row that are too far away mean that the capture has missed more than it can tell."""
+"""So many segments in a row too far away mean a gap in the capture of unknown size."""
 MOST_WAITING_BYTES = 1 << 22
 """In one direction, behind a hole; then the hole is given up."""
 PIECE_COST_BYTES = 256
@@ -36,6 +36,10 @@ class Piece:
     time_ns: int
     """Of their packet; of the one at which they were given up if they are missing."""
     packet: int
+    after: int = 0
+    """Position in the other direction that its sender had acknowledged: the bytes before it were there first."""
+    held: bool = False
+    """It waited for those: it counts as brought by the packet that ended the waiting."""
 
 
 @dataclass(slots=True)
@@ -58,6 +62,7 @@ class Lane:
         "first",
         "guessed",
         "next",
+        "other",
         "proof",
         "strangers",
         "waiting",
@@ -69,6 +74,8 @@ class Lane:
         """Sequence number of the first byte; -1 if not known yet."""
         self.guessed = False
         """It is what the other side acknowledged; what comes first in the capture may be something else."""
+        self.other = self
+        """The other direction."""
         self.next = 0
         """Where the next byte has to begin."""
         self.acknowledged = 0
@@ -100,7 +107,9 @@ class Lane:
         """The position that is meant by a sequence number: the one nearest to the next byte."""
         return self.next + ((sequence - self.next + _HALF) & _MASK) - _HALF
 
-    def segment(self, start: int, size: int, data: memoryview, time_ns: int, packet: int) -> list[Piece]:
+    def segment(
+        self, start: int, size: int, data: memoryview, time_ns: int, packet: int, after: int | None = None
+    ) -> list[Piece]:
         """Bytes of a segment.
 
         Args:
@@ -109,10 +118,13 @@ class Lane:
             data: those of them that were captured.
             time_ns: of the packet.
             packet: its number.
+            after: wait for the bytes of the other direction before this position; None: for none.
         """
+        if after is None:
+            after = self.other.next
         ahead = start - self.next
         if ahead > FARTHEST_AHEAD_BYTES or ahead < -FARTHEST_BEHIND_BYTES:
-            return self._stranger(start, size, data, time_ns, packet)
+            return self._stranger(start, size, data, time_ns, packet)  # which waits for nothing
         self.strangers = 0
         stop = start + size
         if stop <= self.next:
@@ -120,13 +132,13 @@ class Lane:
         if ahead < 0:
             data = data[-ahead:]
             start = self.next
-        if start == self.next and not self.waiting and len(data) == stop - start:
+        if start == self.next and not self.waiting and len(data) == stop - start and after <= self.other.next:
             self.next = stop
             if self.proof is not None and self.proof.up_to <= stop:
                 self.proof = None
             return [Piece(start, stop, data, time_ns, packet)]
-        self._keep(start, stop, data, time_ns, packet)
-        return self._go_on(time_ns, packet)
+        self._keep(start, stop, data, time_ns, packet, after)
+        return self.go_on(time_ns, packet)
 
     def _stranger(self, start: int, size: int, data: memoryview, time_ns: int, packet: int) -> list[Piece]:
         self.strangers += 1
@@ -144,15 +156,15 @@ class Lane:
         """Behind the last byte that is known of."""
         return self.waiting[-1].stop if self.waiting else self.next
 
-    def _keep(self, start: int, stop: int, data: memoryview, time_ns: int, packet: int) -> None:
+    def _keep(self, start: int, stop: int, data: memoryview, time_ns: int, packet: int, after: int) -> None:
         """Keep what is not waiting already: of what comes twice, the first wins."""
         cut = start + len(data)
         for begin, end in self._uncovered(start, stop):
             if begin < cut:
                 held = memoryview(bytes(data[begin - start : min(end, cut) - start]))
-                self._insert(Piece(begin, min(end, cut), held, time_ns, packet))
+                self._insert(Piece(begin, min(end, cut), held, time_ns, packet, after))
             if end > cut:
-                self._insert(Piece(max(begin, cut), end, None, time_ns, packet))
+                self._insert(Piece(max(begin, cut), end, None, time_ns, packet, after))
 
     def _uncovered(self, start: int, stop: int) -> list[tuple[int, int]]:
         if start >= self.last:
@@ -173,15 +185,25 @@ class Lane:
         self.waiting_bytes += _cost(piece)
         insort(self.waiting, piece, key=_start_of)
 
-    def _go_on(self, time_ns: int, packet: int) -> list[Piece]:
-        """What does not have to wait any more."""
-        done = []
+    def go_on(self, time_ns: int, packet: int, forced: int = -1) -> list[Piece]:
+        """What does not have to wait any more.
+
+        Args:
+            time_ns: of the packet that ends the waiting.
+            packet: its number.
+            forced: pieces that begin before this position do not wait for the other direction.
+        """
+        done: list[Piece] = []
         for piece in self.waiting:
+            late = piece.after > self.other.next
             if piece.start != self.next:
+                break
+            if late and piece.start >= forced:
+                piece.held = True
                 break
             self.next = piece.stop
             self.waiting_bytes -= _cost(piece)
-            if piece.data is None:
+            if piece.data is None or piece.held:
                 piece.time_ns, piece.packet = time_ns, packet
             done.append(piece)
         del self.waiting[: len(done)]
@@ -211,13 +233,15 @@ class Lane:
         pieces = []
         while self.next < up_to:
             hole = (min(self.waiting[0].start, up_to) if self.waiting else up_to) - self.next
-            pieces.append(self._skip(hole, time_ns, packet))
-            pieces += self._go_on(time_ns, packet)
+            if hole:
+                pieces.append(self._skip(hole, time_ns, packet))
+            pieces += self.go_on(time_ns, packet, forced=up_to)
         return pieces
 
     def give_up_first_hole(self, time_ns: int, packet: int) -> list[Piece]:
         """Go on with what waits."""
-        return self.give_up(self.waiting[0].start, time_ns, packet)
+        first = self.waiting[0]
+        return self.give_up(first.start if first.start > self.next else first.stop, time_ns, packet)
 
     def give_up_all(self, time_ns: int, packet: int) -> list[Piece]:
         """Nothing more comes that could fill a hole."""

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from toolkit.capture.formats.packets import Integers, Marks, PacketBatch, records_at
+from toolkit.capture.formats.packets import Integers, Marks, PacketBatch, Records, records_at
 from toolkit.dissect.tcp.flow import SYN, Key
-from toolkit.dissect.tcp.fragments import Fragments
-from toolkit.dissect.tcp.internet import Datagrams, datagrams_v4, datagrams_v6
-from toolkit.dissect.tcp.network import network_offsets
+from toolkit.dissect.tcp.internet import Datagrams, Internet
+from toolkit.dissect.tcp.network import network_layer
+from toolkit.dissect.tcp.places import CUT_SHORT
 
 _SMALLEST_HEADER = 20
 _TCP = np.dtype(
@@ -52,37 +52,40 @@ class Segments:
     """Of the payload on the wire."""
     present: Integers
     """How much of it was captured."""
+    windows: Records
+    """As in the header, not scaled."""
+    ttls: Records
+    identifications: Records
     keys: list[Key] = field(default_factory=list)
     """Pairs of endpoints."""
 
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def headers(self) -> tuple[Records, ...]:
+        """What headers say, in the order of the fields of a packet that is looked at by itself."""
+        of_tcp = self.sides, self.flags, self.sequences, self.acknowledged, self.sizes, self.windows
+        return *of_tcp, self.ttls, self.identifications
+
 
 def read_segments(
-    batch: PacketBatch, fragments: Fragments, ports: Integers | None, skipped: Counter[str]
+    batch: PacketBatch, internet: Internet, ports: Integers | None, skipped: Counter[str]
 ) -> tuple[memoryview, Segments | None]:
     """The TCP segments of a batch.
 
     Args:
         batch: the packets.
-        fragments: IP fragments that wait for others.
+        internet: what is known of IP: fragments that wait for others, and ports of tunnels.
         ports: one of them must be at either end; None: any will do.
         skipped: packets that cannot be read are counted there, by reason.
 
     Returns:
         The data that payloads are in (the batch's, and behind it what came in fragments), and the segments.
     """
-    at, versions = network_offsets(batch, skipped)
-    data = batch.data
-    found = []
-    for version, datagrams in ((4, datagrams_v4), (6, datagrams_v6)):
-        rows = np.flatnonzero(versions == version)
-        if len(rows):
-            data, carried = datagrams(data, batch, rows, at[rows], fragments)
-            segments = _segments(data, carried, version, ports, skipped)
-            if len(segments):
-                found.append(segments)
+    data, carried = internet.datagrams(batch.data, network_layer(batch, skipped))
+    every = [_segments(data, datagrams, version, ports, skipped) for version, datagrams in carried.items()]
+    found = [segments for segments in every if len(segments)]
     if not found:
         return data, None
     return data, found[0] if len(found) == 1 else _merged(*found)
@@ -93,7 +96,7 @@ def _segments(
 ) -> Segments:
     whole = carried.starts + _SMALLEST_HEADER <= np.minimum(carried.ends, carried.captured_ends)
     if not whole.all():
-        skipped["cut short within its headers"] += int(np.count_nonzero(~whole))
+        skipped[CUT_SHORT] += int(np.count_nonzero(~whole))
         carried = carried.where(whole)
     heads = records_at(data, carried.starts, _TCP)
     header_sizes = (heads["offset"] >> 4).astype(np.int64) * 4
@@ -118,6 +121,9 @@ def _segments(
         starts,
         carried.ends - starts,
         np.maximum(np.minimum(carried.ends, carried.captured_ends) - starts, 0),
+        heads["window"],
+        carried.ttls,
+        carried.identifications,
         keys,
     )
 

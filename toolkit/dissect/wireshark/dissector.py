@@ -28,9 +28,9 @@ from messenger.v2.wire import (
 )
 
 PORTS = "3300,6800-7568"
-"""Where monitors and other daemons listen unless told otherwise."""
+"""Default ports of monitors and of the other daemons."""
 MARK = "-- Ceph Messenger v2 for Wireshark"
-"""What the first line begins with; a file that begins otherwise is somebody else's."""
+"""Begins the first line; a file without it was not written by msgrlab."""
 
 _HEADER = f"""{MARK} (4.0 or later), written by `msgrlab wireshark`.
 -- Try it: tshark -X lua_script:msgr2.lua -r FILE -Y msgr2
@@ -154,7 +154,7 @@ def _spec(name: str, shape: dict[str, object], frame: str) -> dict[str, object]:
 
 
 def _bits(masks: Iterable[tuple[int, str | None]]) -> dict[int, str]:
-    """Names by bit; a later use of a bit, which markers beside it tell, adds its name to the first one's."""
+    """Names by bit; a later use of a bit, which has markers beside it, adds its name to the first one's."""
     names: dict[int, str] = {}
     for mask, name in masks:
         bit = (mask & -mask).bit_length() - 1

@@ -19,13 +19,12 @@ from messenger.v2.framing import RawWriter
 from messenger.v2.revision import crc_frames
 from messenger.v2.wire import AuthDone, Tag
 from toolkit.dissect.direction import Direction
-from toolkit.dissect.frames import DecodedFrame, Verdict
+from toolkit.dissect.frames import GAP, IN_PART, DecodedFrame, Verdict
 from toolkit.dissect.stream import End, Ending, Gap, Run, Stream, StreamEvent
 from toolkit.dissect.wireshark.packets import Conversation
 
 MOST_RESTORED_BYTES = 1 << 32
 """Of what was compressed; more would let a small capture fill the disk."""
-GAP = "GAP"
 SECURE = "secure"
 _REVISIONS = {"v2.0": 0, "v2.1": int(Msgr2Feature.REVISION_1)}
 
@@ -144,7 +143,7 @@ class Exporter:
         self._steps.clear()
 
     def _take(self, frame: DecodedFrame) -> None:
-        if frame.tag == GAP:
+        if frame.tag == GAP or frame.error == IN_PART:
             self._skip(frame.stream, frame.direction, frame.length)
             return
         where = (frame.packet, frame.time_ns, frame.stream, frame.direction)
@@ -189,7 +188,7 @@ class Exporter:
         ends: bool = False,
     ) -> None:
         now = max(self._latest.get((stream.index, direction), (0, 0)), (packet, time_ns))
-        if not ends:  # which is told before the frames that came before it
+        if not ends:  # an end is reported before the frames that precede it
             self._latest[stream.index, direction] = now
         self._steps.append(_Step(*now, stream, make, comment, ends))
 
@@ -235,7 +234,7 @@ class Exporter:
 
 
 def _is_opened(frame: DecodedFrame) -> bool:
-    """Whether the segments of an encrypted or compressed frame are what its sender had, and all of it."""
+    """True if the segments of an encrypted or compressed frame are what its sender had, and all of it."""
     if not frame.segments or Verdict.BAD in {frame.crc, frame.auth} or (frame.compressed and frame.error):
         return False
     if frame.tag == Tag.MESSAGE.name:

@@ -23,7 +23,7 @@ def export_capture(source: Path, target: Path, keys: KeyBook) -> Exported:
     Args:
         source: the capture.
         target: the new file.
-        keys: what is known; it grows by what the capture tells.
+        keys: keys known so far; those found in the capture are added.
 
     Raises:
         LocalError: the capture cannot be read or is none; the new file exists or cannot be written.

@@ -21,7 +21,7 @@ def write_dissector(place: Path) -> Path:
     """Write the dissector to a file, or into a folder that exists; where it is now.
 
     Raises:
-        LocalError: a file of somebody else is there, or it cannot be written.
+        LocalError: a file that msgrlab did not write is there, or it cannot be written.
     """
     path = place / FILE_NAME if place.is_dir() else place
     if path.exists():

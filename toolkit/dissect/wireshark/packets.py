@@ -19,7 +19,7 @@ _HOP_LIMIT = 64
 _PROTOCOL_TCP = 6
 _FIN, _SYN, _RST, _PSH, _ACK = 0x01, 0x02, 0x04, 0x08, 0x10
 _WINDOW = 0xFFFF
-_WINDOW_SCALE = b"\x03\x03\x0e\x01"  # 2^14: nobody ever has to wait for the window
+_WINDOW_SCALE = b"\x03\x03\x0e\x01"  # 2^14: the window never limits a sender
 _MODULUS = 1 << 32
 
 Host = IPv4Address | IPv6Address
@@ -35,7 +35,7 @@ class Conversation:
     """One TCP connection, packet by packet.
 
     Args:
-        client: who opens it, as ``address:port``, ``[address]:port`` for IPv6.
+        client: the end that opens it, as ``address:port``, ``[address]:port`` for IPv6.
         server: the other end.
         client_isn: initial sequence number of the client.
         server_isn: that of the server.
@@ -66,7 +66,7 @@ class Conversation:
         return packets
 
     def skip(self, direction: Direction, size_bytes: int) -> list[bytes]:
-        """Leave out bytes that nobody has: the next packet comes behind them. No packet."""
+        """Skip missing bytes: the next packet comes behind them. Yields no packet."""
         self._advance(direction, size_bytes)
         return []
 

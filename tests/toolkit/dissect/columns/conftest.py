@@ -12,7 +12,7 @@ from toolkit.bench.packets import Clock, Conversation
 from toolkit.capture.formats import LinkType, PcapngWriter
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.keys import KeyBook
-from toolkit.simulation.lab import SimLab
+from toolkit.lab.sim.sim_lab import SimLab
 
 COMPRESSED = {"ms_osd_compress_mode": "force", "ms_compress_secure": True, "ms_osd_compression_algorithm": "lz4"}
 LINKS: dict[str, tuple[str, dict[str, Any]]] = {

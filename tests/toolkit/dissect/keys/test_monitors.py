@@ -1,4 +1,4 @@
-"""Links to monitors, heard with the keys of entities alone (protocol.md §5.5, §5.6)."""
+"""Links to monitors, heard with the keys of entities alone (docs/protocol.md §5.5, §5.6)."""
 
 from random import Random
 
@@ -143,7 +143,7 @@ def test_a_daemons_key_gives_the_keys_of_its_service(protocol: str) -> None:
         pair.renew(NOW_S)
     hear_mauth(link, pair)
     client = cluster.client()
-    cluster.login(client)  # which nobody hears
+    cluster.login(client)  # which is not captured
     link, result = hear_login(book, client, osd_of(cluster), peer=OSD)
     assert (link.connection_secret, link.missing) == (result.connection_secret, "")
 

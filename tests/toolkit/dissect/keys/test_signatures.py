@@ -1,4 +1,4 @@
-"""AUTH_SIGNATURE on links between real endpoints (protocol.md §4.7)."""
+"""AUTH_SIGNATURE on links between real endpoints (docs/protocol.md §4.7)."""
 
 import pytest
 

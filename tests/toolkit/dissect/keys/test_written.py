@@ -29,7 +29,7 @@ WAYS = [(Protocol.V2, ConMode.CRC), (Protocol.V2, ConMode.SECURE), (Protocol.V1,
 
 
 def secrets_in(text: str) -> list[LinkSecrets]:
-    """The keys of links; who only listens knows when a key was made, the two ends do not keep that."""
+    """The keys of links; an observer knows when a key was made, the two ends do not keep that."""
     return [entry for entry in parse_key_log(text) if isinstance(entry, LinkSecrets)]
 
 

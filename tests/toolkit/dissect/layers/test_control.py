@@ -1,4 +1,4 @@
-"""Control frames as layers: the values and bytes of the codecs, both ways (protocol.md §4.3)."""
+"""Control frames as layers: the values and bytes of the codecs, both ways (docs/protocol.md §4.3)."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Frames crafted with the layers, said to a messenger on loopback over scapy's own stream socket."""
+"""Frames crafted with the layers, sent to a messenger on loopback over scapy's own stream socket."""
 
 import asyncio
 import socket

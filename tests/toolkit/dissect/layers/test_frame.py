@@ -1,4 +1,7 @@
-"""Frames of msgr v2 as layers: bytes of the messenger's writers, crcs right and wrong (protocol.md §4.4, §4.5)."""
+"""Frames of msgr v2 as layers: bytes of the messenger's writers, crcs right and wrong.
+
+See docs/protocol.md §4.4, §4.5.
+"""
 
 import re
 

@@ -1,4 +1,7 @@
-"""Sealed frames as layers: the ciphertext as it is, and what is inside once it is opened (protocol.md §4.5)."""
+"""Sealed frames as layers: the ciphertext as it is, and what is inside once it is opened.
+
+See docs/protocol.md §4.5.
+"""
 
 import pytest
 

@@ -68,7 +68,7 @@ def sent_by(chunks: list[Chunk], direction: Direction) -> bytes:
 
 
 def check(frames: list[Packet], chunks: list[Chunk]) -> None:
-    """Nothing is missing, nothing is said twice, all is right."""
+    """No frame is missing, none is doubled, all are correct."""
     for direction, sender in zip((Direction.TO_SERVER, Direction.TO_CLIENT), ("client", "server"), strict=True):
         mine = [frame for frame in frames if frame[MSGR_Link].sender == sender]
         assert b"".join(bytes(frame[TCP].payload) for frame in mine) == sent_by(chunks, direction)

@@ -1,4 +1,4 @@
-"""The pieces of a v1 stream as layers: the bytes of the messenger's codecs, both ways (protocol.md §3)."""
+"""The pieces of a v1 stream as layers: the bytes of the messenger's codecs, both ways (docs/protocol.md §3)."""
 
 import pytest
 from hypothesis import given

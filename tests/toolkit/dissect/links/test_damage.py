@@ -22,7 +22,7 @@ from tests.support.links import (
     with_gap,
 )
 from toolkit.dissect.direction import Direction
-from toolkit.dissect.frames import DecodedFrame, Verdict
+from toolkit.dissect.frames import IN_PART, DecodedFrame, Verdict
 from toolkit.dissect.stream import End, Ending
 
 TO_SERVER, TO_CLIENT = Direction.TO_SERVER, Direction.TO_CLIENT
@@ -164,8 +164,9 @@ def test_decoding_goes_on_behind_a_gap(name: str, data: st.DataObject) -> None:
     stream = new_stream()
     frames = decode_events(stream, with_gap(stream, one.script, way, start, stop), one.keys)
     require_tiled(frames, _sizes(one))
-    gaps = [frame for frame in frames if frame.tag == "GAP"]
-    assert [(gap.direction, gap.offset, gap.length) for gap in gaps] == [(way, start, stop - start)]
+    gaps = [frame for frame in frames if frame.tag == "GAP" or frame.error == IN_PART]
+    assert gaps
+    assert all(gap.direction is way and gap.offset < stop and start < gap.offset + gap.length for gap in gaps)
     found = {said(frame) for frame in frames}
     for frame in whole:
         before = frame.direction is not way or frame.offset + frame.length <= start
@@ -173,6 +174,26 @@ def test_decoding_goes_on_behind_a_gap(name: str, data: st.DataObject) -> None:
             assert said(frame) in found
     right = {said(frame) for frame in whole}
     assert all((frame.error is None) == (said(frame) in right) for frame in frames)
+
+
+@pytest.mark.parametrize("way", Direction)
+@pytest.mark.parametrize("name", [name for name in SESSIONS if name != "v2.0 secure" and "compressed" not in name])
+def test_a_message_with_its_header_before_a_gap_has_its_name_and_sizes(name: str, way: Direction) -> None:
+    """As every message has in a capture with a snap length; in secure mode as far as its first block goes."""
+    one = session(name)
+    whole = decode(one.script, one.keys)
+    for hit in _messages(whole, way):
+        if hit.length < 150:
+            continue
+        start, stop = hit.offset + 120, hit.offset + hit.length - 10
+        stream = new_stream()
+        frames = decode_events(stream, with_gap(stream, one.script, way, start, stop), one.keys)
+        require_tiled(frames, _sizes(one))
+        (wrong,) = [frame for frame in frames if frame.error]
+        assert (wrong.offset, wrong.length, wrong.message) == (hit.offset, hit.length, hit.message)
+        assert wrong.error == IN_PART
+        right = [said(frame) for frame in whole if frame is not hit]
+        assert [said(frame) for frame in frames if frame is not wrong] == right
 
 
 @pytest.mark.parametrize("way", Direction)
@@ -189,7 +210,7 @@ def test_a_gap_over_a_border_takes_two_frames_and_no_third(one: Session, way: Di
 
 @pytest.mark.parametrize("way", Direction)
 def test_a_gap_in_the_handshake(one: Session, way: Direction) -> None:
-    """What can be known without it is still told."""
+    """Everything that is known without it is still reported."""
     for start in range(0, one.opened_at(way), 61):
         stream = new_stream()
         stop = min(start + 40, one.opened_at(way))

@@ -80,7 +80,7 @@ def test_messages_with_the_old_header_are_decoded(missing: int) -> None:
 
 @pytest.mark.parametrize("name", ["v2.1 crc", "v2.0 crc"])
 def test_crcs_that_a_v2_sender_leaves_out_are_not_missed(name: str) -> None:
-    """With ms_crc_data off they are all 0 but that of the preamble (§4.5)."""
+    """With ms_crc_data off they are all 0 but that of the preamble (docs/protocol.md §4.5)."""
     one = session(name)
     script = one.script
     hit = next(frame for frame in decode(script, one.keys) if frame.message)

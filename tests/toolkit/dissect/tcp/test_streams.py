@@ -23,7 +23,7 @@ BYTES = random.Random(1).randbytes(4096)
 
 @dataclass
 class Sender:
-    """One direction: what is said, and in which segments."""
+    """One direction: its bytes, and its segments."""
 
     said: bytes
     first: int

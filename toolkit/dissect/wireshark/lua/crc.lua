@@ -1,4 +1,4 @@
--- ---- CRC-32C, four bytes at a time (§1.4: the seed is the running register, nothing is inverted)
+-- ---- CRC-32C, four bytes at a time (docs/protocol.md §1.4: the seed is the running register, nothing is inverted)
 
 local band, bxor, rshift, tobit = bit.band, bit.bxor, bit.rshift, bit.tobit
 local byte = string.byte

@@ -97,5 +97,11 @@ local E = {
   encrypted = ProtoExpert.new("msgr2.expert.encrypted", "Encrypted", expert.group.UNDECODED, expert.severity.NOTE),
   compressed = ProtoExpert.new("msgr2.expert.compressed", "Compressed", expert.group.UNDECODED, expert.severity.NOTE),
   aborted = ProtoExpert.new("msgr2.expert.aborted", "Aborted", expert.group.SEQUENCE, expert.severity.NOTE),
+  order = ProtoExpert.new("msgr2.expert.order", "Seq does not follow", expert.group.SEQUENCE, expert.severity.WARN),
+  reset = ProtoExpert.new("msgr2.expert.reset", "Session reset", expert.group.SEQUENCE, expert.severity.WARN),
+  refused = ProtoExpert.new("msgr2.expert.refused", "Refused", expert.group.RESPONSE_CODE, expert.severity.WARN),
+  resumed = ProtoExpert.new("msgr2.expert.resumed", "Session resumed", expert.group.SEQUENCE, expert.severity.NOTE),
 }
-proto.experts = { E.bad_crc, E.malformed, E.unknown, E.encrypted, E.compressed, E.aborted }
+proto.experts = {
+  E.bad_crc, E.malformed, E.unknown, E.encrypted, E.compressed, E.aborted, E.order, E.reset, E.refused, E.resumed,
+}

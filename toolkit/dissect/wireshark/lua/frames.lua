@@ -1,4 +1,4 @@
--- ---- frames (§4.4, §4.5)
+-- ---- frames (docs/protocol.md §4.4, §4.5)
 
 local function add_crc(tree, name, range, computed)
   local status = computed == nil and UNVERIFIED or tobit(range:le_uint()) == computed and GOOD or BAD
@@ -170,6 +170,17 @@ local function is_aborted(range, places, revision)
   return (revision == 0 and status % 2 or status % 16) == 1
 end
 
+-- What a frame means for its session (docs/protocol.md §4.9), for the list of expert infos.
+local MEANINGS = {
+  SESSION_RESET = { E.reset, "The peer does not know the session: it is reset, and its messages are dropped" },
+  SESSION_RETRY = { E.refused, "Refused: connect_seq is stale" },
+  SESSION_RETRY_GLOBAL = { E.refused, "Refused: global_seq is stale" },
+  WAIT = { E.refused, "Refused: the peer's connection wins the race" },
+  AUTH_BAD_METHOD = { E.refused, "Refused: authentication method or mode" },
+  IDENT_MISSING_FEATURES = { E.refused, "Refused: features are missing" },
+  SESSION_RECONNECT_OK = { E.resumed, "The session is resumed; messages without acknowledgement are sent again" },
+}
+
 local function add_frame(tree, range, frame, revision)
   local item = tree:add(proto, range)
   local places = places_of(frame, revision)
@@ -191,7 +202,9 @@ local function add_frame(tree, range, frame, revision)
   item:add(F["length"], range:range(0, 0), range:len()):set_generated()
   item:add(F["revision"], range:range(0, 0), "2." .. revision):set_generated()
   item:add(F["crc.status"], range:range(0, 0), status):set_generated()
+  local meaning = MEANINGS[TAGS[frame.tag]]
+  if meaning then item:add_proto_expert_info(meaning[1], meaning[2]) end
   told = TAGS[frame.tag] .. told .. (status == BAD and " [bad crc]" or "")
   item:set_text("Ceph Messenger v2, " .. told)
-  return told
+  return told, item
 end

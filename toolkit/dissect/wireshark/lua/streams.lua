@@ -12,7 +12,7 @@ local function stream_of_packet()
   local number = index and index.value or -1
   local stream = streams[number]
   if not stream then
-    stream = { known = false, revision_1 = {}, revision = nil, secure = false }
+    stream = { known = false, revision_1 = {}, revision = nil, secure = false, seqs = {}, jumps = {} }
     streams[number] = stream
   end
   return stream
@@ -22,7 +22,7 @@ local function sender_of(pinfo)
   return tostring(pinfo.src) .. " " .. pinfo.src_port
 end
 
--- 1 or 0 by the banners (§4.2), or by what fitted earlier; nil while it is open.
+-- 1 or 0 by the banners (docs/protocol.md §4.2), or by what fitted earlier; nil while it is open.
 local function revision_of(stream)
   local banners, agreed = 0, true
   for _, offered in pairs(stream.revision_1) do
@@ -79,7 +79,21 @@ local function step_banner(tree, tvb, at, pinfo, stream)
   return { told = "BANNER", used = head + size }
 end
 
-local function step_frame(tree, tvb, at, stream, raw)
+-- Seqs grow by one on a stream (docs/protocol.md §3.6). They are compared when a packet is read first, in order.
+local function check_seq(item, header, at, pinfo, stream)
+  local sender, place = sender_of(pinfo), pinfo.number .. ":" .. at
+  if not pinfo.visited then
+    local seq = header:range(0, 4):le_uint() + header:range(4, 4):le_uint() * 2 ^ 32
+    local before = stream.seqs[sender]
+    if before and seq ~= before + 1 then
+      stream.jumps[place] = string.format("Seq %d follows %d: messages are missing, or sent again", seq, before)
+    end
+    stream.seqs[sender] = seq
+  end
+  if stream.jumps[place] then item:add_proto_expert_info(E.order, stream.jumps[place]) end
+end
+
+local function step_frame(tree, tvb, at, pinfo, stream, raw)
   local frame = read_preamble(raw)
   local left, revision = tvb:len() - at, revision_of(stream)
   if not revision then
@@ -94,7 +108,13 @@ local function step_frame(tree, tvb, at, stream, raw)
   if frame.tag == TAG_AUTH_DONE and not frame.compressed and frame.lengths[1] >= 12 then
     stream.secure = stream.secure or tvb:range(at + PREAMBLE_SIZE + 8, 4):le_uint() == CON_MODE_SECURE
   end
-  return { told = add_frame(tree, tvb:range(at, total), frame, revision), used = total }
+  local told, item = add_frame(tree, tvb:range(at, total), frame, revision)
+  if frame.tag == TAG_MESSAGE and not frame.compressed and frame.lengths[1] >= 8 then
+    check_seq(item, tvb:range(at + PREAMBLE_SIZE, 8), at, pinfo, stream)
+  elseif frame.tag == TAG_MESSAGE then
+    stream.seqs[sender_of(pinfo)] = nil
+  end
+  return { told = told, used = total }
 end
 
 local function step(tree, tvb, at, pinfo, stream)
@@ -106,13 +126,14 @@ local function step(tree, tvb, at, pinfo, stream)
   end
   if is_preamble(head, 0) then
     local frame = read_preamble(head)
-    if total_of(frame, 0) <= LONGEST_FRAME then return step_frame(tree, tvb, at, stream, head) end
+    if total_of(frame, 0) <= LONGEST_FRAME then return step_frame(tree, tvb, at, pinfo, stream, head) end
   elseif left < PREAMBLE_SIZE and not stream.secure then
     return waits(PREAMBLE_SIZE - left)
   end
   if stream.secure then
     return step_over(tree, tvb, at, left, "encrypted", E.encrypted, "encrypted (export the capture decrypted first)")
   end
+  stream.seqs[sender_of(pinfo)] = nil
   local stop = next_start(tvb:raw(at, left), 1)
   return step_over(tree, tvb, at, stop, "unknown", E.unknown, "not a frame")
 end

@@ -29,7 +29,7 @@ local function ipv6_text(range)
   return table.concat(groups, ":", 1, best - 1) .. "::" .. table.concat(groups, ":", best + best_size, 8)
 end
 
--- A socket address behind its family (§1.3): host and port as text, and what to show below.
+-- A socket address behind its family (docs/protocol.md §1.3): host and port as text, and what to show below.
 local function read_sockaddr(cursor, family, size, parts)
   local stop = cursor.at + size
   local host, port = "", 0

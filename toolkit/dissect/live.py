@@ -33,18 +33,19 @@ class LiveDecoder:
         if secrets:
             self._keys.add_key_log(secrets)
         if packets:
-            batch = _batch(packets, self._packets)
+            batch = batch_of(packets, self._packets)
             self._packets += len(packets)
             yield from self.decoder.feed(batch)
 
 
-def _batch(packets: Sequence[Packet], first: int) -> PacketBatch:
+def batch_of(packets: Sequence[Packet], first: int) -> PacketBatch:
+    """Packets as a batch; ``first`` is the number of the first of them."""
     sizes = np.array([len(packet.data) for packet in packets], np.int64)
     return PacketBatch(
         memoryview(b"".join([packet.data for packet in packets])),
         first,
         np.array([packet.time_ns for packet in packets], np.int64),
-        np.concatenate(([0], np.cumsum(sizes)[:-1])),
+        np.cumsum(sizes) - sizes,
         sizes,
         np.array([packet.length for packet in packets], np.int64),
         np.array([packet.link_type for packet in packets], np.int64),

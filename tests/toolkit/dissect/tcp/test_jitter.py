@@ -1,0 +1,76 @@
+"""Packets that a capture has in another order than they were on the wire: TCP's own numbers order them."""
+
+from random import Random
+
+import pytest
+
+from tests.support.crafted import TO_CLIENT, TO_SERVER, Connection, Peers, Tape, exchange
+from tests.support.links import SESSIONS, session
+from tests.support.packets import ACK, PSH
+from toolkit.dissect.decode import decode_capture
+from toolkit.dissect.frames import Verdict
+from toolkit.dissect.reading import Capture
+
+
+def jittered(tape: Tape, rng: Random, most_ns: int = 500_000) -> Tape:
+    """The same packets, each late by up to half a millisecond."""
+    return Tape([(time_ns + rng.randrange(most_ns), packet) for time_ns, packet in tape.packets])
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("name", SESSIONS)
+def test_no_frame_is_lost_or_judged_bad(name: str, seed: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("jitter") / "jitter.pcap"
+    one, tape = session(name), Tape(step_ns=30_000)
+    Connection(tape).open().play(one.script).close()
+    in_order = list(decode_capture(tape.write(path), one.keys))
+    found = list(decode_capture(jittered(tape, Random(seed)).write(path), one.keys))
+    assert [frame for frame in found if frame.error or Verdict.BAD in (frame.crc, frame.auth)] == []
+    for way in (TO_SERVER, TO_CLIENT):
+        tags = [[frame.tag for frame in frames if frame.direction is way] for frames in (in_order, found)]
+        assert tags[0] == tags[1]
+    assert {frame.stream.index for frame in found} == {0}
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_invariant_is_violated_by_the_order_of_the_capture(
+    seed: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    tape = Tape(step_ns=30_000)
+    Connection(tape).open().play(Peers().begin()).play(exchange(5)).close()
+    path = jittered(tape, Random(seed)).write(tmp_path_factory.mktemp("jitter") / "jitter.pcap")
+    assert [result for result in Capture(path).check() if not result.ok] == []
+
+
+def test_a_syn_behind_the_data_of_its_connection(tmp_path_factory: pytest.TempPathFactory) -> None:
+    tape = Tape()
+    Connection(tape).open().play(Peers().begin())
+    tape.packets[:5] = [
+        (time_ns, packet) for (time_ns, _), (_, packet) in zip(tape.packets[:5], tape.packets[4::-1], strict=True)
+    ]
+    path = tape.write(tmp_path_factory.mktemp("jitter") / "late.pcap")
+    frames = list(decode_capture(path))
+    assert all(frame.stream.opening_seen and frame.error is None for frame in frames)
+
+
+def test_a_connection_without_its_syn_does_not_wait_for_ever(tmp_path_factory: pytest.TempPathFactory) -> None:
+    tape = Tape()
+    one = Connection(tape)
+    one.open().play(Peers().begin())
+    del tape.packets[:3]
+    path = tape.write(tmp_path_factory.mktemp("jitter") / "midstream.pcap")
+    frames = list(decode_capture(path))
+    assert [frame.tag for frame in frames][:2] == ["BANNER", "BANNER"]
+    assert not any(frame.stream.opening_seen for frame in frames)
+
+
+def test_a_reset_before_the_last_data(tmp_path_factory: pytest.TempPathFactory) -> None:
+    tape = Tape()
+    one = Connection(tape).open().play(Peers().begin())
+    for way, raw in exchange(1):
+        one.packet(way, PSH | ACK, raw)
+    one.reset(TO_SERVER)
+    (reset_ns, reset), (reply_ns, reply) = tape.packets[-1], tape.packets[-2]
+    tape.packets[-2:] = [(reply_ns, reset), (reset_ns, reply)]
+    path = tape.write(tmp_path_factory.mktemp("jitter") / "reset.pcap")
+    assert [frame.message.name for frame in decode_capture(path) if frame.message] == ["osd_op", "osd_op_reply"]

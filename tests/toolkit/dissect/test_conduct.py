@@ -1,0 +1,135 @@
+"""Who ended a connection, and what went wrong on it before: from crafted captures with a known cause."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.crafted import TO_CLIENT, TO_SERVER, Connection, Peers, Tape, exchange
+from tests.support.packets import ACK, PSH, RST, SYN
+from toolkit.cli.main import run as msgrlab
+from toolkit.dissect.conduct import Outcome
+from toolkit.dissect.reading import Capture
+
+Play = Callable[[Tape], None]
+
+
+def opened(tape: Tape) -> Connection:
+    return Connection(tape).open().play(Peers().begin()).play(exchange(2))
+
+
+def by_fin(tape: Tape) -> None:
+    opened(tape).close(TO_CLIENT)
+
+
+def by_reset(tape: Tape) -> None:
+    opened(tape).reset(TO_CLIENT)
+
+
+def by_middlebox(tape: Tape) -> None:
+    opened(tape).reset(TO_CLIENT, ttl=255)
+
+
+def by_nobody(tape: Tape) -> None:
+    opened(tape)
+
+
+def by_silence(tape: Tape) -> None:
+    opened(tape)
+    tape.wait(20)
+    Connection(tape, "10.0.0.3:41000").open()
+
+
+def end_of(play: Play, path: Path) -> tuple[str, str]:
+    tape = Tape()
+    play(tape)
+    row = Capture(tape.write(path / "end.pcap")).analysis.end_table().iloc[0]
+    return row["outcome"], row["ended"]
+
+
+@pytest.mark.parametrize(
+    ("play", "outcome", "words"),
+    [
+        (by_fin, Outcome.CLOSED, "osd.0 closed it first (FIN)"),
+        (by_reset, Outcome.RESET, "osd.0 reset it (RST)"),
+        (
+            by_middlebox,
+            Outcome.RESET,
+            "something between reset it in the name of osd.0 (RST): its TTL is 255, that of the end's packets 61",
+        ),
+        (by_nobody, Outcome.OPEN, "open at the end of the capture"),
+        (by_silence, Outcome.SILENT, "open, silent for the last 20.0 s of the capture"),
+    ],
+)
+def test_how_a_link_ended(play: Play, outcome: str, words: str, tmp_path: Path) -> None:
+    assert end_of(play, tmp_path) == (outcome, words)
+
+
+def test_refused_and_unanswered_connects(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tape = Tape()
+    refused = Connection(tape, "10.0.0.1:40001", "10.0.0.3:6805")
+    refused.packet(TO_SERVER, SYN)
+    refused.packet(TO_CLIENT, RST | ACK)
+    silent = Connection(tape, "10.0.0.1:40002", "10.0.0.4:6805")
+    for _ in range(3):
+        silent.packet(TO_SERVER, SYN, sequence=1000)
+        tape.wait(1)
+    Connection(tape, "10.0.0.1:40003", "10.0.0.4:22").packet(TO_SERVER, SYN)  # no messenger's port
+    path = tape.write(tmp_path / "connects.pcap")
+    found = {failed.server: (failed.outcome, failed.told) for failed in Capture(path).analysis.failed()}
+    assert found == {
+        "10.0.0.3:6805": (Outcome.REFUSED, "10.0.0.3:6805 refused it (RST)"),
+        "10.0.0.4:6805": (Outcome.UNANSWERED, "10.0.0.4:6805 did not answer 3 SYNs within 2.0 s"),
+    }
+    for command in ("decode", "analyze", "explain"):
+        msgrlab([command, str(path)])
+        shown = capsys.readouterr().out
+        assert "10.0.0.4:6805 did not answer 3 SYNs" in shown, command
+        assert "10.0.0.4:22" not in shown
+
+
+@pytest.mark.parametrize("link_is_busy", [False, True], ids=["one by one", "whole columns"])
+def test_repeated_segments_and_zero_windows(*, link_is_busy: bool, tmp_path: Path) -> None:
+    tape = Tape()
+    one = opened(tape)
+    if link_is_busy:  # steady in batches of its own: the columns of many packets are read at once
+        for _ in range(1500):
+            one.play(exchange(1, first_tid=1000))
+    raw = exchange(1)[0][1]
+    first = one.sequences[TO_SERVER]
+    one.packet(TO_SERVER, PSH | ACK, raw)
+    one.packet(TO_SERVER, PSH | ACK, raw, sequence=first)
+    one.packet(TO_CLIENT, ACK, window=0)
+    tape.add(tape.packets[-1][1])  # seen twice, as on the interface "any"
+    one.packet(TO_CLIENT, ACK)
+    (link,) = Capture(tape.write(tmp_path / "trouble.pcap")).analysis.links
+    assert link.stream.tcp.repeats == [1, 0]
+    assert link.stream.tcp.zero_windows[1] >= 1
+
+
+def test_a_capture_that_has_each_packet_twice_has_no_repetitions(tmp_path: Path) -> None:
+    tape = Tape()
+    opened(tape).close()
+    tape.packets = [pair for pair in tape.packets for _ in range(2)]
+    (link,) = Capture(tape.write(tmp_path / "any.pcap")).analysis.links
+    assert link.stream.tcp.trouble("a", "b") == ""
+    assert link.messages == 4
+
+
+def test_the_end_is_in_the_table_and_in_the_chart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tape = Tape()
+    by_reset(tape)
+    path = str(tape.write(tmp_path / "reset.pcap"))
+    assert msgrlab(["decode", path]) == 0
+    assert "link 0 ended at 0.000" in (shown := capsys.readouterr().out)
+    assert "10.0.0.2:6800 reset it (RST)" in shown
+    msgrlab(["chart", path])
+    assert "[RST] osd.0 reset it (RST)" in capsys.readouterr().out
+
+
+def test_a_capture_of_real_daemons_whose_link_was_reset() -> None:
+    folder = Path(__file__).parents[3] / "captures" / "reef-osds"
+    table = Capture.folder(folder).analysis.end_table().set_index("stream")
+    assert table.loc[6, "ended"] == "osd.0 reset it (RST)"
+    assert 0.3 < table.loc[6, "ended_s"] < 0.4
+    assert set(table.loc[table["outcome"] == "reset"].index) == {6}

@@ -1,0 +1,195 @@
+"""A capture in sentences: what talks to whom, what broke and why, what was late or lost, what is encrypted."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from toolkit.dissect.analysis.analysis import Analysis
+from toolkit.dissect.analysis.links import LinkView
+from toolkit.dissect.analysis.sessions import SessionView
+from toolkit.dissect.conduct import Outcome
+from toolkit.dissect.direction import Direction
+from toolkit.dissect.frames import utc
+
+_MOST = 12
+"""Sentences of one kind; then their number."""
+_SLOW_FACTOR = 5
+"""A request is late if it took so many times as long as the median of its kind, and at least so long:"""
+_SLOW_NS = 50_000_000
+_NANO = 1e9
+
+
+def explain(analysis: Analysis) -> list[str]:
+    """The page, line by line. Sentences name the frames that they are about, as ``msgrlab decode`` counts them."""
+    if analysis.began_ns is None:
+        return [
+            "There is no link of a messenger in this capture.",
+            *_section("What broke", list(_failed(analysis))),
+        ]
+    lasted_s = ((analysis.capture_ended_ns or analysis.ended_ns) - analysis.began_ns) / _NANO
+    lines = [
+        f"The capture begins at {utc(analysis.began_ns)} and lasts {lasted_s:.3f} s; times count from there.",
+    ]
+    lines += _section("What talks to whom", list(_peers(analysis)))
+    lines += _section("Is it encrypted?", encryption(analysis))
+    lines += _section(
+        "What broke, in order", list(_broken(analysis)) or ["Nothing: no reset, refusal or silence."]
+    )
+    lines += _section("What was late or lost", list(_late(analysis)) or ["Nothing that the capture shows."])
+    return lines
+
+
+def _section(title: str, sentences: list[str]) -> list[str]:
+    if not sentences:
+        return []
+    shown = [f"  {sentence}" for sentence in sentences[:_MOST]]
+    more = len(sentences) - len(shown)
+    return ["", title, *shown, *([f"  … and {more:,} more: msgrlab analyze has all"] if more else [])]
+
+
+def _pairs(analysis: Analysis) -> dict[tuple[str, str], list[LinkView]]:
+    """Links by the names of their ends, whichever opened them; hops left out."""
+    found: dict[tuple[str, str], list[LinkView]] = defaultdict(list)
+    for link in analysis.links:
+        if link.hop_of is None:
+            a, b = sorted(link.name(way) for way in Direction)
+            found[a, b].append(link)
+    return found
+
+
+def encryption(analysis: Analysis) -> list[str]:
+    """One line for each pair of peers: whether their links are encrypted."""
+    return [f"{a} and {b}: {_encryption(links)}" for (a, b), links in _pairs(analysis).items()]
+
+
+def _encryption(links: list[LinkView]) -> str:
+    opened = [link for link in links if link.ready_ns is not None or link.mode == "secure"]
+    if not opened:
+        return "cannot tell, no link was opened"
+    sealed = [link for link in opened if link.mode == "secure"]
+    where = f"(stream{'s' * (len(opened) > 1)} {_numbers(opened)})"
+    if len(sealed) == len(opened):
+        return f"encrypted, {sealed[0].protocol} secure mode, {sealed[0].cipher} {where}"
+    if not sealed:
+        return f"NOT encrypted, {opened[0].protocol} crc mode {where}"
+    clear = [link for link in opened if link not in sealed]
+    return f"partly: not encrypted on stream {_numbers(clear)}, encrypted on stream {_numbers(sealed)}"
+
+
+def _numbers(links: list[LinkView]) -> str:
+    numbers = [str(link.stream.index) for link in links]
+    return ", ".join(numbers[:8]) + (f" and {len(numbers) - 8} more" if len(numbers) > 8 else "")
+
+
+def _peers(analysis: Analysis) -> Iterator[str]:
+    for session in analysis.sessions:
+        first, second = session.parties
+        kinds = Counter(sent.name for party in session.parties for sent in party.outbox.messages.values())
+        most = ", ".join(f"{count} {name}" for name, count in kinds.most_common(3))
+        carried = f": {most}{', …' if len(kinds) > 3 else ''}" if kinds else ", no messages that can be read"
+        yield (
+            f"{first.name} to {second.name} ({session.links[0].protocol}, stream {_numbers(session.links)}, "
+            f"{second.address}){carried}."
+        )
+    hops = [link for link in analysis.links if link.hop_of is not None]
+    for link in hops:
+        assert link.hop_of is not None
+        yield (
+            f"Stream {link.stream.index} ({link.stream.client} to {link.stream.server}) is another hop of stream "
+            f"{link.hop_of.stream.index}, through a proxy or an address translation; it is counted once."
+        )
+
+
+def _broken(analysis: Analysis) -> Iterator[str]:
+    start, end_ns = analysis.began_ns or 0, analysis.capture_ended_ns or analysis.ended_ns
+    found: list[tuple[int, str]] = []
+    for link in analysis.links:
+        tcp = link.stream.tcp
+        outcome = tcp.outcome(end_ns)
+        if outcome in {Outcome.RESET, Outcome.SILENT}:
+            at_ns = tcp.reset.time_ns if tcp.reset else tcp.last_ns
+            found.append((at_ns, _end_of(analysis, link, end_ns)))
+        elif link.ready_ns is None and link.hop_of is None:
+            last = link.outcome or "nothing"
+            found.append((link.ended_ns, f"{_between(link)} did not open; the last frame was {last}."))
+    found += [(failed.first_ns, text) for failed, text in zip(analysis.failed(), _failed(analysis), strict=True)]
+    for at_ns, text in sorted(found):
+        yield f"{(at_ns - start) / _NANO:.6f} s: {text}"
+
+
+def _between(link: LinkView) -> str:
+    names = link.name(Direction.TO_SERVER), link.name(Direction.TO_CLIENT)
+    return f"the link of {names[0]} to {names[1]} (stream {link.stream.index}, frame {link.last_frame})"
+
+
+def _end_of(analysis: Analysis, link: LinkView, end_ns: int) -> str:
+    text = f"{_between(link)}: {link.told_end(end_ns)}"
+    after = _resumed_on(analysis, link)
+    if after is not None:
+        later_ms = (after.began_ns - link.stream.tcp.ended_ns) / 1e6
+        return f"{text}; the session went on with stream {after.stream.index}, {later_ms:.1f} ms later."
+    return f"{text}."
+
+
+def _resumed_on(analysis: Analysis, link: LinkView) -> LinkView | None:
+    if not analysis.has_session(link):
+        return None
+    links = analysis.session_of(link.stream.index).links
+    place = links.index(link) + 1 if link in links else len(links)
+    return links[place] if place < len(links) else None
+
+
+def _failed(analysis: Analysis) -> Iterator[str]:
+    for failed in analysis.failed():
+        times = "once" if failed.count == 1 else f"{failed.count:,} times"
+        where = f"(stream {failed.first_packet_stream})"
+        yield f"{failed.client} connected to {failed.server} {times} without a frame; {failed.told} {where}."
+
+
+def _late(analysis: Analysis) -> Iterator[str]:
+    for session in analysis.sessions:
+        yield from _lost(session)
+    times: dict[str, list[int]] = defaultdict(list)
+    for request in analysis.requests.all:
+        if request.latency_ns is not None:
+            times[request.name].append(request.latency_ns)
+    for request in sorted(analysis.requests.all, key=lambda one: -(one.latency_ns or 0)):
+        took_ns = request.latency_ns
+        what = f"{request.client} to {request.server}, {request.name} tid {request.tid}" + (
+            f" of {request.obj}" if request.obj else ""
+        )
+        frames = ", ".join(str(sent.frame) for sent in request.sent)
+        if took_ns is not None:
+            usual_ns = sorted(times[request.name])[len(times[request.name]) // 2]
+            resent = len(request.sent) > 1
+            if took_ns >= _SLOW_NS and (resent or took_ns >= _SLOW_FACTOR * usual_ns or usual_ns >= _SLOW_NS):
+                again = f", sent {len(request.sent)} times" if resent else ""
+                assert request.replied is not None
+                yield (
+                    f"{what}: the reply took {took_ns / 1e6:.1f} ms{again} "
+                    f"(frames {frames} to {request.replied.frame})."
+                )
+    for link in analysis.links:
+        names = link.name(Direction.TO_SERVER), link.name(Direction.TO_CLIENT)
+        trouble = link.stream.tcp.trouble(*names)
+        if trouble:
+            yield f"Stream {link.stream.index}: {trouble}."
+
+
+def _lost(session: SessionView) -> Iterator[str]:
+    for party in session.parties:
+        to, outbox = session.other(party).name, party.outbox
+        if outbox.missing:
+            where = f"(session {session.index})"
+            yield f"{party.name} to {to}: {outbox.missing:,} messages are not in the capture {where}."
+        resent = outbox.resent
+        if resent:
+            frames = [outbox.messages[seq].transmissions[-1].frame for seq in resent]
+            yield (
+                f"{party.name} to {to}: seqs {resent[0]} to {resent[-1]} were sent again after a reconnect "
+                f"(frames {min(frames)} to {max(frames)}, session {session.index})."
+            )
+        if outbox.unacked and session.links[-1].stream.tcp.reset is not None:
+            yield (
+                f"{party.name} to {to}: {len(outbox.unacked)} messages were never acknowledged before the link "
+                f"was reset (session {session.index})."
+            )

@@ -1,0 +1,169 @@
+"""How a TCP connection began, went and ended: who closed or refused it, repetitions, zero windows, silence."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
+
+_SILENCE_NS = 1_000_000_000
+"""An open connection is silent if nothing passes for so long, up to the end of the capture."""
+_NANO = 1e9
+
+
+class Outcome(StrEnum):
+    """How a connection ended, as far as the capture goes."""
+
+    OPEN = "open"
+    SILENT = "silent"
+    """Open, but nothing passed any more for at least a second before the capture ended."""
+    CLOSED = "closed"
+    """A FIN came first."""
+    RESET = "reset"
+    REFUSED = "refused"
+    """A RST answered the SYN."""
+    UNANSWERED = "unanswered"
+    """Nothing answered the SYN."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A packet with FIN or RST."""
+
+    side: int
+    """Of the connection; the client's is :attr:`Conduct.client_side`."""
+    time_ns: int
+    packet: int
+    ttl: int
+
+
+@dataclass(slots=True, eq=False)
+class Conduct:
+    """What the headers of a connection's packets show. Pairs are by side."""
+
+    client_side: int = 0
+    syns: int = 0
+    """SYNs of the client; more than one if the first was not answered."""
+    answered: bool = False
+    """The SYN was answered by a SYN, or there was none."""
+    began_ns: int = 0
+    last_ns: int = 0
+    fins: list[Mark] = field(default_factory=list)
+    """The first FIN of each side, in the order of the capture."""
+    reset: Mark | None = None
+    """The first RST."""
+    ttls: list[int] = field(default_factory=lambda: [-1, -1])
+    """Time to live of each side's first packet (on IPv6, hop limit); -1 if there was none."""
+    repeats: list[int] = field(default_factory=lambda: [0, 0])
+    """Segments whose bytes had all been captured before, keepalives and double captures excluded."""
+    zero_windows: list[int] = field(default_factory=lambda: [0, 0])
+    """Packets that announce a receive window of 0: their sender's application does not read."""
+    _last: list[tuple[int, ...]] = field(default_factory=lambda: [(), ()])
+
+    def packet(
+        self, side: int, flags: int, window: int, ttl: int, identity: tuple[int, ...], time_ns: int
+    ) -> None:
+        """Any packet; ``identity`` as for :meth:`is_same_packet`."""
+        self.began_ns = self.began_ns or time_ns
+        self.last_ns = time_ns
+        if self.ttls[side] < 0 and not flags & RST:
+            self.ttls[side] = ttl
+        if not window and not flags & (RST | SYN):
+            self.zero_windows[side] += 1
+        self._last[side] = identity
+
+    def is_same_packet(self, side: int, identity: tuple[int, ...]) -> bool:
+        """True if a packet was captured twice: IP id, flags, numbers and size are those of the packet before."""
+        return identity[0] > 0 and identity == self._last[side]
+
+    def mark(self, side: int, flags: int, ttl: int, time_ns: int, packet: int) -> None:
+        """A packet with SYN, FIN or RST."""
+        if flags & SYN:
+            if flags & ACK:
+                self.answered = True
+            else:
+                self.syns += 1
+        if flags & RST and self.reset is None and len(self.fins) < 2:
+            self.reset = Mark(side, time_ns, packet, ttl)
+        elif flags & FIN and side not in {mark.side for mark in self.fins}:
+            self.fins.append(Mark(side, time_ns, packet, ttl))
+
+    def outcome(self, end_ns: int) -> Outcome:
+        """How it ended.
+
+        Args:
+            end_ns: time of the last packet of the capture.
+        """
+        if self.reset is not None:
+            opening = self.syns and not self.answered and not self.fins
+            return Outcome.REFUSED if opening and self.reset.side != self.client_side else Outcome.RESET
+        if self.fins:
+            return Outcome.CLOSED
+        if self.syns and not self.answered:
+            return Outcome.UNANSWERED
+        return Outcome.SILENT if end_ns - self.last_ns >= _SILENCE_NS else Outcome.OPEN
+
+    @property
+    def foreign_reset(self) -> bool:
+        """True if the RST has another time to live than its sender's packets: something between has made it."""
+        mark = self.reset
+        return mark is not None and self.ttls[mark.side] >= 0 and mark.ttl != self.ttls[mark.side]
+
+    @property
+    def ended_ns(self) -> int:
+        """When it ended; time of the last packet if it did not."""
+        if self.fins:
+            return self.fins[0].time_ns
+        return self.reset.time_ns if self.reset is not None else self.last_ns
+
+    def told(self, client: str, server: str, end_ns: int) -> str:
+        """How it ended, in words.
+
+        Args:
+            client: what to call the end that opened it.
+            server: what to call the other one.
+            end_ns: time of the last packet of the capture.
+        """
+        names = (client, server) if self.client_side == 0 else (server, client)
+        match self.outcome(end_ns):
+            case Outcome.REFUSED:
+                return f"{server} refused it (RST){self._foreign()}"
+            case Outcome.UNANSWERED:
+                waited_s = (self.last_ns - self.began_ns) / _NANO
+                sent = "its SYN" if self.syns == 1 else f"{self.syns} SYNs within {waited_s:.1f} s"
+                return f"{server} did not answer {sent}"
+            case Outcome.RESET:
+                assert self.reset is not None
+                who = names[self.reset.side]
+                first = f"{names[self.fins[0].side]} closed it (FIN), then " if self.fins else ""
+                if self.foreign_reset:
+                    return f"{first}something between reset it in the name of {who} (RST){self._foreign()}"
+                return f"{first}{who} reset it (RST)"
+            case Outcome.CLOSED:
+                rest = "" if len(self.fins) == 2 else f"; no FIN of {names[1 - self.fins[0].side]}"
+                return f"{names[self.fins[0].side]} closed it first (FIN){rest}"
+            case Outcome.SILENT:
+                return f"open, silent for the last {(end_ns - self.last_ns) / _NANO:.1f} s of the capture"
+            case _:
+                return "open at the end of the capture"
+
+    def _foreign(self) -> str:
+        """The evidence that the RST is not its sender's."""
+        if not self.foreign_reset:
+            return ""
+        assert self.reset is not None
+        return f": its TTL is {self.reset.ttl}, that of the end's packets {self.ttls[self.reset.side]}"
+
+    def trouble(self, client: str, server: str) -> str:
+        """Repeated segments and zero windows, in words; empty if there were none."""
+        names = (client, server) if self.client_side == 0 else (server, client)
+        parts = [
+            f"{names[side]} repeated {count} segment{'s' * (count > 1)}"
+            for side, count in enumerate(self.repeats)
+            if count
+        ]
+        parts += [
+            f"{names[side]} announced a zero window {count} time{'s' * (count > 1)}"
+            for side, count in enumerate(self.zero_windows)
+            if count
+        ]
+        return "; ".join(parts)
