@@ -1,49 +1,52 @@
-"""The report: one HTML file with everything inside, for any number of scenario runs."""
+"""The report: one HTML file with everything inside, for any number of runs."""
 
 from base64 import b64encode
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
-from importlib.resources import files
 from os import PathLike
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from toolkit.checks.describe import describe
 from toolkit.checks.history import History
-from toolkit.checks.records import KINDS
-from toolkit.checks.result import CheckResult
-from toolkit.report.sequence import SequenceChart, style
+from toolkit.checks.result import CheckResult, Outcome, tally
+from toolkit.report.chart_data import as_script, chart_values, event_values
+from toolkit.report.sequence import style
+from toolkit.report.templating import asset, environment
 from toolkit.report.text import duration, printable
 
-_TEMPLATES = "templates"
-_DETAIL_KINDS = frozenset({"frame", "send", "deliver", "throttle", "link"})
-"""Kinds a reader asks for when the others have not said enough."""
-_MOST_ROWS = 1200
-_LAST_ROWS = 400
-_MOST_LINES = 5000
+GENERATOR = "msgrlab"
+"""What a report names as its generator."""
+_SCRIPTS = ("elements.js", "rows.js", "drawing.js", "chart.js", "events.js", "report.js")
 _MOST_VIOLATIONS = 50
 """Of one check; the others are seldom news."""
-_ALL_OPEN = 8
-"""Up to so many scenarios show their charts at once; more only those of failures."""
+_MOST_DATA_BYTES = 48 << 20
+"""Of charts and events in one page, failed runs first; runs beyond it have their facts and checks only."""
 
 
 class Verdict(StrEnum):
-    """How a scenario ended."""
+    """How a run ended."""
 
     PASSED = "passed"
     FAILED = "failed"
+    NOT_JUDGED = "not judged"
     UNSUPPORTED = "unsupported"
+
+    @classmethod
+    def of(cls, checks: Sequence[CheckResult], failure: str = "") -> "Verdict":
+        """The verdict of checks; ``failure`` is what else went wrong."""
+        counts = tally(checks)
+        if failure or counts[Outcome.VIOLATED]:
+            return cls.FAILED
+        return cls.PASSED if counts[Outcome.HOLDS] else cls.NOT_JUDGED
 
 
 @dataclass(slots=True)
 class ScenarioReport:
-    """One scenario, run once."""
+    """One run of a scenario, a seed, a cluster or a schedule; or a history that nothing was required of."""
 
     title: str
     id: str
@@ -52,7 +55,8 @@ class ScenarioReport:
     backend: str
     mode: str
     seed: int | None
-    verdict: Verdict
+    verdict: Verdict | None
+    """None if there is nothing to judge: a chart of a capture."""
     duration_s: float
     checks: Sequence[CheckResult]
     history: History
@@ -60,75 +64,79 @@ class ScenarioReport:
     artefacts: Mapping[str, "str | PathLike[str]"] = field(default_factory=dict)
     """Files it left, by what they are; relative paths become links."""
     reason: str = ""
-    """Why it failed or is unsupported, where no check says so."""
+    """Why it failed, was not judged or is unsupported, if no check shows that."""
     lifelines: Sequence[str] = ()
     """Order of the nodes in the chart."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """More about it, by name: counters of a campaign, the daemons of a cluster."""
+    pictures: Mapping[str, str] = field(default_factory=dict)
+    """Charts of its own as SVG, by their titles."""
 
 
-@dataclass(slots=True)
-class _Event:
-    """A row of the table of events; ``skipped`` rows are missing before it."""
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a report comes from; its footer."""
 
-    place: int
-    time: str
-    node: str
-    kind: str
-    text: str
-    skipped: int
-    wrong: bool
+    command: str
+    """The command line that wrote it."""
+    version: str
+    """Of msgrlab."""
+    made_at: str
+    """Date and time with time zone."""
 
 
 class _Page:
-    """What the template needs to know of one scenario."""
+    """What the template needs of one run."""
 
-    def __init__(self, report: ScenarioReport, number: int, *, chart_open: bool) -> None:
+    def __init__(self, report: ScenarioReport, number: int) -> None:
         self.report = report
         self.anchor = f"s{number}"
-        history = report.history
-        self.chart = Markup(SequenceChart(history, report.lifelines).inline()) if len(history) else ""  # noqa: S704 - escaped by svg.py
-        self.chart_open = chart_open
-        self.passed_checks = sum(check.ok for check in report.checks)
         self.duration = duration(report.duration_s)
-        self.simulated = duration(history.duration_s)
-        self.events = _events(report)
+        self.simulated = duration(report.history.duration_s)
+        self.by_outcome = {
+            outcome: [check for check in report.checks if check.outcome is outcome] for outcome in Outcome
+        }
         self.most_violations = _MOST_VIOLATIONS
-        self._shown = {event.place for event in self.events}
-        counts = Counter(record.kind for record in history)
-        self.kinds = [(kind, counts[kind], kind not in _DETAIL_KINDS) for kind in KINDS if counts[kind]]
-        self.ndjson = History(history.records[:_MOST_LINES]).dump()
-        self.lines_left = max(0, len(history) - _MOST_LINES)
+        self.pictures = {title: Markup(drawn) for title, drawn in report.pictures.items()}  # noqa: S704 - by svg.py
         self.artefacts = [(name, str(path), _href(path)) for name, path in report.artefacts.items()]
+        self.chart = self.events = Markup()
+        self._shown: frozenset[int] = frozenset()
+
+    @property
+    def first_complaint(self) -> str:
+        """What is wrong, in the index."""
+        texts = (violation.text for check in self.report.checks for violation in check.violations)
+        return self.report.reason or next(texts, "")
+
+    def draw(self, room_bytes: int) -> int:
+        """Add chart and events unless they are longer than ``room_bytes``; returns their length."""
+        history, checks = self.report.history, self.report.checks
+        if not len(history) or room_bytes <= 0:
+            return 0
+        wrong = {one.record for check in checks for one in check.violations[:_MOST_VIOLATIONS]}
+        events = event_values(history, wrong)
+        chart = as_script(chart_values(history, self.report.lifelines))
+        written = as_script(events)
+        size_bytes = len(chart) + len(written)
+        if size_bytes <= room_bytes:
+            self.chart, self.events = Markup(chart), Markup(written)  # noqa: S704 - as_script() escapes markup
+            self._shown = frozenset(row[0] for row in events["rows"])
+        return size_bytes
+
+    @property
+    def left_out(self) -> bool:
+        """True if there was a history, but no room for it."""
+        return bool(len(self.report.history)) and not self.chart
 
     def link(self, place: int) -> str:
         """Where the page shows a record; empty if it does not."""
         return f"#{self.anchor}-{place}" if place in self._shown else ""
 
 
-def _events(report: ScenarioReport) -> list[_Event]:
-    """The records as rows; of very many the beginning, the end, and those that violations point to."""
-    records = report.history.records
-    wrong = {violation.record for check in report.checks for violation in check.violations[:_MOST_VIOLATIONS]}
-    places = sorted({*range(len(records))} if len(records) <= _MOST_ROWS else _chosen(len(records), wrong))
-    rows, last = [], -1
-    for place in places:
-        record = records[place]
-        rows.append(
-            _Event(
-                place,
-                f"{record.time_s:.6f}",
-                record.node,
-                record.kind,
-                describe(record),
-                place - last - 1,
-                place in wrong,
-            )
-        )
-        last = place
-    return rows
-
-
-def _chosen(count: int, wrong: set[int]) -> set[int]:
-    return {*range(_MOST_ROWS - _LAST_ROWS), *range(count - _LAST_ROWS, count), *(wrong & {*range(count)})}
+def below(path: Path, folder: Path) -> Path:
+    """The path of an artefact for a report in ``folder``; absolute if it is not below, and then no link."""
+    whole, root = path.absolute(), folder.absolute()
+    return whole.relative_to(root) if whole.is_relative_to(root) else whole
 
 
 def _href(path: "str | PathLike[str]") -> str:
@@ -137,32 +145,38 @@ def _href(path: "str | PathLike[str]") -> str:
     return "" if pure.is_absolute() or ".." in pure.parts else "./" + quote(pure.as_posix())
 
 
-def render_report(reports: Sequence[ScenarioReport], title: str = "Scenario report") -> str:
-    """The report as one HTML document that loads nothing, not even with a network."""
-    environment = Environment(
-        loader=PackageLoader("toolkit.report", _TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    script = _asset("report.js")
-    few = len(reports) <= _ALL_OPEN
-    pages = [
-        _Page(report, number, chart_open=few or report.verdict is Verdict.FAILED)
-        for number, report in enumerate(reports, 1)
-    ]
-    page = environment.get_template("report.html.j2").render(
-        title=title,
-        pages=pages,
-        counts=[(verdict, sum(report.verdict is verdict for report in reports)) for verdict in Verdict],
-        duration=duration(sum(report.duration_s for report in reports)),
-        css=Markup(_asset("report.css") + style()),  # noqa: S704 - our own files
-        script=Markup(script),  # noqa: S704
-        script_hash=b64encode(sha256(script.encode()).digest()).decode(),
-    )
-    return printable(page)
+def render_report(
+    reports: Sequence[ScenarioReport], title: str = "Scenario report", provenance: Provenance | None = None
+) -> str:
+    """The report as one HTML document that loads nothing, not even with a network.
 
+    Charts and events are in it as data; scripts of the document draw what is in sight.
 
-def _asset(name: str) -> str:
-    return files("toolkit.report").joinpath(_TEMPLATES, name).read_text(encoding="utf-8")
+    Args:
+        reports: the runs, in the order to show.
+        title: of the document.
+        provenance: for the footer.
+    """
+    pages = [_Page(report, number) for number, report in enumerate(reports, 1)]
+    room_bytes = _MOST_DATA_BYTES
+    for page in sorted(pages, key=lambda page: page.report.verdict is not Verdict.FAILED):
+        room_bytes -= page.draw(room_bytes)
+    script = "".join(map(asset, _SCRIPTS))
+    took_s = sum(report.duration_s for report in reports)
+    text = (
+        environment()
+        .get_template("report.html.j2")
+        .render(
+            title=title,
+            pages=pages,
+            counts=[(verdict, sum(report.verdict is verdict for report in reports)) for verdict in Verdict],
+            duration=duration(took_s),
+            took=took_s > 0,
+            provenance=provenance,
+            generator=GENERATOR,
+            css=Markup(asset("report.css") + asset("chart.css") + style()),  # noqa: S704 - our own files
+            script=Markup(script),  # noqa: S704
+            script_hash=b64encode(sha256(script.encode()).digest()).decode(),
+        )
+    )
+    return printable(text.lstrip())

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from importlib.resources import files
 
 from toolkit.report import svg
 from toolkit.report.text import duration, fit, width
+from toolkit.report.theme import sheet
 
 _LANE_HEIGHT = 34.0
 _HEAD_HEIGHT = 36.0
@@ -59,7 +59,7 @@ class LaneChart:
 
     def svg(self) -> str:
         """A file of its own: styles inside, nothing from outside."""
-        css = files("toolkit.report").joinpath("templates/lanes.css").read_text(encoding="utf-8")
+        css = sheet("lanes", "lanes")
         wide = self._left + _PLOT_WIDTH + 24
         parts = [
             svg.element("title", "Links over time"),
@@ -78,6 +78,12 @@ class LaneChart:
             height=self._height,
             xmlns="http://www.w3.org/2000/svg",
         )
+
+    def __repr__(self) -> str:
+        return f"<LaneChart {len(self._lanes)} links over {duration(self._span_ns / _NANO)}>"
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
 
     def _repr_html_(self) -> str:
         return f'<div style="overflow-x:auto">{self.svg()}</div>'

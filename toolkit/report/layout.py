@@ -18,6 +18,10 @@ STEP_LINE = 14.0
 _GUTTER = 74.0
 _SIDE = 150.0
 """Room beside the outer lifelines, for their chips."""
+_NARROW_GUTTER = 52.0
+_NARROW_SIDE = 40.0
+_NARROW_PITCH = 168.0
+"""Two lifelines fit on a telephone of 360 pixels with that; chips may reach beyond their side."""
 _MARGIN = 14.0
 _MOST_STEP_LINES = 3
 _MONO_EM = 0.61
@@ -31,15 +35,16 @@ def _pitch(lifelines: int) -> float:
 
 
 class Layout:
-    """Places of the lifelines and of the rows."""
+    """Places of the lifelines and of the rows; ``narrow`` ones for screens of telephones."""
 
-    def __init__(self, lifelines: Sequence[str], rows: Sequence[Row]) -> None:
-        self.pitch = _pitch(len(lifelines))
-        self._x = {name: _GUTTER + _SIDE + place * self.pitch for place, name in enumerate(lifelines)}
-        self.width = _GUTTER + 2 * _SIDE + self.pitch * max(0, len(lifelines) - 1) + _MARGIN
+    def __init__(self, lifelines: Sequence[str], rows: Sequence[Row], *, narrow: bool = False) -> None:
+        gutter, side = (_NARROW_GUTTER, _NARROW_SIDE) if narrow else (_GUTTER, _SIDE)
+        self.pitch = _NARROW_PITCH if narrow else _pitch(len(lifelines))
+        self._x = {name: gutter + side + place * self.pitch for place, name in enumerate(lifelines)}
+        self.width = gutter + 2 * side + self.pitch * max(0, len(lifelines) - 1) + _MARGIN
         self.top = _MARGIN + HEAD_HEIGHT
-        self.time_x = _GUTTER - 12
-        self.left = _GUTTER
+        self.time_x = gutter - (4 if narrow else 12)
+        self.left = gutter
         y = self.top + 10
         self.tops: list[float] = []
         for place, row in enumerate(rows):
@@ -62,8 +67,12 @@ class Layout:
         before = (spans - 1) // 2 + 0.5  # columns from the source to the label
         return x1 + before * (x2 - x1) / spans, abs(x2 - x1) / spans - 2 * _MARGIN
 
+    def chips_begin(self, name: str, wide: float) -> float:
+        """The left edge of chips on a lifeline: in its middle, but inside the sheet."""
+        return max(self.left, min(self._x[name] - wide / 2, self.width - _MARGIN / 2 - wide))
+
     def right_of_all(self, name: str) -> bool:
-        """Whether this is the last lifeline, whose notes stand to its left."""
+        """True if this is the last lifeline, whose notes stand to its left."""
         return len(self._x) > 1 and self._x[name] == max(self._x.values())
 
     def row_height(self, row: Row) -> float:
@@ -80,7 +89,7 @@ class Layout:
 
 
 def _shares_row(rows: Sequence[Row], place: int) -> bool:
-    """Whether chips stand beside those of the row before: other nodes', of the same moment, nothing to add."""
+    """True if chips stand beside those of the row before: other nodes', of the same moment, nothing to add."""
     row = rows[place]
     if not isinstance(row, Marks) or row.note:
         return False

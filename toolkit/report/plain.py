@@ -1,5 +1,7 @@
 """A sequence chart in letters, for terminals and logs: one line a row."""
 
+from collections.abc import Sequence
+
 from toolkit.checks.history import History
 from toolkit.report.rows import Arrow, Cut, Fate, Gap, Marks, Row, Steps
 from toolkit.report.text import printable
@@ -13,7 +15,11 @@ def plain_chart(history: History, last: int = 40) -> list[str]:
         history: what to show.
         last: how many frames; what happens between them is shown as well.
     """
-    rows = Timeline(history).rows
+    return plain_rows(Timeline(history).rows, last)
+
+
+def plain_rows(rows: Sequence[Row], last: int) -> list[str]:
+    """The last of these rows, as :func:`plain_chart` has them."""
     frames = [place for place, row in enumerate(rows) if isinstance(row, Arrow)]
     first = frames[-last] if len(frames) >= last else 0
     shown = [(row, *pair) for row in rows[first:] for pair in _lines(row)]
@@ -22,11 +28,12 @@ def plain_chart(history: History, last: int = 40) -> list[str]:
 
 
 def _lines(row: Row) -> list[tuple[str, str]]:
-    """Who, and what there is to say of a row behind its time."""
+    """Node and text of a row, behind its time."""
     match row:
         case Arrow():
             lost = "  (lost)" if row.fate is Fate.LOST else ""
-            return [(f"{row.source} → {row.target}", f"{row.tag} {row.detail}".rstrip() + lost)]
+            many = f"{row.count} " if row.count > 1 else ""
+            return [(f"{row.source} → {row.target}", f"{many}{row.tag} {row.detail}".rstrip() + lost)]
         case Marks():
             note = f" {row.note}" if row.note else ""
             return [(row.node, f"[{', '.join(chip.text for chip in row.chips)}]{note}")]

@@ -1,7 +1,8 @@
-"""Sequence charts: who sent what to whom, what was lost, and what the sessions made of it, as one SVG."""
+"""Sequence charts: frames between nodes, losses, and the states of sessions, as one SVG."""
 
 from collections.abc import Sequence
-from importlib.resources import files
+from copy import copy
+from typing import TYPE_CHECKING
 
 from toolkit.checks.history import History
 from toolkit.checks.records import MESSAGE_TAGS
@@ -16,9 +17,14 @@ from toolkit.report.layout import (
     chip_width,
 )
 from toolkit.report.lifelines import draw_lifelines
+from toolkit.report.plain import plain_rows
 from toolkit.report.rows import Arrow, Chip, Cut, Fate, Gap, Marks, Row, Steps
 from toolkit.report.text import fit, fit_parts, width
+from toolkit.report.theme import sheet
 from toolkit.report.timeline import Timeline, lifelines_of
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 _SESSION_TAGS = frozenset(
     {
@@ -38,6 +44,8 @@ _SESSION_TAGS = frozenset(
 )
 _MOST_IDLE_LIFELINES = 32
 """Of more than these, only those are drawn on which a row shows something."""
+_MOST_PLAIN_FRAMES = 60
+"""In a terminal."""
 _SLOPE = 5.0
 _HEAD = 7.0
 
@@ -78,7 +86,7 @@ class SequenceChart:
         self.outside = [name for name in self.lifelines if name not in known]
         self.layout = Layout(self.lifelines, self.rows)
         self._description = f"{len(history)} records of {', '.join(self.lifelines) or 'nobody'}"
-        self._digits = _digits([row.time_s for row in self.rows])
+        self._digits = time_digits([row.time_s for row in self.rows])
 
     def svg(self) -> str:
         """A file of its own: styles inside, nothing from outside."""
@@ -87,6 +95,30 @@ class SequenceChart:
     def inline(self) -> str:
         """For a page that has :func:`style` in its head."""
         return self._svg("")
+
+    def narrow(self) -> str:
+        """The same for screens of telephones: lifelines closer together, and no tooltips, which need a mouse."""
+        chart = copy(self)
+        chart.layout = Layout(self.lifelines, self.rows, narrow=True)
+        return svg.without_tips(chart.inline())
+
+    def table(self) -> "DataFrame":
+        """The frames of the chart, one row each.
+
+        Columns: ``time`` (seconds), ``from``, ``to``, ``frame`` (its tag), ``detail`` (the fields to look at
+        first), ``count`` (frames folded into the row) and ``fate`` (arrived, lost, or unknown).
+        """
+        from pandas import DataFrame  # noqa: PLC0415 - only notebooks pay for it
+
+        arrows = [row for row in self.rows if isinstance(row, Arrow)]
+        rows = [(a.time_s, a.source, a.target, a.tag, a.detail, a.count, str(a.fate)) for a in arrows]
+        return DataFrame(rows, columns=["time", "from", "to", "frame", "detail", "count", "fate"])
+
+    def __repr__(self) -> str:
+        return "\n".join(plain_rows(self.rows, _MOST_PLAIN_FRAMES))
+
+    def _repr_svg_(self) -> str:
+        return self.svg()
 
     def _repr_html_(self) -> str:
         return f'<div style="overflow-x:auto">{self.svg()}</div>'
@@ -141,7 +173,7 @@ class SequenceChart:
         else:
             end = svg.path(f"M{x2:g} {y2:g}l{-sign * _HEAD:g} {-_HEAD / 2 - 0.5:g}l0 {_HEAD:g}z", "tip")
             x2 -= sign * _HEAD / 2
-        kind = f"{_family(row.tag)} {row.fate}"
+        kind = f"{frame_family(row.tag)} {row.fate}"
         return svg.group([svg.line(x1, y1, x2, y2, shaft), end, label], row.tip, kind)
 
     def _label(self, row: Arrow, y: float) -> str:
@@ -154,10 +186,10 @@ class SequenceChart:
         return svg.element("text", spans, x=x, y=y, class_="label", text_anchor="middle")
 
     def _marks(self, row: Marks, top: float) -> str:
-        x = self.layout.x(row.node)
         widths = [chip_width(chip.text) for chip in row.chips]
         whole = sum(widths) + CHIP_SPACE * (len(widths) - 1)
-        left = x - whole / 2
+        begin = left = self.layout.chips_begin(row.node, whole)
+        end = begin + whole
         parts = []
         for chip, chip_wide in zip(row.chips, widths, strict=True):
             parts.append(_chip(chip, left, top + 4, chip_wide))
@@ -165,9 +197,9 @@ class SequenceChart:
         room = self.layout.pitch - whole / 2 - 24
         note = fit(row.note, LABEL_SIZE, room)
         if note and self.layout.right_of_all(row.node):
-            parts.append(svg.text(x - whole / 2 - 8, top + 17, note, "label note", "end"))
+            parts.append(svg.text(begin - 8, top + 17, note, "label note", "end"))
         elif note:
-            parts.append(svg.text(x + whole / 2 + 8, top + 17, note, "label note"))
+            parts.append(svg.text(end + 8, top + 17, note, "label note"))
         return svg.group(parts)
 
     def _cut(self, row: Cut, top: float) -> str:
@@ -219,14 +251,14 @@ def _chip(chip: Chip, x: float, y: float, wide: float) -> str:
     return svg.group(parts, chip.tip, f"chip {look}")
 
 
-def _family(tag: str) -> str:
+def frame_family(tag: str) -> str:
     """Which frames look alike."""
     if tag in FOLDED_TAGS:
         return "data" if tag in MESSAGE_TAGS else "quiet"
     return "session" if tag in _SESSION_TAGS else "handshake"
 
 
-def _digits(times: Sequence[float]) -> int:
+def time_digits(times: Sequence[float]) -> int:
     """Enough digits that most moments that differ look different."""
     moments = sorted(set(times))
     for digits in (3, 4, 5):
@@ -237,4 +269,4 @@ def _digits(times: Sequence[float]) -> int:
 
 def style() -> str:
     """The style sheet of all charts of a page."""
-    return files("toolkit.report").joinpath("templates/sequence.css").read_text(encoding="utf-8")
+    return sheet("seq", "sequence")

@@ -1,5 +1,7 @@
 """SVG elements as text. Everything that comes from a history is escaped here."""
 
+import re
+from base64 import b64encode
 from html import escape as escape_markup
 
 from toolkit.report.text import printable
@@ -42,7 +44,31 @@ def box(x: float, y: float, width: float, height: float, class_: str, radius: fl
     return element("rect", x=x, y=y, width=width, height=height, rx=radius, class_=class_)
 
 
+def without_tips(drawing: str) -> str:
+    """A drawing without the tooltips of its groups."""
+    return re.sub(r"<g([^>]*)><title>[^<]*</title>", r"<g\1>", drawing)
+
+
 def group(parts: list[str], tip: str = "", class_: str = "") -> str:
     """Elements that belong together, with a tooltip."""
     title = element("title", escape(tip)) if tip else ""
     return element("g", title + "".join(parts), class_=class_) if class_ else element("g", title + "".join(parts))
+
+
+def image(drawing: str, css: str, class_: str) -> str:
+    """An HTML image of a drawing, whose description is its text where images are not shown.
+
+    Args:
+        drawing: the ``svg`` element.
+        css: its style sheet.
+        class_: of the sheet's outermost element.
+    """
+    described = re.search(r"<desc>([^<]*)</desc>", drawing)
+    size = re.search(r'viewBox="0 0 (\S+) (\S+)"', drawing)
+    head = '<svg xmlns="http://www.w3.org/2000/svg" '
+    if size:
+        head += f'width="{size[1]}" height="{size[2]}" '
+    inner = drawing.removeprefix("<svg ")
+    inner = inner.replace('class="', f'class="{class_} ', 1).replace(">", f"><style>{css}</style>", 1)
+    data = b64encode((head + inner).encode()).decode()
+    return f'<img alt="{described[1] if described else ""}" src="data:image/svg+xml;base64,{data}">'

@@ -38,7 +38,7 @@ class Timeline:
                 self._add_chip(record, chip)
 
     def lifelines(self) -> list[str]:
-        """Everybody who has one: the nodes, then peers without a history, in order of appearance."""
+        """All owners of a lifeline: the nodes, then peers without a history, in order of appearance."""
         named = (name for row in self.rows for name in lifelines_of(row))
         return list(dict.fromkeys(chain(self.nodes, named)))
 
@@ -78,11 +78,14 @@ class Timeline:
                 return Chip("decision", record["verdict"], record["why"], _tip(record))
             case "process":
                 return _process(record)
+            case "link" if "tcp" in record.fields:  # of a capture: what its packets show
+                kind = "fault" if "RST" in record["tcp"] else "ended"
+                return Chip(kind, "RST" if kind == "fault" else "FIN", record["tcp"], _tip(record))
         return None
 
     def _state(self, record: Record) -> Chip:
         note = record["why"].removeprefix(self._said.pop(record.node, "")).removeprefix("; ")
-        if note in {"accept", "connect"}:  # the event beside it says so
+        if note in {"accept", "connect"}:  # the event beside it shows that
             note = ""
         text = self._numbered(record, record["state"])
         return Chip(record["state"].lower(), text, note, _tip(record), record["session"])

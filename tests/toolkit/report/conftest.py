@@ -1,4 +1,4 @@
-"""A run told by hand: handshake, traffic, a cut in its middle, reconnect, replay."""
+"""A run written by hand: handshake, traffic, a cut in its middle, reconnect, replay."""
 
 from collections import Counter
 from typing import Any
@@ -21,7 +21,7 @@ HANDSHAKE = (
 
 
 class Run:
-    """Two nodes, a who dials and b, and the wire between them."""
+    """Two nodes, the connector a and the acceptor b, and the wire between them."""
 
     def __init__(self) -> None:
         self.history = History()

@@ -1,7 +1,9 @@
 """The report as one file: everything in it, nothing from outside, hostile text harmless."""
 
+import json
 import re
 from base64 import b64encode
+from dataclasses import replace
 from hashlib import sha256
 from html.parser import HTMLParser
 
@@ -10,9 +12,10 @@ import pytest
 from toolkit.checks.history import History
 from toolkit.checks.invariants import INVARIANTS, check
 from toolkit.checks.result import CheckResult, Violation
-from toolkit.report.html import ScenarioReport, Verdict, render_report
+from toolkit.report.html import Provenance, ScenarioReport, Verdict, render_report
 
-VOID = {"meta", "br", "rect", "line", "path"}
+VOID = {"meta", "br", "rect", "line", "path", "input"}
+PROVENANCE = Provenance("msgrlab run reconnect --html x.html", "0.1.0", "2026-11-23 16:00 UTC")
 HOSTILE = "<script>alert('1')</script><img src=x onerror=alert(1)>\"'&"
 
 
@@ -21,7 +24,7 @@ class Page(HTMLParser):
 
     def __init__(self, text):
         super().__init__()
-        self.open, self.tags, self.texts = [], [], []
+        self.open, self.tags, self.texts, self.source = [], [], [], text
         self.feed(text)
         self.close()
         assert self.open == []
@@ -38,7 +41,15 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        self.texts.append(data)
+        if self.open and self.open[-1] not in {"script", "style"}:
+            self.texts.append(data)
+
+    def values(self, anchor):
+        """The data of a script element."""
+        (found,) = re.findall(
+            f'<script type="application/json" id="{anchor}">(.*?)</script>', self.source, re.DOTALL
+        )
+        return json.loads(found)
 
     @property
     def text(self):
@@ -85,27 +96,26 @@ def test_the_histories_of_these_tests_are_clean(reconnect):
 
 
 def test_every_part_is_there(report):
-    page = Page(render_report([report], "Nightly"))
+    page = Page(render_report([report], "Nightly", PROVENANCE))
     for part in (
         "Nightly",
         "1 passed",
         "Cut in mid-traffic",
         "The link is cut in the middle of a frame.",
-        f"{len(INVARIANTS)} of {len(INVARIANTS)}",
+        f"of {len(INVARIANTS)} hold",
         "INV-8",
         "msgrlab run reconnect --backend sim --mode crc --seed 7",
-        "a and b cut at byte 40 of a's MESSAGE 13",
-        "session 1 with b: connect",
-        '"verb": "connect", "args": "a, b"',
+        "msgrlab 0.1.0, 2026-11-23 16:00 UTC: msgrlab run reconnect --html x.html",
         "/tmp/out/outcome.json",
     ):
         assert part in page.text, part
-    assert len(page.all("svg")) == 1
+    assert [row["tag"] for row in page.values("s1-chart")["rows"] if row["kind"] == "frame"][:2] == ["BANNER"] * 2
     assert {"href": "./reconnect/history.ndjson"} in page.all("a")
     assert len(page.ids) == len(set(page.ids))
-    for link in page.all("a"):
-        if link["href"].startswith("#"):
-            assert link["href"][1:] in page.ids
+    events = {row[4] for row in page.values("s1-events")["rows"]}
+    assert {"a and b cut at byte 40 of a's MESSAGE 13", "session 1 with b: connect"} <= events
+    anchors = {*page.ids, *(f"s1-{row[0]}" for row in page.values("s1-events")["rows"])}
+    assert {link["href"][1:] for link in page.all("a") if link["href"].startswith("#")} <= anchors
 
 
 def test_failures_say_what_and_where(report):
@@ -115,7 +125,9 @@ def test_failures_say_what_and_where(report):
     assert "tid 2 never arrived record 40" in page.text
     assert "Not judged: the run did not come to rest." in page.text
     assert {"href": "#s1-40"} in page.all("a")
-    assert {"id": "s1-40", "data-kind": report.history[40].kind, "class": "wrong"} in page.all("tr")
+    events = page.values("s1-events")
+    assert events["wrong"] == [40]
+    assert [row[3] for row in events["rows"] if row[0] == 40] == [report.history[40].kind]
 
 
 def test_unsupported_says_why(report):
@@ -123,16 +135,16 @@ def test_unsupported_says_why(report):
     report.history, report.checks, report.seed, report.artefacts = History(), [], None, {}
     page = Page(render_report([report]))
     assert "Unsupported here: no /dev/kvm here" in page.text
-    assert page.all("svg") == []
+    assert "Sequence" not in page.text
     assert "Events" not in page.text
 
 
 def test_it_loads_nothing(report):
     text = render_report([failed(report)])
     assert re.findall(r"(?i)(?:https?:)?//[\w.]+", text.split("<script>")[0]) == []
-    assert not re.search(r"(?i)https?:|@import|url\(|<link|<img|<iframe| src=", text)
+    assert not re.search(r"(?i)https?:(?!//www\.w3\.org/2000/svg)|@import|url\(|<link|<img|<iframe| src=", text)
     (policy,) = [meta["content"] for meta in Page(text).all("meta") if "http-equiv" in meta]
-    script = text.partition("<script>")[2].partition("</script>")[0]
+    script = text.rpartition("<script>")[2].partition("</script>")[0]
     assert "default-src 'none'" in policy
     assert b64encode(sha256(script.encode()).digest()).decode() in policy
 
@@ -146,7 +158,7 @@ def test_hostile_text_stays_text(report):
     report.artefacts = {HOSTILE: HOSTILE, "js": "javascript:alert(1)", "up": "../../etc/passwd"}
     report.checks = [CheckResult(HOSTILE, HOSTILE, ok=False, violations=[Violation(3, HOSTILE)], note=HOSTILE)]
     page = Page(render_report([report], HOSTILE))
-    assert len(page.all("script")) == 1
+    assert [script.get("type") for script in page.all("script")] == ["application/json", "application/json", None]
     assert page.all("img") == []
     assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
     hrefs = [link["href"] for link in page.all("a")]
@@ -154,31 +166,45 @@ def test_hostile_text_stays_text(report):
     assert all(href.startswith(("#", "./")) for href in hrefs)
 
 
-def test_many_scenarios_show_only_failed_charts(report, reconnect):
-    others = [
-        ScenarioReport("t", f"id{n}", "", "sim", "crc", n, Verdict.PASSED, 0, [], reconnect, "") for n in range(8)
-    ]
-    for reports, opened in (
-        ([*others, failed(report)], [False] * 8 + [True]),
-        (others, [True] * 8),
-    ):
-        charts = [
-            details for details in Page(render_report(reports)).all("details") if details["class"] == "chart"
-        ]
-        assert ["open" in chart for chart in charts] == opened
+def test_runs_are_folded_unless_there_is_only_one(report, reconnect):
+    for count in (1, 2):
+        runs = [run for run in Page(render_report([report] * count)).all("details") if "scenario" in run["class"]]
+        assert ["open" in run for run in runs] == [count == 1] * count
+
+
+def test_a_run_that_did_not_happen_is_not_judged(report):
+    report.history = History()
+    report.history.append(0, "scenario", "step", verb="connect", args="a, b")
+    report.checks = check(report.history)
+    report.verdict = Verdict.of(report.checks)
+    page = Page(render_report([report]))
+    assert "1 not judged" in page.text
+    assert f"{len(INVARIANTS)} not judged" in page.text
+    assert "✓" not in page.text
+    assert Verdict.of(report.checks, "node a did not start") is Verdict.FAILED
+
+
+def test_a_page_stays_small(report, monkeypatch):
+    """Failed runs keep their charts; what else there is no room for says where to find it."""
+    size_bytes = len(render_report([report]))
+    monkeypatch.setattr("toolkit.report.html._MOST_DATA_BYTES", size_bytes // 2)
+    worse = failed(replace(report))
+    page = Page(render_report([report, report, report, worse]))
+    assert page.values("s4-chart")["rows"]
+    assert "s1-chart" not in page.ids
+    assert "left out, so that the page stays small" in page.text
 
 
 def test_large_histories_leave_out_their_middle(report):
-    for number in range(3000):
+    for number in range(70_000):
         report.history.append(2, "a", "throttle", name="bytes", value=number, limit=0)
     report.checks = [
-        CheckResult("INV-9", "Throttles", ok=False, violations=[Violation(1500, f"v{n}") for n in range(60)])
+        CheckResult("INV-9", "Throttles", ok=False, violations=[Violation(45_000, f"v{n}") for n in range(60)])
     ]
     page = Page(render_report([report]))
-    rows = [attrs for attrs in page.all("tr") if "data-kind" in attrs]
-    assert len(rows) == 1201
-    assert "left out here" in page.text
-    assert "s1-1500" in page.ids
+    events = page.values("s1-events")
+    assert len(events["rows"]) == 60_001
+    assert events["gaps"] == [45_000, len(report.history) - 20_000]
     assert "v49" in page.text
     assert "v50" not in page.text
     assert "And 10 more." in page.text
@@ -197,12 +223,3 @@ def test_a_peers_bytes_can_be_written(report):
 
 def test_no_scenario_at_all():
     assert "0 µs in all" in Page(render_report([])).text
-
-
-def test_details_are_a_click_away(report):
-    """Every kind has a button; frames and the like begin hidden, which without a script they are not."""
-    page = Page(render_report([report]))
-    pressed = {b["data-kind"]: b["aria-pressed"] for b in page.all("button") if "data-kind" in b}
-    assert set(pressed) == {record.kind for record in report.history}
-    assert {kind for kind, shown in pressed.items() if shown == "false"} == {"frame", "send", "deliver", "link"}
-    assert not any("hidden" in row for row in page.all("tr"))

@@ -7,6 +7,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from toolkit.checks.history import History
+from toolkit.report.rows import Arrow
 from toolkit.report.sequence import SequenceChart
 from toolkit.report.text import width
 
@@ -92,8 +93,8 @@ def test_it_needs_nothing_from_outside(reconnect):
     text = SequenceChart(reconnect).svg()
     assert re.findall(r"(?:https?:)?//[^\s\"<]+", text) == ["http://www.w3.org/2000/svg"]
     assert not re.search(r"<image|<script|<use|@import|url\(|href=", text)
-    assert "prefers-color-scheme: dark" in text
-    assert "prefers-color-scheme" not in SequenceChart(reconnect).inline()
+    assert "color-scheme: light dark" in text
+    assert "color-scheme" not in SequenceChart(reconnect).inline()
 
 
 def test_order_of_the_lifelines(reconnect):
@@ -170,7 +171,40 @@ def test_process_gaps_are_dotted(run):
 
 
 def test_notebooks(reconnect):
-    assert SequenceChart(reconnect)._repr_html_().startswith('<div style="overflow-x:auto"><svg ')
+    chart = SequenceChart(reconnect)
+    assert chart._repr_html_().startswith('<div style="overflow-x:auto"><svg ')
+    assert chart._repr_svg_() == chart.svg()
+    assert "a → b  HELLO entity_type" in repr(chart), "where nothing is drawn there is text"
+
+
+def test_the_table_has_every_frame_of_the_chart(reconnect):
+    chart = SequenceChart(reconnect)
+    table = chart.table()
+    assert table["count"].sum() == sum(row.count for row in chart.rows if isinstance(row, Arrow))
+    cut = table[table.fate == "lost"]
+    assert set(cut.frame) == {"MESSAGE", "ACK"}
+    assert table.loc[table.frame == "SESSION_RECONNECT", ["from", "to"]].to_numpy().tolist() == [["a", "b"]]
+
+
+@pytest.mark.parametrize("kind", ["whole", "between"])
+def test_a_narrow_chart_fits_on_a_telephone(reconnect, kind):
+    options = {"between": (0.0, 1.0)} if kind == "between" else {}
+    root = ET.fromstring(SequenceChart(reconnect, **options).narrow())
+    wide = float(root.get("width"))
+    assert wide <= 360
+    rects = [rect for rect in root.iter("rect") if rect.get("class") != "sheet"]
+    assert all(0 <= float(rect.get("x")) <= wide - float(rect.get("width")) for rect in rects)
+    assert not [title for group in root.iter("g") for title in group.findall("title")]
+
+
+def test_it_follows_the_theme_of_jupyterlab_and_the_preference_of_others(reconnect):
+    css = SequenceChart(reconnect).svg().partition("<style>")[2].partition("</style>")[0]
+    order = ("\n.seq { color-scheme: light dark; }", '[data-jp-theme-light="false"] .seq', "@media print")
+    places = [css.index(each) for each in order]
+    assert places == sorted(places)
+    assert "fill: #fff; fill: light-dark(#fff, #161a21);" in css, "with a colour for those who know no light-dark"
+    plain, both = re.findall(r"(?<![\w-])(\w+): (#\w+);", css), re.findall(r"(\w+): light-dark\((#\w+),", css)
+    assert set(both) <= set(plain)
 
 
 def groups(root):

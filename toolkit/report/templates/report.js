@@ -1,39 +1,82 @@
-"use strict";
-// Filters by kind: a button per kind, pressed while its rows are shown.
-for (const filters of document.querySelectorAll(".filters")) {
-  const rows = filters.nextElementSibling.querySelectorAll("tbody tr[data-kind]");
-  const apply = (button) => {
-    const shown = button.getAttribute("aria-pressed") === "true";
-    for (const row of rows) if (row.dataset.kind === button.dataset.kind) row.hidden = !shown;
+// The page: an index that filters, and runs whose contents are made when they are first opened.
+const made = new Map();
+const contents = (run) => {
+  if (made.has(run.id)) return made.get(run.id);
+  const values = (name) => JSON.parse(document.getElementById(`${run.id}-${name}`)?.textContent || "null");
+  const title = run.querySelector("h2").textContent;
+  const chart = values("chart"), events = values("events");
+  const found = {
+    chart: chart && new SequenceChart(run.querySelector(".chart-place"), chart, title),
+    events: events && new EventList(run.querySelector(".events-place"), events, run.id, title),
   };
-  for (const button of filters.querySelectorAll("button")) {
-    button.addEventListener("click", () => {
-      button.setAttribute("aria-pressed", button.getAttribute("aria-pressed") === "true" ? "false" : "true");
-      apply(button);
-    });
-    apply(button);
-  }
-  filters.hidden = false;
-}
-// A link to a row whose kind is filtered out brings the kind back.
-const reveal = () => {
-  const row = location.hash && document.getElementById(location.hash.slice(1));
-  if (!row || !row.hidden) return;
-  const filters = row.closest(".events").previousElementSibling;
-  filters.querySelector(`[data-kind="${row.dataset.kind}"]`).click();
-  row.scrollIntoView({ block: "center" });
+  made.set(run.id, found);
+  return found;
 };
-addEventListener("hashchange", reveal);
-reveal();
-for (const button of document.querySelectorAll("[data-copy]")) {
-  button.hidden = !navigator.clipboard;
-  button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
-    button.textContent = "Copied";
-    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+const runs = [...document.querySelectorAll("details.scenario")];
+for (const run of runs) {
+  run.addEventListener("toggle", () => { if (run.open) contents(run); });
+  if (run.open) contents(run);
+}
+
+// A link to a run opens it, one to a record shows the record.
+const follow = () => {
+  const [, id, place] = /^#(s\d+)(?:-(\d+))?$/.exec(location.hash) ?? [];
+  const run = id && document.getElementById(id);
+  if (!run) return;
+  run.hidden = false;
+  run.open = true;
+  const { events } = contents(run);
+  if (place === undefined) run.scrollIntoView();
+  else events?.reveal(Number(place));
+};
+addEventListener("hashchange", follow);
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.('a[href^="#s"]');
+  if (link && link.hash === location.hash) follow();
+});
+
+// The index: a text and a button for each verdict.
+const index = document.querySelector(".index-tools");
+if (index) {
+  const search = index.querySelector("input");
+  const verdicts = [...index.querySelectorAll("button[data-verdict]")];
+  const rows = [...document.querySelectorAll(".summary tbody tr")];
+  const status = index.querySelector("[role=status]");
+  const texts = rows.map((row) => row.textContent.toLowerCase());
+  const apply = () => {
+    const words = search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const released = verdicts.filter((each) => each.getAttribute("aria-pressed") === "false");
+    const hidden = new Set(released.map((each) => each.dataset.verdict));
+    let shown = 0;
+    rows.forEach((row, n) => {
+      const fits = !hidden.has(row.dataset.verdict) && words.every((word) => texts[n].includes(word));
+      row.hidden = runs[n].hidden = !fits;
+      shown += fits;
+    });
+    status.textContent = `${shown} of ${rows.length} runs`;
+  };
+  search.addEventListener("input", later(apply, 80));
+  for (const each of verdicts) {
+    each.addEventListener("click",
+      () => { each.setAttribute("aria-pressed", each.getAttribute("aria-pressed") === "false"); apply(); });
+  }
+  index.querySelector(".open-all")?.addEventListener("click", (event) => {
+    const open = event.target.textContent === "Open all";
+    for (const run of runs) if (!run.hidden) run.open = open;
+    event.target.textContent = open ? "Fold all" : "Open all";
+  });
+  index.hidden = false;
+}
+for (const each of document.querySelectorAll("[data-copy]")) {
+  each.hidden = !navigator.clipboard;
+  each.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(document.getElementById(each.dataset.copy).textContent);
+    each.textContent = "Copied";
+    setTimeout(() => { each.textContent = "Copy"; }, 1500);
   });
 }
-// On paper nothing can be opened.
+// On paper nothing can be opened or scrolled.
 addEventListener("beforeprint", () => {
-  for (const chart of document.querySelectorAll("details.chart")) chart.open = true;
+  for (const run of runs) if (run.open) contents(run).chart?.print();
 });
+follow();

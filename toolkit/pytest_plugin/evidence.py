@@ -1,0 +1,162 @@
+"""What a test has made, and what the report of its failure shows of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from toolkit.checks.history import History
+    from toolkit.checks.result import CheckResult
+
+_LAST_EVENTS = 12
+_LAST_FRAMES = 20
+_MOST_VIOLATIONS = 10
+SHARED_FIXTURE = "msgrlab_shared_cluster"
+_EVENTS = frozenset(
+    {"event", "fault", "process", "cut", "mangle", "path", "mark_down", "step", "decision", "exception", "unsent"}
+)
+"""Kinds of records that say what happened to sessions, and what was done to nodes and network."""
+
+TEMPORARY: pytest.StashKey[Path] = pytest.StashKey()
+"""Of the configuration: pytest's temporary directory."""
+SHARED: "pytest.StashKey[Callable[[], list[Evidence]]]" = pytest.StashKey()
+"""Of the configuration: what tests of the session share."""
+_OWN: "pytest.StashKey[list[Evidence]]" = pytest.StashKey()
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What was there when a test ended."""
+
+    history: "History"
+    checks: "Sequence[CheckResult]"
+
+
+@dataclass(slots=True)
+class Evidence:
+    """A cluster, a run, a lab, a proxy or a capture of a test."""
+
+    title: str
+    scene: Callable[[], Scene]
+    """Called once, at the end of the test."""
+    save: Callable[[Path], Mapping[str, Path]]
+    """Write its files into a directory, which exists; returns them by what they are."""
+    replay: str = ""
+    """The command that repeats it without the test; empty if there is none."""
+    seed: int | None = None
+    checked: bool = False
+    """True if a violated invariant fails the test."""
+    notes: list[str] = field(default_factory=list)
+    """Further lines of the report."""
+    failed: bool = False
+    """True if it is what failed, as a run that did not pass."""
+    known: set[str] = field(default_factory=set)
+    """Violations that have failed a test already."""
+    _seen: Scene | None = None
+
+    @property
+    def seen(self) -> Scene:
+        """The scene, taken the first time that it is asked for."""
+        if self._seen is None:
+            self._seen = self.scene()
+        return self._seen
+
+    def news(self) -> list[str]:
+        """The violations that have not failed a test yet, a line each; they have now."""
+        found = dict.fromkeys(
+            f"{result.id} {result.title}: {one.text}" for result in self.seen.checks for one in result.violations
+        )
+        new = [line for line in found if line not in self.known]
+        self.known.update(new)
+        more = len(new) - _MOST_VIOLATIONS
+        return new[:_MOST_VIOLATIONS] + ([f"and {more} more"] if more > 0 else [])
+
+    def violations(self) -> list[str]:
+        """The violations of invariants, a line each with the record that shows it and the frame before it."""
+        history, found = self.seen.history, []
+        for result in self.seen.checks:
+            for violation in result.violations:
+                found.append(f"{result.id} {result.title}: {violation.text}")
+                found += _places(history, violation.record)
+        most = _MOST_VIOLATIONS * 3
+        return found if len(found) <= most else [*found[:most], "..."]
+
+    @property
+    def is_wrong(self) -> bool:
+        """True if something is known to be wrong with it."""
+        return self.failed or any(not result.ok for result in self.seen.checks)
+
+    def text(self, files: Mapping[str, Path], *, brief: bool = False) -> str:
+        """What the report shows; brief: without events and frames."""
+        from toolkit.report.plain import plain_chart  # noqa: PLC0415 - only failures pay for it
+
+        history = self.seen.history
+        blocks = [("", self.notes), ("violated invariants", self.violations())]
+        if not brief:
+            blocks.append(("last events", _events(history)))
+        if not brief and any(record.kind == "frame" for record in history):
+            blocks.append((f"last frames of {len(history)} records", plain_chart(history, _LAST_FRAMES)))
+        blocks.append(("kept", [f"{name}: {path}" for name, path in files.items()]))
+        blocks.append(("seed", [] if self.seed is None else [str(self.seed)]))
+        blocks.append(("the same without pytest", [self.replay] if self.replay else []))
+        return "\n".join(line for title, lines in blocks if lines for line in _block(title, lines))
+
+
+def add_evidence(item: pytest.Item, evidence: Evidence) -> None:
+    """Have the report of a test show this, too."""
+    item.stash.setdefault(_OWN, []).append(evidence)
+
+
+def evidence_of(item: pytest.Item) -> list[Evidence]:
+    """What a test has made, and what it shares with others, so far."""
+    own = item.stash.setdefault(_OWN, [])
+    if SHARED_FIXTURE in getattr(item, "fixturenames", ()) and SHARED in item.config.stash:
+        known = {one.title for one in own}
+        own += [one for one in item.config.stash[SHARED]() if one.title not in known]
+    return own
+
+
+def save_history(history: "History", directory: Path) -> dict[str, Path]:
+    """Write a history and its sequence chart."""
+    from toolkit.report.sequence import SequenceChart  # noqa: PLC0415 - only failures pay for it
+
+    files = {"history": directory / "history.ndjson", "chart": directory / "chart.svg"}
+    history.save(files["history"])
+    files["chart"].write_text(SequenceChart(history).svg(), encoding="utf-8")
+    return files
+
+
+def _block(title: str, lines: Sequence[str]) -> list[str]:
+    return [f"{title}:", *(f"  {line}" for line in lines)] if title else list(lines)
+
+
+def _places(history: "History", place: int) -> list[str]:
+    """The record that shows a violation, and frames of its node: with its message, or else the last before it."""
+    if not 0 <= place < len(history):
+        return []
+    shown = history[place]
+    frames = [at for at, one in enumerate(history) if one.kind == "frame" and one.node == shown.node]
+    tid = shown.fields.get("tid")
+    of_message = [at for at in frames if tid is not None and history[at]["fields"].get("tid") == tid]
+    near = of_message[:2] or [at for at in frames if at <= place][-1:]
+    return [f"  {line}" for line in _lines(history, sorted({*near, place}))]
+
+
+def _events(history: "History") -> list[str]:
+    places = [place for place, record in enumerate(history) if record.kind in _EVENTS]
+    return _lines(history, places[-_LAST_EVENTS:])
+
+
+def _lines(history: "History", places: Sequence[int]) -> list[str]:
+    from toolkit.checks.describe import describe  # noqa: PLC0415 - only failures pay for it
+    from toolkit.report.text import printable  # noqa: PLC0415
+
+    records = [history[place] for place in places]
+    width = max((len(record.node) for record in records), default=0)
+    return [
+        printable(f"{record.time_s:12.6f}  {record.node:{width}}  {record.kind:<9} {describe(record)}")
+        for record in records
+    ]

@@ -1,0 +1,59 @@
+"""What tests need of the machine: a skip with the doctor's words and the remedy, a failure in strict runs."""
+
+import functools
+from typing import TYPE_CHECKING
+
+import pytest
+from _pytest.outcomes import Skipped
+
+if TYPE_CHECKING:
+    from toolkit.machine.capability import Finding
+
+REMEDY = "; to add it: "
+"""Separates, in the reason of a skip, what is missing from the command that adds it."""
+
+
+class CannotBeHad(Skipped):
+    """A skip for want of something that this machine cannot have; so it is in strict runs, too."""
+
+
+class IsMissing(Skipped):
+    """A skip for want of something that can be added; a failure in strict runs."""
+
+
+def require(*names: str, reason: str = "") -> None:
+    """Skip the test, with the doctor's words, unless the machine has these capabilities.
+
+    Args:
+        names: as ``msgrlab doctor`` lists them.
+        reason: what the test needs them for.
+    """
+    why = f" ({reason})" if reason else ""
+    for name in names:
+        finding = _examined(name)
+        if finding.available:
+            continue
+        if finding.remedy is None:
+            raise CannotBeHad(f"{name}: {finding.detail}{why}", _use_item_location=True)
+        remedy = f"{REMEDY}{finding.remedy}"
+        raise IsMissing(f"{name}: {finding.detail}{why}{remedy}", _use_item_location=True)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Ask for what the markers of a test name."""
+    for marker in item.iter_markers("needs"):
+        require(*marker.args, **marker.kwargs)
+
+
+@functools.cache
+def _examined(name: str) -> "Finding":
+    from messenger.errors import LocalError  # noqa: PLC0415 - only tests with needs pay for it
+    from toolkit.doctor import catalogue  # noqa: PLC0415
+
+    try:
+        capability = catalogue.find(name)
+    except LocalError as error:
+        mistake = str(error)
+    else:
+        return capability.examine()
+    pytest.fail(f"needs({name!r}): {mistake}", pytrace=False)

@@ -1,0 +1,129 @@
+"""Options of the plugin, its markers, and its line in the header of a run."""
+
+import os
+import random
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+STRICT_VARIABLE = "MSGRLAB_STRICT"
+"""Environment variable that does what ``--msgrlab-strict`` does."""
+KEEP = ("failed", "all", "none")
+DEFAULT_SEED = 1
+_RANDOM = "random"
+_SEED_BITS = 31
+_WORKER_SEED = "msgrlab_seed"
+_MARKERS = (
+    "needs(*capabilities, reason=''): what the machine must offer; `msgrlab doctor` lists the names",
+    "scenarios(*words, ways=(), backends=(), seeds=()): what msgrlab_scenario runs, your own unless named",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of a run."""
+
+    seed: int
+    backend: str
+    """Where scenarios and clusters run that name no backend; empty: in simulation, or where the spec says."""
+    keep: str
+    """Whose artefacts are kept, one of :data:`KEEP`."""
+    out: Path | None
+    """Where; None: a temporary directory of pytest's."""
+    strict: bool
+
+    @property
+    def scenario_backend(self) -> str:
+        """The backend of scenarios."""
+        return {"": "sim", "process": "local"}.get(self.backend, self.backend)
+
+    @property
+    def cluster_backend(self) -> str:
+        """The backend of clusters; empty: the one that the spec says. There is no cluster in simulation."""
+        return {"local": "process", "sim": ""}.get(self.backend, self.backend)
+
+    @property
+    def words(self) -> list[str]:
+        """What repeats a run with these options."""
+        return [f"--msgrlab-seed={self.seed}", *([f"--msgrlab-backend={self.backend}"] if self.backend else [])]
+
+
+def options_of(config: pytest.Config) -> Options:
+    """The options that a run was started with."""
+    get = config.getoption
+    out = get("msgrlab_out")
+    return Options(
+        int(get("msgrlab_seed")),
+        get("msgrlab_backend"),
+        get("msgrlab_keep"),
+        Path(config.invocation_params.dir, out) if out else None,
+        bool(get("msgrlab_strict")),
+    )
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options that ``pytest --help`` lists."""
+    group = parser.getgroup("msgrlab", "msgrlab: clusters, scenarios and the simulator")
+    group.addoption(
+        "--msgrlab-seed",
+        metavar="N",
+        default=str(DEFAULT_SEED),
+        help=f"Seed of scenarios and simulations that name none; {_RANDOM}: draw one and print it (default: "
+        f"{DEFAULT_SEED}).",
+    )
+    group.addoption(
+        "--msgrlab-backend",
+        metavar="B",
+        default="",
+        choices=["", "sim", "local", "process", "netns", "docker", "swarm"],
+        help="Where scenarios and clusters run that name no backend: sim, local (process for clusters), netns, "
+        "docker or swarm (default: scenarios in simulation, clusters where their spec says).",
+    )
+    group.addoption(
+        "--msgrlab-keep",
+        metavar="WHOSE",
+        default=KEEP[0],
+        choices=KEEP,
+        help=f"Keep histories, logs, charts and captures of these tests: {', '.join(KEEP)} (default: {KEEP[0]}).",
+    )
+    group.addoption(
+        "--msgrlab-out",
+        metavar="DIR",
+        default="",
+        help="Keep them in a folder of DIR for each test (default: in pytest's temporary directory).",
+    )
+    group.addoption(
+        "--msgrlab-strict",
+        action="store_true",
+        default=os.environ.get(STRICT_VARIABLE, "0") not in {"", "0"},
+        help="A test that needs what this machine lacks fails instead of being skipped, unless the machine cannot "
+        f"have it. {STRICT_VARIABLE}=1 does the same.",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the markers, and draw the seed; workers of xdist get that of the main process."""
+    for marker in _MARKERS:
+        config.addinivalue_line("markers", marker)
+    seed = getattr(config, "workerinput", {}).get(_WORKER_SEED, config.option.msgrlab_seed)
+    config.option.msgrlab_seed = seed
+    if seed == _RANDOM:
+        config.option.msgrlab_seed = str(random.getrandbits(_SEED_BITS))
+    elif not (seed.isascii() and seed.isdecimal()):
+        raise pytest.UsageError(f"--msgrlab-seed {seed}: give a whole number, or {_RANDOM}")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:  # noqa: ANN401 - of xdist, which may be missing
+    """Hand the seed to a worker, which parses the command line again."""
+    node.workerinput[_WORKER_SEED] = node.config.option.msgrlab_seed
+
+
+def pytest_report_header(config: pytest.Config) -> list[str]:
+    """What differs from the defaults."""
+    options = options_of(config)
+    words = [] if options.seed == DEFAULT_SEED and not options.backend else options.words
+    words += ["--msgrlab-strict"] if options.strict else []
+    return [f"msgrlab: {' '.join(words)}"] if words else []

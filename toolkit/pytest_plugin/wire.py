@@ -1,0 +1,132 @@
+"""Proxies and captures for tests."""
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolkit.pytest_plugin.evidence import Evidence, Scene, save_history
+
+if TYPE_CHECKING:
+    from toolkit.capture.recording import Taken
+    from toolkit.dissect.reading import Capture
+    from toolkit.faults.live import Proxy
+
+Added = Callable[[Evidence], None]
+PathLike = str | Path
+
+
+class Proxies:
+    """Opens fault proxies between a program and a server of the user's.
+
+    Args:
+        added: takes what the report of the test is to show.
+        running: closes the proxies.
+    """
+
+    def __init__(self, added: Added, running: ExitStack) -> None:
+        self._added = added
+        self._running = running
+
+    def __call__(
+        self,
+        target: str,
+        rules: "str | Sequence[str]" = (),
+        *,
+        keyring: PathLike | Sequence[PathLike] = (),
+        **options: Any,  # noqa: ANN401 - arguments of Proxy
+    ) -> "Proxy":
+        """A proxy that runs; its ``address`` is to be dialled instead of the target.
+
+        Args:
+            target: HOST:PORT behind it; an address as Ceph prints it will do.
+            rules: what it does (docs/proxy.md), such as ``-> MESSAGE #3: cut``.
+            keyring: files with keys: needed for the frames of secure links.
+            options: the other arguments of :class:`toolkit.faults.live.Proxy`.
+
+        Raises:
+            LocalError: a text that is no rule or place, or a keyring that is none.
+        """
+        from toolkit.faults.live import Proxy  # noqa: PLC0415 - only tests with proxies need it
+
+        given = [rules] if isinstance(rules, str) else list(rules)
+        proxy = self._running.enter_context(Proxy(target, given, keyring, **options))
+
+        def save(directory: Path) -> Mapping[str, Path]:
+            return save_history(proxy.history(), directory)
+
+        title = f"proxy {proxy.address} to {target}"
+        self._added(Evidence(title, lambda: Scene(proxy.history(), ()), save, notes=[f"rules: {given or 'none'}"]))
+        return proxy
+
+
+class Recorded:
+    """A capture that is being taken, until :meth:`stop` or the end of the test."""
+
+    def __init__(self, taken: "Taken", open_capture: ExitStack) -> None:
+        self.taken = taken
+        """Numbers of packets, and of those that were dropped."""
+        self.path = taken.path
+        """Its file, pcapng."""
+        self._open = open_capture
+
+    def stop(self) -> None:
+        """End it; its file is whole then."""
+        self._open.close()
+
+    def read(self, keyrings: Sequence[PathLike] = (), key_logs: Sequence[PathLike] = ()) -> "Capture":
+        """End it, and decode it with the keys given: frames, sessions, chart, checks.
+
+        Raises:
+            LocalError: a keyring or key log that is none.
+        """
+        from toolkit.dissect.reading import Capture  # noqa: PLC0415 - only tests with captures need it
+
+        self.stop()
+        assert self.path is not None
+        return Capture(self.path, keyrings, key_logs)
+
+
+class Captures:
+    """Takes captures.
+
+    Args:
+        added: takes what the report of the test is to show.
+        running: ends the captures.
+        directory: makes a directory for their files.
+    """
+
+    def __init__(self, added: Added, running: ExitStack, directory: Callable[[str], Path]) -> None:
+        self._added = added
+        self._running = running
+        self._directory = directory
+
+    def __call__(self, target: str = "lo", *, ports: str = "all", key_log: PathLike | None = None) -> Recorded:
+        """Take a capture from now on.
+
+        Args:
+            target: an interface, or ``netns:NAME``, ``docker:CONTAINER`` or ``pid:N``, each with ``/IFACE`` or all
+                of its interfaces.
+            ports: TCP ports of either end, like ``3300,6800-7568``, or ``all``.
+            key_log: of a messenger or proxy; goes into the file as it grows, so that it opens.
+
+        Raises:
+            Unsupported: captures cannot be taken here.
+            LocalError: there is no such target.
+        """
+        from toolkit.capture.recording import capturing  # noqa: PLC0415 - only tests with captures need it
+
+        path = self._directory("msgrlab-capture") / "capture.pcapng"
+        opened = self._running.enter_context(ExitStack())
+        recorded = Recorded(opened.enter_context(capturing(target, path, ports=ports, key_log=key_log)), opened)
+
+        def save(directory: Path) -> Mapping[str, Path]:
+            recorded.stop()
+            return {"capture": Path(shutil.copyfile(path, directory / path.name))}
+
+        def scene() -> Scene:
+            return Scene(recorded.read().history(), ())
+
+        self._added(Evidence(f"capture of {target}, ports {ports}", scene, save))
+        return recorded

@@ -1,0 +1,105 @@
+"""A sequence chart and its events as JSON values, which the scripts of a page draw."""
+
+import json
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any
+
+from toolkit.checks.describe import describe
+from toolkit.checks.history import History
+from toolkit.checks.records import KINDS, Record
+from toolkit.report.folding import cap, mark_silences
+from toolkit.report.rows import Arrow, Chip, Cut, Gap, Marks, Row, Steps
+from toolkit.report.sequence import frame_family, time_digits
+from toolkit.report.text import printable
+from toolkit.report.timeline import Timeline
+
+_MOST_ROWS = 60_000
+"""Of a chart; longer ones leave out their middle."""
+_MOST_EVENTS = 60_000
+_LAST_EVENTS = 20_000
+_SILENCE_S = 0.1
+
+
+def chart_values(history: History, nodes: Sequence[str] = ()) -> dict[str, Any]:
+    """The rows of a chart.
+
+    Args:
+        history: what to show.
+        nodes: order of the lanes; those not named follow in order of appearance.
+    """
+    timeline = Timeline(history)
+    lanes = list(dict.fromkeys([*nodes, *timeline.lifelines()]))
+    places = {name: place for place, name in enumerate(lanes)}
+    rows = cap(mark_silences(timeline.rows, _SILENCE_S), _MOST_ROWS)
+    known = frozenset(timeline.nodes)
+    return {
+        "lanes": [printable(name) for name in lanes],
+        "outside": [places[name] for name in lanes if name not in known],
+        "digits": time_digits([row.time_s for row in rows]),
+        "rows": [_row(row, places) for row in rows],
+    }
+
+
+def _row(row: Row, places: dict[str, int]) -> dict[str, Any]:
+    match row:
+        case Arrow():
+            values = {
+                "kind": "frame",
+                "from": places[row.source],
+                "to": places[row.target],
+                "tag": row.tag,
+                "family": frame_family(row.tag),
+                "text": row.detail,
+                "fate": row.fate,
+                "tip": row.tip,
+            }
+        case Marks():
+            chips = [_chip(chip) for chip in row.chips]
+            values = {"kind": "marks", "lane": places[row.node], "chips": chips, "text": row.note}
+        case Cut():
+            values = {"kind": "cut", "from": places[row.a], "to": places[row.b], "text": row.text}
+        case Steps():
+            values = {"kind": "step", "lines": row.lines}
+        case Gap():
+            values = {"kind": "gap", "text": row.text}
+    return {"time": row.time_s, **values}
+
+
+def _chip(chip: Chip) -> dict[str, Any]:
+    values: dict[str, Any] = {"look": chip.style, "text": chip.text, "tip": chip.tip}
+    return values if chip.session is None else {**values, "session": chip.session}
+
+
+def event_values(history: History, wrong: Iterable[int] = ()) -> dict[str, Any]:
+    """The records as lines of a table.
+
+    Args:
+        history: what to show; of a very long one the beginning and the end.
+        wrong: places of records that violations point to, which are never left out.
+    """
+    records = history.records
+    marked = {place for place in wrong if place < len(records)}
+    places = sorted(_shown(len(records), marked))
+    used = {record.kind for record in records}
+    return {
+        "kinds": [kind for kind in KINDS if kind in used],
+        "wrong": sorted(marked),
+        "rows": [_event(place, records[place]) for place in places],
+        "gaps": [later for earlier, later in pairwise([-1, *places]) if later > earlier + 1],
+    }
+
+
+def _shown(count: int, marked: set[int]) -> set[int]:
+    if count <= _MOST_EVENTS:
+        return {*range(count)}
+    return {*range(_MOST_EVENTS - _LAST_EVENTS), *range(count - _LAST_EVENTS, count), *marked}
+
+
+def _event(place: int, record: Record) -> list[Any]:
+    return [place, record.time_s, record.node, record.kind, describe(record)]
+
+
+def as_script(values: object) -> str:
+    """JSON for the inside of a script element, which no text in it can end."""
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
