@@ -24,6 +24,7 @@ GROWTH_KIB = 256
 """Of memory that libraries hold, in all."""
 
 
+@pytest.mark.needs("iproute2")
 @pytest.mark.parametrize(
     "backend",
     [

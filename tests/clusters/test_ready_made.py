@@ -1,4 +1,4 @@
-"""Each ready-made cluster as a user has it: up, judged, everything that its comments tell to do, and down."""
+"""Each ready-made cluster as a user runs it: up, judged, every command of its comments, and down."""
 
 import json
 import re
@@ -16,11 +16,11 @@ from tests.support.clusters import done, msgrlab, told
 from toolkit.cluster.images import names as images
 from toolkit.cluster.spec import ClusterSpec, read_spec, ready_made
 from toolkit.cluster.supervisor.client import ask
+from toolkit.lab.ways import Way
 from toolkit.machine.leaks import leftovers
 from toolkit.machine.leases import Lease
 from toolkit.scenarios.catalogue import find
 from toolkit.scenarios.runner import run_scenario
-from toolkit.scenarios.ways import Way
 
 PATIENCE_S = 60.0
 SETTINGS = {"chaos": ["chaos.for_s=4"]}
@@ -44,8 +44,10 @@ def _cases() -> Iterator[Any]:
         needs = {"netns": ["netns", "nft"], "docker": ["docker", "netns"]}.get(spec.backend, [])
         if spec.daemons():
             release = spec.ceph.release
-            needs += ["ceph-mon", "ceph-osd", "ceph"] if release == "host" else [f"ceph-image-{release}"]
+            of_host = {"host": ["ceph-mon", "ceph-osd", "ceph"], "embedded": ["ceph"]}
+            needs += of_host.get(release, [f"ceph-image-{release}"])
         needs += ["capture"] if spec.captures else []
+        needs += ["iproute2"] if any("ss" in arguments for _, arguments in advice(name)) else []
         group = "ceph" if spec.daemons() else name
         yield pytest.param(name, marks=[pytest.mark.needs(*needs), pytest.mark.xdist_group(f"ready-made-{group}")])
 

@@ -1,2 +1,3 @@
+from .failure import NotUp as NotUp
 from .running import Cluster as Cluster
 from .running import up as up

@@ -30,10 +30,17 @@ def spec_from(spec: "ClusterSpec | Path | str", settings: Sequence[str] = ()) ->
     Raises:
         LocalError: there is no such spec, or something in it is wrong.
     """
-    from toolkit.cluster.spec import read_spec  # noqa: PLC0415 - pydantic takes its time
+    from toolkit.cluster.spec.reading import read_spec, read_values  # noqa: PLC0415 - pydantic takes its time
 
-    found = read_spec(spec) if isinstance(spec, Path | str) else spec
-    return _changed(found, settings) if settings else found
+    if not isinstance(spec, Path | str):
+        return _changed(spec.as_json(), settings) if settings else spec
+    found = read_spec(spec)
+    if not settings:
+        return found
+    # as it is written, where that has the nodes: those of a count are not apart in it
+    values, whole = read_values(spec), found.as_json()
+    written = all(_node_of(setting) in {"", *values["nodes"]} for setting in settings)
+    return _changed(values if written else whole, settings)
 
 
 def located(spec: str) -> tuple[Path, str]:
@@ -53,36 +60,65 @@ def located(spec: str) -> tuple[Path, str]:
     return path, names[0] if len(names) == 1 else spec_from(spec).name
 
 
-def _changed(spec: "ClusterSpec", settings: Sequence[str]) -> "ClusterSpec":
-    from pydantic import ValidationError  # noqa: PLC0415 - as above
+def ready_names() -> list[str]:
+    """The names of the ready-made specs."""
+    return sorted({path.stem for directory in _READY_MADE for path in directory.glob("*.yaml")})
 
-    from toolkit.cluster.spec.wording import mistakes_of  # noqa: PLC0415
 
-    values = spec.as_json()
+def values_of(settings: Sequence[str], what: str) -> dict[str, Any]:
+    """The values that ``KEY=VALUE`` settings give: ``options.ms_max_backoff=2`` is one inside another.
+
+    Args:
+        settings: values are YAML.
+        what: they are for, in errors.
+
+    Raises:
+        LocalError: one is no setting.
+    """
+    values: dict[str, Any] = {}
+    for setting in settings:
+        _put(values, setting, f"{what}: {setting}")
+    return values
+
+
+def _changed(values: dict[str, Any], settings: Sequence[str]) -> "ClusterSpec":
+    from toolkit.cluster.spec.reading import checked  # noqa: PLC0415 - as above
+
     for setting in settings:
         _set(values, setting)
     try:
-        return type(spec).model_validate(values)
-    except ValidationError as error:
-        mistake = next(mistakes_of(error))
-        place = ".".join(str(part) for part in mistake.place)
-        raise LocalError(f"--set {' '.join(settings)}: {place}: {mistake.text}") from None
+        return checked(values)
+    except LocalError as error:
+        raise LocalError(f"--set {' '.join(settings)}: {error}") from None
+
+
+def _node_of(setting: str) -> str:
+    """The node that a setting is about, one of whose keys it changes; empty if it is about something else."""
+    first, *path = setting.partition("=")[0].split(".")
+    return path[0] if first == "nodes" and len(path) > 1 else ""
 
 
 def _set(values: dict[str, Any], setting: str) -> None:
+    node = _node_of(setting)
+    if node and node not in values["nodes"]:
+        raise LocalError(f"--set {setting}: no node {node!r}; there are {', '.join(values['nodes'])}")
+    _put(values, setting, f"--set {setting}")
+
+
+def _put(values: dict[str, Any], setting: str, where: str) -> None:
     from ruamel.yaml import YAML  # noqa: PLC0415 - as above
     from ruamel.yaml.error import YAMLError  # noqa: PLC0415
 
     key, equals, text = setting.partition("=")
     *path, last = key.split(".")
     if not equals or not all((*path, last)):
-        raise LocalError(f"--set {setting}: give KEY=VALUE, as in speaks.mode=secure")
+        raise LocalError(f"{where}: give KEY=VALUE, as in speaks.mode=secure")
     place: Any = values
     for word in path:
         place = place.setdefault(word, {}) if isinstance(place, dict) else None
     if not isinstance(place, dict):
-        raise LocalError(f"--set {setting}: there is no place {key} in the spec")
+        raise LocalError(f"{where}: there is no place {key} in the spec")
     try:
         place[last] = YAML(typ="safe").load(text)
     except YAMLError:
-        raise LocalError(f"--set {setting}: {text} is no value in YAML") from None
+        raise LocalError(f"{where}: {text} is no value in YAML") from None

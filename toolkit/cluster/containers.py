@@ -2,16 +2,15 @@
 
 import os
 import secrets
-import uuid
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
 
+from messenger.compat import override
 from toolkit.cluster.backends.base import HostWish, NetworkWish
 from toolkit.cluster.backends.docker.backend import DockerBackend
 from toolkit.cluster.backends.docker.host import ContainerHost
 from toolkit.errors import Unsupported
 from toolkit.machine.docker_engine import current_place
-from toolkit.machine.leases import Lease
 
 _AT_FIRST = 2
 """So many hosts have nearly all scenarios; the first two start side by side."""
@@ -32,17 +31,17 @@ class Containers:
         Unsupported: they cannot be had here, or cannot be reached into; with the command that helps.
     """
 
-    def __init__(self, networks: tuple[NetworkWish, ...]) -> None:
-        check(networks)
+    def __init__(self, networks: Sequence[NetworkWish]) -> None:
+        if os.geteuid() != 0:
+            raise Unsupported(
+                "docker: breaking links is done in the network namespaces of containers, which takes root:"
+                " sudo msgrlab run ..., or --backend local"
+            )
         self._on = tuple(network.name for network in networks)
         self._labs = 0
         with ExitStack() as undo:
-            lease = Lease.take(f"lab-{uuid.uuid4().hex[:12]}")
-            undo.callback(lease.journal.undo)
-            undo.enter_context(lease.held())
-            self.backend = DockerBackend(lease, lambda _doing: None)
-            undo.callback(self.backend.close)
-            self.backend.open([_own(network) for network in networks], self._wishes(_AT_FIRST))
+            own = [_own(network) for network in networks]
+            self.backend = undo.enter_context(DockerBackend.passing(own, self._wishes(0, _AT_FIRST)))
             if any(host.namespace is None for host in self.backend.hosts.values()):
                 raise Unsupported(
                     f"docker: the engine at {current_place()} has its containers on another machine, where links"
@@ -50,44 +49,29 @@ class Containers:
                 )
             self._undo = undo.pop_all()
 
-    def _wishes(self, how_many: int) -> list[HostWish]:
-        there = len(self.backend.hosts)
+    def _wishes(self, there: int, how_many: int) -> list[HostWish]:
         return [HostWish(f"h{number}", self._on) for number in range(there, there + how_many)]
 
     def host(self, number: int, node: str) -> ContainerHost:
         """One of them, for a node; the higher its number, the higher are its addresses."""
-        if number >= len(self.backend.hosts):
-            self.backend.add(*self._wishes(number + 1 - len(self.backend.hosts)))
+        there = len(self.backend.hosts)
+        if number >= there:
+            self.backend.add(*self._wishes(there, number + 1 - there))
         return self.backend.hosts[f"h{number}"].named(node)
 
-    def next_port(self) -> int:
-        """The first port of another lab, which none has had on these hosts."""
+    def lend(self) -> "Lent":
+        """The containers for another lab, with ports that none has had on these hosts."""
         self._labs += 1
-        return _PORTS[self._labs - 1]
+        return Lent(self, _PORTS[self._labs - 1])
 
     @property
     def is_used_up(self) -> bool:
-        """Whether there are no more ports."""
+        """True if there are no more ports."""
         return self._labs == len(_PORTS)
 
     def close(self) -> None:
         """Remove everything."""
         self._undo.close()
-
-
-def check(networks: tuple[NetworkWish, ...]) -> None:
-    """Whether labs can have containers here.
-
-    Raises:
-        Unsupported: something is missing: what it is, and the command that helps.
-    """
-    if os.geteuid() != 0:
-        raise Unsupported(
-            "docker: breaking links is done in the network namespaces of containers, which takes root:"
-            " sudo msgrlab run ..., or --backend local"
-        )
-    first = networks[0].name
-    DockerBackend.check([NetworkWish(first)], [HostWish("h0", (first,))])
 
 
 def _own(network: NetworkWish) -> NetworkWish:
@@ -98,16 +82,37 @@ def _own(network: NetworkWish) -> NetworkWish:
     return NetworkWish(network.name, f"fd{digits[:2]}:{digits[2:6]}:{digits[6:]}::/64", network.mtu)
 
 
+class Lent(DockerBackend):
+    """A backend whose hosts are containers that were there before, and stay when it closes."""
+
+    def __init__(self, containers: Containers, first_port: int) -> None:
+        super().__init__(containers.backend.lease, lambda _doing: None)
+        self.first_port = first_port
+        self._containers = containers
+
+    @override
+    def add(self, *wishes: HostWish) -> None:
+        for wish in wishes:
+            self.hosts[wish.name] = self._containers.host(len(self.hosts), wish.name)
+
+    @override
+    def close(self) -> None:
+        self.proxies.close()
+        self.network.heal()
+        self.network.close()
+
+
 @contextmanager
-def borrowed(networks: tuple[NetworkWish, ...]) -> Iterator[tuple[Containers, int]]:
-    """Containers for one lab, and its first port: some that are kept, or others.
+def borrowed(networks: Sequence[NetworkWish]) -> Iterator[Lent]:
+    """Containers for one lab: some that are kept, or others.
 
     Whatever goes wrong meanwhile, no other lab gets them.
     """
     containers = _shelf.pop() if _shelf else Containers(networks)
     with ExitStack() as undo:
         undo.callback(containers.close)
-        yield containers, containers.next_port()
+        with closing(containers.lend()) as lent:
+            yield lent
         if _shelf is not None and not containers.is_used_up:
             undo.pop_all()
             _shelf.append(containers)

@@ -1,6 +1,7 @@
 """What every real daemon of Ceph here shares: starting, watching and ending its process, and Ceph's own tools.
 
-Each daemon is a child that dies with whoever started it, writes into one directory, and listens on loopback.
+Each daemon is a child that dies with the thread that started it. It writes into one directory and listens on
+loopback.
 """
 
 import json
@@ -15,13 +16,14 @@ from struct import Struct
 from typing import Any, Literal
 
 from messenger.errors import LocalError
-from toolkit.ports import reserved_socket
+from toolkit.errors import Unsupported
+from toolkit.machine.ports import reserved_socket
 
 Mode = Literal["crc", "secure", "crc secure", "secure crc"]
 """Connection modes, preferred one first, as Ceph's ``ms_*_mode`` options have them."""
 
 Auth = Literal["cephx", "none"]
-"""How everybody authenticates to everybody, as Ceph's ``auth_*_required`` options have it."""
+"""The authentication methods of all daemons, for Ceph's ``auth_*_required`` options."""
 
 HOST = "127.0.0.1"
 STOP_TIMEOUT_S = 10.0
@@ -46,9 +48,9 @@ _REPLY_LENGTH = Struct(">I")
 
 
 class Daemon:
-    """One running daemon. It also ends when whoever started it dies, however that happens.
+    """One running daemon. It also ends when the process that started it dies, for any reason.
 
-    The kernel takes the starting thread for that, so start it in one that lasts.
+    The kernel watches the starting thread for that, so start it in one that lasts.
     """
 
     def __init__(self, name: str, conf: Path, directory: Path) -> None:
@@ -119,7 +121,7 @@ class Daemon:
         return ask_admin_socket(self._directory / f"{self.name}.asok", {"prefix": command})
 
     def not_up(self, reason: str) -> LocalError:
-        """The error to raise when it does not come up, with the last it said."""
+        """The error to raise if it does not come up, with its last output."""
         logged, printed = _tail(self.log), _tail(self._output)
         # it logs what it prints too, unless it died before that line was written
         lines = logged + [line for line in printed if line not in logged]
@@ -155,12 +157,12 @@ def require_tools(names: Iterable[str]) -> None:
     """Check that the programs are installed.
 
     Raises:
-        LocalError: some are not; the message has the packages that bring them.
+        Unsupported: some are not; the message names the packages that have them.
     """
     missing = {name: _PACKAGES[name] for name in names if shutil.which(name) is None}
     if missing:
         packages = " ".join(sorted(set(missing.values())))
-        raise LocalError(f"not installed: {', '.join(missing)} (Debian: apt-get install {packages})")
+        raise Unsupported(f"not installed: {', '.join(missing)} (Debian: apt-get install {packages})")
 
 
 def run_tool(*command: str, stdin: str = "") -> str:
@@ -192,7 +194,7 @@ def environment() -> dict[str, str]:
 
 
 def reserve_port(undo: ExitStack) -> int:
-    """A port that nobody is given until ``undo`` is closed.
+    """Reserve a port: the kernel assigns it to no other socket until ``undo`` is closed.
 
     A bound socket that does not listen keeps the kernel from handing the port out, and with SO_REUSEADDR
     on both sides (Ceph sets it) lets the daemon bind it all the same.

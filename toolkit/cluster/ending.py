@@ -32,7 +32,7 @@ def end_by_force(lease: Lease, keep: Path | None = None, *, keep_keys: bool = Fa
     """End all that carries a cluster's label, and undo its journal; returns what could not be undone."""
     problems: list[str] = []
     try:
-        Processes(str(lease.label)).undo()  # first of all, so that nobody undoes the same
+        Processes(str(lease.label)).undo()  # first of all, so that no other process undoes the same
         if keep is not None and lease.directory.exists():
             keep_files(lease.directory, keep, keys=keep_keys)
     except LocalError as error:
@@ -51,7 +51,7 @@ def take_all_down(
 
     Args:
         leases: of the clusters.
-        tell: told of each, when it is through, what could not be undone.
+        tell: called for each cluster that is down, with what could not be undone.
         keep: a directory for their histories, captures and logs, in one of its own each.
         keep_keys: whether keys are kept there, too.
     """

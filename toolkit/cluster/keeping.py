@@ -20,7 +20,7 @@ KEY_LOG = "keys.log"
 _KEY_FILES = frozenset({SERVICE_KEYS, CEPH_KEYRING, KEY_LOG})
 
 _CAPTURE = ".pcapng"
-_KEPT = frozenset({".ndjson", _CAPTURE, ".log"})
+_KEPT = frozenset({".ndjson", _CAPTURE, ".log", ".out"})
 _SMALLEST_BLOCK_BYTES = 12
 _BLOCK_HEAD_BYTES = 8
 

@@ -1,12 +1,15 @@
-"""A history that is written to its file while it happens: up to so many records, as long as the disk has room."""
+"""A history that is written to its file while it happens; memory and the file have their limits."""
 
 import os
 import threading
 import time
-from collections.abc import Iterable
+from array import array
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from messenger.compat import override
 from messenger.errors import LocalError
 from toolkit.checks.history import NETWORK, SCENARIO, History
 from toolkit.checks.records import Record, dump_record, sharing_words
@@ -27,7 +30,8 @@ class LiveHistory(History):
 
     Args:
         path: of the file, NDJSON.
-        limit: so many records are taken; later ones are neither in the history nor in the file.
+        limit: so many records are in memory at most; later ones are neither in the history nor in the file.
+        disk_bytes: the most bytes of the file; later records are in the history alone.
 
     Raises:
         LocalError: it cannot be written.
@@ -35,23 +39,37 @@ class LiveHistory(History):
 
     __slots__ = (
         "_changed",
+        "_disk_bytes",
         "_flushed_s",
         "_limit",
         "_out",
         "_pending",
         "_written_bytes",
+        "count",
         "full_s",
+        "numbers",
+        "on_disk",
         "path",
         "trouble",
+        "unwritten_s",
     )
 
-    def __init__(self, path: Path, limit: int) -> None:
+    def __init__(self, path: Path, limit: int, disk_bytes: int = 1 << 62) -> None:
         super().__init__()
         self.path = path
         self.full_s: float | None = None
         """Time of the first record that was not taken; None while there is room."""
         self.trouble = ""
         """Why the file could not be written any more; empty while it can be."""
+        self.count = 0
+        """Number of records that were taken, also of those that were folded since."""
+        self.on_disk = 0
+        """Number of records in the file."""
+        self.unwritten_s: float | None = None
+        """Time of the first record that the file had no room for; None while it has."""
+        self.numbers = array("Q")
+        """Of the records in memory: each is the one after so many."""
+        self._disk_bytes = disk_bytes
         self._limit = limit
         self._changed = threading.Condition()
         self._flushed_s = 0.0
@@ -63,22 +81,25 @@ class LiveHistory(History):
         except OSError as error:
             raise LocalError(f"{path}: {error.strerror}") from None
 
+    @override
     def put(self, time_s: float, node: str, kind: str, fields: dict[str, Any]) -> None:
-        """See :meth:`History.put`; from any thread."""
+        """Append a record; may be called from any thread."""
         with self._changed:
             if self.full_s is not None or len(self.records) >= self._limit:
                 self.full_s = time_s if self.full_s is None else self.full_s
                 return
             super().put(time_s, node, kind, sharing_words(fields))
-            if self._out is not None:
+            self.numbers.append(self.count)
+            self.count += 1
+            if self._out is not None and self.unwritten_s is None:
                 self._pending.append(_line(self.records[-1]))
                 if time.monotonic() - self._flushed_s > _FLUSH_S:
                     self._write_pending()
             self._changed.notify_all()
 
     @property
+    @override
     def is_whole(self) -> bool:
-        """See :attr:`History.is_whole`."""
         return self.full_s is None
 
     def flush(self) -> None:
@@ -91,10 +112,33 @@ class LiveHistory(History):
         with self._changed:
             return History(self.records)
 
-    def wait_beyond(self, count: int, timeout_s: float) -> bool:
-        """Wait until there are more records than that; False if there are not in time."""
+    def behind(self, count: int, most: int) -> tuple[int, list[Record]]:
+        """How many records were taken up to the last of those after ``count``; and these, as far as not folded.
+
+        Args:
+            count: so many are known.
+            most: so many are given at a time.
+        """
         with self._changed:
-            return self._changed.wait_for(lambda: len(self.records) > count, timeout_s)
+            first = bisect_left(self.numbers, count)
+            records = self.records[first : first + most]
+            return (self.numbers[first + len(records) - 1] + 1 if records else count), records
+
+    def wait_beyond(self, count: int, timeout_s: float) -> bool:
+        """Wait until more records than that were taken; False if they were not in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.count > count, timeout_s)
+
+    def fold(self, changes: Mapping[int, Record | None]) -> None:
+        """Replace records by others, or by none, by their ids; the file keeps them."""
+        with self._changed:
+            kept = [
+                (number, changed)
+                for number, record in zip(self.numbers, self.records, strict=True)
+                if (changed := changes.get(id(record), record)) is not None
+            ]
+            self.numbers = array("Q", (number for number, _ in kept))
+            self.records[:] = [record for _, record in kept]
 
     def close(self) -> None:
         """Nothing more is written to the file."""
@@ -109,10 +153,14 @@ class LiveHistory(History):
     def _write_pending(self) -> None:
         if self._out is None or not self._pending:
             return
-        try:
-            self._write(self._pending)
-        except OSError as error:
-            self._cut(error)
+        if self._written_bytes >= self._disk_bytes:
+            self.unwritten_s = self.records[-len(self._pending)].time_s
+        else:
+            try:
+                self._write(self._pending)
+                self.on_disk += len(self._pending)
+            except OSError as error:
+                self._cut(error)
         self._pending.clear()
         self._flushed_s = time.monotonic()
 
@@ -152,6 +200,8 @@ class LiveHistory(History):
         except OSError:
             kept = []
         self.records[first:] = kept
+        del self.numbers[len(self.records) :]
+        self.on_disk += len(kept) - len(written)
         left = {id(record) for record in kept}
         self.full_s = min((record.time_s for record in dropped if id(record) not in left), default=last_s)
 

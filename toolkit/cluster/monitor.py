@@ -37,8 +37,8 @@ _TOOLS = ("ceph-mon", "monmaptool", "ceph-authtool", "rados", "ceph")
 class RealMonitor:
     """A running monitor. :meth:`stop`, or leaving the ``with`` block, ends it and removes all that it wrote.
 
-    It also ends when whoever started it dies, however that happens. The kernel takes the starting thread for
-    that, so start it in one that lasts.
+    It also ends when the process that started it dies, for any reason. The kernel watches the starting thread, so
+    start it in one that lasts.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class RealMonitor:
             options: more options for the ``[mon]`` section of its configuration, by Ceph's names.
             sections: more sections of the configuration; ``{directory}`` in a value stands for :attr:`directory`.
             ports: where it listens for v2 and for v1, which must be free; any free ones unless given.
-            v1_only: nobody of the cluster speaks msgr v2.
+            v1_only: no daemon of the cluster speaks msgr v2.
 
         Raises:
             LocalError: there is no such mode, a program of Ceph is not installed, or the monitor does not
@@ -71,7 +71,7 @@ class RealMonitor:
             raise LocalError(f"no authentication {auth!r}; known: {', '.join(get_args(Auth))}")
         require_tools(_TOOLS)
         self._undo = ExitStack()
-        weakref.finalize(self, self._undo.close)  # for whoever forgets stop(), as in tempfile
+        weakref.finalize(self, self._undo.close)  # for callers that forget stop(), as in tempfile
         with ExitStack() as on_failure:
             on_failure.callback(self.stop)
             self.mode = mode
@@ -122,7 +122,7 @@ class RealMonitor:
 
     @property
     def keyring(self) -> Path:
-        """Keys of ``client.admin``, who may do everything, and of ``mon.``."""
+        """Keys of ``client.admin``, which has all capabilities, and of ``mon.``."""
         return self.directory / "keyring"
 
     @property

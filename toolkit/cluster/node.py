@@ -1,12 +1,12 @@
-"""A node as a process: the scenario application on a real messenger, told what to do over its standard input.
+"""A node as a process: the scenario application on a real messenger, controlled over its standard input.
 
-Control is JSON lines. The first line is the node's spec (:class:`toolkit.scenarios.nodes.NodeSpec`); the node
+Control is JSON lines. The first line is the node's spec (:class:`toolkit.node.NodeSpec`); the node
 answers ``{"ready": ADDR}`` once it listens. Then each ``{"id": N, "verb": VERB, "args": {...}}`` is answered by
 ``{"reply": N, "answer": {...}}`` or ``{"reply": N, "error": "..."}``. In between come history records,
 ``{"record": [TIME_S, KIND, {FIELDS}]}``. The end of the input ends the node.
 
 A client of a real cluster has another spec (:class:`toolkit.rados.node.spec.RadosSpec`), and is ready when it is
-connected.
+connected; so has an embedded daemon (:class:`toolkit.embedded.node.spec.EmbeddedSpec`).
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from messenger.denc.address import EntityAddr
 from messenger.errors import LocalError, MsgrError
 from messenger.link import Protocol
 from messenger.messenger import Messenger
-from toolkit.randomness import LiveRandom
-from toolkit.scenarios.nodes import NodeApp, NodeSpec
+from toolkit.node import NodeApp, NodeSpec
+from toolkit.node.live_random import LiveRandom
 
 VERBS = frozenset(NodeApp.VERBS)
-"""What a node can be told."""
+"""The commands that a node accepts."""
 _MAX_LINE_BYTES = 1 << 20
 
 
@@ -62,6 +62,11 @@ async def run_node(lines: BinaryIO, out: BinaryIO) -> None:
         from toolkit.rados.node.program import run_client  # noqa: PLC0415 - only for clients of real clusters
 
         await run_client(values, reader, control)
+        return
+    if isinstance(values, dict) and "embedded" in values:
+        from toolkit.embedded.node.program import run_embedded  # noqa: PLC0415 - only for embedded daemons
+
+        await run_embedded(values, reader, control)
         return
     spec = NodeSpec.from_json(values)
     app = NodeApp(spec, control.record)

@@ -5,12 +5,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
+from messenger.compat import override
 from messenger.denc.address import AddrVec
 from messenger.errors import LocalError
 from toolkit.cluster.backends.base import Host
-from toolkit.cluster.process import NodeProcess
-from toolkit.scenarios.nodes import NodeApp, NodeSpec
-from toolkit.scenarios.nodes.program import ProgramSpec
+from toolkit.cluster.process import NodeLife, NodeProcess
+from toolkit.node import NodeApp, NodeSpec
+from toolkit.node.program import ProgramSpec
 
 START_TIMEOUT_S = 30.0
 _POLL_S = 0.005
@@ -53,7 +54,7 @@ class RunningNode(ABC):
 
     @property
     def alive(self) -> bool:
-        """Whether its program runs, be it frozen."""
+        """True if its program runs, be it frozen."""
         return self.state in {"starting", "up", "frozen"}
 
     @abstractmethod
@@ -66,7 +67,7 @@ class RunningNode(ABC):
 
     @abstractmethod
     def ready(self) -> bool:
-        """Whether it can be spoken to."""
+        """True if it answers commands."""
 
     def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Wait until it can be spoken to.
@@ -137,6 +138,9 @@ class RunningNode(ABC):
     def log(self, lines: int = 20) -> str:
         """The last lines of what it has printed."""
 
+    def gather(self) -> None:  # noqa: B027 - most nodes log to this machine
+        """Copy its logs to this machine, if they are on another one or in a container; raises LocalError."""
+
     def last_words(self) -> str:
         """The last line of what it has printed."""
         return (self.log(1).strip().splitlines() or [""])[-1]
@@ -153,63 +157,67 @@ class ProgramNode(RunningNode):
     """
 
     verbs: ClassVar[tuple[str, ...]]
-    """What it can be told."""
+    """The commands that it accepts."""
 
     def __init__(self, host: Host, spec: ProgramSpec, take: Take, now: Callable[[], float]) -> None:
         super().__init__(spec.name, host)
         self._spec = spec
         self._take = take
         self._now = now
-        self._process: NodeProcess | None = None
+        self._process: NodeLife | None = None
         self._state = "new"
         self._words = ""
 
     @property
+    @override
     def state(self) -> str:
-        """See :class:`RunningNode`."""
         return self._state
 
     @property
+    @override
     def pid(self) -> int:
-        """See :class:`RunningNode`."""
         return self._process.pid if self._process is not None else 0
 
+    @override
     def start(self) -> None:
-        """See :class:`RunningNode`; after its end it is another life of it that begins."""
+        """Start the node; after its end this begins another life."""
         if self.alive:
             raise LocalError(f"node {self.name} is {self._state} already")
         if self._state != "new":
             self._spec.incarnation += 1
         about = {"addrs": self.address} if self.address else {}
         self._about_process("start", **about, options=self._spec.options)
+        self._process = self._launch()
+
+    def _launch(self) -> NodeLife:
         program = self.host.start(self.host.messenger, piped=True, log=self._log_name)
         self._state = "starting"
-        self._process = NodeProcess(self._spec, self._record, program, self._ended)
+        return NodeProcess(self._spec, self._record, program, self._ended)
 
-    def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:  # noqa: ARG002 - its first answer has its own
-        """See :class:`RunningNode`."""
+    @override
+    def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
         assert self._process is not None
         self._process.wait_ready()
         self._state = "up"
 
+    @override
     def ready(self) -> bool:
-        """See :class:`RunningNode`."""
         return self._state in {"up", "frozen"}
 
+    @override
     def kill(self) -> None:
-        """See :class:`RunningNode`."""
         if self._process is not None:
             self._process.kill()
             self._gone("kill")
 
+    @override
     def stop(self) -> None:
-        """See :class:`RunningNode`."""
         if self._process is not None:
             self._process.stop()
             self._gone("stop")
 
-    def freeze(self, frozen: bool) -> None:  # noqa: FBT001 - as above
-        """See :class:`RunningNode`."""
+    @override
+    def freeze(self, frozen: bool) -> None:
         process = self._running()
         if frozen == (self._state == "frozen"):
             return
@@ -220,14 +228,15 @@ class ProgramNode(RunningNode):
             self._about_process("freeze")
         self._state = "frozen" if frozen else "up"
 
-    def restart(self, *, new_nonce: bool = False, wiped: bool = False) -> None:  # noqa: ARG002 - nothing is stored
-        """See :class:`RunningNode`; our own nodes store nothing, so that they come back wiped in any case."""
+    @override
+    def restart(self, *, new_nonce: bool = False, wiped: bool = False) -> None:
+        """Restart the node. It stores nothing, so ``wiped`` makes no difference."""
         self.kill()
         self.start()
         self.wait_ready()
 
-    def command(self, verb: str, **args: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
-        """See :class:`RunningNode`."""
+    @override
+    def command(self, verb: str, **args: Any) -> dict[str, Any]:
         if verb not in self.verbs:
             known = ", ".join(sorted(self.verbs))
             raise LocalError(f"node {self.name}: no verb {verb!r}; there are {known}")
@@ -236,20 +245,21 @@ class ProgramNode(RunningNode):
             raise LocalError(f"node {self.name} is frozen: msgrlab fault thaw {self.name}")
         return process.command(verb, **args)
 
+    @override
     def status(self) -> dict[str, Any]:
-        """See :class:`RunningNode`; with its sessions, where it can be asked."""
+        """The status, with the sessions if the node answers."""
         return super().status() | {"incarnation": self._spec.incarnation, "sessions": self._sessions()}
 
+    @override
     def log(self, lines: int = 20) -> str:
-        """See :class:`RunningNode`."""
         try:
             text = self.host.read(self._log_name).decode(errors="replace")
         except LocalError:
             return self._words
         return "\n".join(text.splitlines()[-lines:])
 
+    @override
     def last_words(self) -> str:
-        """See :class:`RunningNode`."""
         return self._process.last_words() if self._process is not None else self._words
 
     # ---- inside
@@ -266,7 +276,7 @@ class ProgramNode(RunningNode):
         except LocalError:
             return []  # it has just ended
 
-    def _running(self) -> NodeProcess:
+    def _running(self) -> NodeLife:
         if self._process is None or self._state not in {"up", "frozen"}:
             raise LocalError(f"node {self.name} is {self._state}: msgrlab fault restart {self.name}")
         return self._process
@@ -280,7 +290,7 @@ class ProgramNode(RunningNode):
         self._state = "down"
 
     def _ended(self) -> None:
-        """Its lines have ended, and nobody had it end; in the thread that reads them."""
+        """Record that its process ended unexpectedly; called in the thread that reads its lines."""
         self._state = "dead"
         self._about_process("exit")
 
@@ -300,7 +310,7 @@ class MessengerNode(ProgramNode):
         spec: what it is to be.
         take: takes its records, and those about it, in any thread.
         now: seconds since the cluster began.
-        others: all messengers of the cluster, which are told where it is when its address changes.
+        others: all messengers of the cluster; they get its new address when it changes.
     """
 
     kind = "messenger"
@@ -319,12 +329,13 @@ class MessengerNode(ProgramNode):
         self._others = others
 
     @property
+    @override
     def address(self) -> str:
-        """See :class:`RunningNode`."""
         return self.spec.addr
 
-    def restart(self, *, new_nonce: bool = False, wiped: bool = False) -> None:  # noqa: ARG002 - nothing is stored
-        """See :class:`RunningNode`; our own nodes store nothing, so that they come back wiped in any case."""
+    @override
+    def restart(self, *, new_nonce: bool = False, wiped: bool = False) -> None:
+        """Restart the node. It stores nothing, so ``wiped`` makes no difference."""
         self.kill()
         if new_nonce:
             nonce = self.spec.addrs.front.nonce + _RENEWED_NONCE * (self.spec.incarnation + 1)
@@ -336,12 +347,13 @@ class MessengerNode(ProgramNode):
         self.start()
         self.wait_ready()
 
-    def command(self, verb: str, **args: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
-        """See :class:`RunningNode`; the verbs are those of :class:`NodeApp`."""
+    @override
+    def command(self, verb: str, **args: Any) -> dict[str, Any]:
+        """Run a command; the verbs are those of :class:`NodeApp`."""
         if verb == "jump_clock" and self._state == "up":
             self._take(self._now(), self.name, "clock", {"step_s": args.get("seconds", 0)})
         return super().command(verb, **args)
 
+    @override
     def status(self) -> dict[str, Any]:
-        """See :class:`RunningNode`."""
         return super().status() | {"entity": self.spec.entity}

@@ -23,7 +23,7 @@ SMALL = {
     "cephx_require_signatures": "true",
     "cephx_sign_messages": "true",
 }
-"""For everybody in a cluster of a few daemons on one machine."""
+"""Options of all daemons in a small cluster on one machine."""
 
 MON = {
     "mon_cluster_log_to_file": "false",
@@ -54,7 +54,7 @@ def identity(fsid: str, mon_host: str, *, v1: bool = True, v2: bool = True) -> d
 
 
 def security(auth: str, mode: str) -> dict[str, str]:
-    """How everybody authenticates to everybody, and in which mode connections are."""
+    """The authentication methods of all daemons, and the modes of their connections."""
     required = {f"auth_{side}_required": auth for side in _SIDES}
     return required | {f"ms_{name}_mode": mode for name in _MODES}
 

@@ -35,7 +35,7 @@ class RealOsd:
         secret = run_tool("ceph-authtool", "-p", "-n", self.name, str(keyring)).strip()
         monitor.ceph("osd", "new", identity, str(osd_id), "-i", "-", stdin=json.dumps({"cephx_secret": secret}))
         conf = str(monitor.conf)
-        # the monitor is told the same identity, or the OSD would stay booting for ever
+        # the monitor gets the same uuid, or the OSD would stay booting for ever
         run_tool("ceph-osd", "-c", conf, "-i", str(osd_id), "--mkfs", "--osd-uuid", identity)
 
     @property
@@ -45,7 +45,7 @@ class RealOsd:
 
     @property
     def running(self) -> bool:
-        """Whether its process lives."""
+        """True if its process runs."""
         return self._daemon is not None and self._daemon.poll() is None
 
     @property
@@ -58,7 +58,7 @@ class RealOsd:
         return self._running_daemon().admin(command)
 
     def start(self) -> None:
-        """Start its process; :meth:`wait_until_up` tells when it serves."""
+        """Start its process; :meth:`wait_until_up` waits until it serves."""
         assert not self.running
         self._daemon = Daemon(self.name, self._monitor.conf, self._monitor.directory)
 
@@ -79,7 +79,7 @@ class RealOsd:
             time.sleep(POLL_INTERVAL_S)
 
     def stop(self) -> None:
-        """End it in good order: it tells the monitor that it goes, and keeps what it stored."""
+        """Shut it down cleanly: it announces its shutdown to the monitor, and keeps what it stored."""
         if self._daemon is not None:
             self._daemon.end()
 

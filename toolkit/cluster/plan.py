@@ -1,5 +1,6 @@
-"""What a cluster's spec comes to: hosts and networks to wish for, and what each messenger of ours is told."""
+"""The plan of a cluster's spec: hosts and networks, and the options of each messenger of ours."""
 
+from collections.abc import Callable, Mapping
 from random import SystemRandom
 
 from messenger.cephx.ciphers import KeyType
@@ -8,14 +9,17 @@ from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.denc.entity import EntityType
 from messenger.keylog import ServiceSecret
 from messenger.link import Protocol
-from toolkit.cluster.backends.base import Host, HostWish, NetworkWish
+from toolkit.cluster.backends.base import Backend, Host, HostWish, NetworkWish
 from toolkit.cluster.spec.model import AnyNode, Ceph, ClusterSpec, Daemon
-from toolkit.scenarios.nodes import NodeSpec, parse_entity
-from toolkit.scenarios.nodes.auth import SERVICE_SECRET_ID
+from toolkit.cluster.spec.rules import ceph_mistakes
+from toolkit.errors import Unsupported
+from toolkit.node import NodeSpec, parse_entity
+from toolkit.node.auth import SERVICE_SECRET_ID
 
 PORTS = {Protocol.V2: 6800, Protocol.V1: 6801}
 """Where messengers of ours listen, on hosts that have their addresses to themselves."""
-_FIRST_NONCE = 1001
+FIRST_NONCE = 1001
+"""Of the first messenger of ours in a cluster; each has its own."""
 
 
 def network_wishes(spec: ClusterSpec) -> list[NetworkWish]:
@@ -25,11 +29,53 @@ def network_wishes(spec: ClusterSpec) -> list[NetworkWish]:
 
 def host_wishes(spec: ClusterSpec) -> list[HostWish]:
     """The hosts of a cluster: one for each node."""
-    return [HostWish(name, spec.networks_of(name), _image(spec.ceph, node)) for name, node in spec.nodes.items()]
+    return [host_wish(spec, name) for name in spec.nodes]
+
+
+def host_wish(spec: ClusterSpec, name: str) -> HostWish:
+    """The host of a node."""
+    return HostWish(name, spec.networks_of(name), _image(spec.ceph, spec.nodes[name]))
 
 
 def _image(ceph: Ceph, node: AnyNode) -> str:
-    return f"ceph:{ceph.release}" if isinstance(node, Daemon) and ceph.release != "host" else ""
+    on_this_machine = ceph.release in ("host", "embedded")
+    return f"ceph:{ceph.release}" if isinstance(node, Daemon) and not on_this_machine else ""
+
+
+def with_release(spec: ClusterSpec, backend: type[Backend], announce: Callable[[str], None]) -> ClusterSpec:
+    """A spec whose real daemons are of a release that the backend's hosts have.
+
+    Containers do not have this machine's programs: instead of ``ceph.release: host`` they get the newest release
+    that there is an image of, and that has what the spec asks for.
+
+    Args:
+        spec: of the cluster.
+        backend: where its nodes are to run.
+        announce: called with a line if another release is taken.
+
+    Raises:
+        Unsupported: there is no image of such a release; with the command that makes one.
+    """
+    if not spec.daemons() or spec.ceph.release != "host" or "host" in (there := backend.ceph_releases()):
+        return spec
+    from toolkit.cluster.images.names import RELEASES  # noqa: PLC0415 - only for containers
+
+    suited = {
+        release: ceph
+        for release in reversed(RELEASES)
+        for ceph in [spec.ceph.model_copy(update={"release": release})]
+        if not ceph_mistakes(ceph, spec.nodes, spec.speaks, list(spec.networks))
+    }
+    for release, ceph in suited.items():
+        if release in there:
+            announce(
+                f"ceph.release: {release}, the newest image in Docker: containers have no programs of the host"
+            )
+            return spec.model_copy(update={"ceph": ceph})
+    raise Unsupported(
+        "ceph.release: host: containers do not have this machine's programs of Ceph, and Docker has no image of"
+        f" {' or '.join(suited)}: msgrlab images build ceph:{next(iter(suited))}"
+    )
 
 
 def new_shared_key(spec: ClusterSpec) -> CryptoKey:
@@ -40,7 +86,7 @@ def new_shared_key(spec: ClusterSpec) -> CryptoKey:
 def node_specs(
     spec: ClusterSpec, hosts: dict[str, Host], shared_key: CryptoKey, start_s: float
 ) -> dict[str, NodeSpec]:
-    """What each messenger of ours is told.
+    """The options of each messenger of ours.
 
     Args:
         spec: of the cluster.
@@ -48,34 +94,47 @@ def node_specs(
         shared_key: see :func:`new_shared_key`.
         start_s: monotonic time at which the cluster began.
     """
-    key = shared_key.to_base64()
-    messengers = spec.messengers()
     addrs = {
-        name: _addresses(spec, name, hosts[name], number) for number, name in enumerate(messengers, _FIRST_NONCE)
+        name: str(addresses(spec, name, hosts[name], number))
+        for number, name in enumerate(spec.messengers(), FIRST_NONCE)
     }
-    found = {}
-    for name, node in messengers.items():
-        speech = spec.speech_of(name)
-        found[name] = NodeSpec(
-            name=name,
-            entity=node.entity,
-            addr=str(addrs[name]),
-            policy=node.policy,
-            mode=speech.mode,
-            service_key=key,
-            peers={other: str(addr) for other, addr in addrs.items()},
-            peer_entities={other: each.entity for other, each in messengers.items()},
-            auth={} if speech.auth == "cephx" else {"methods": [speech.auth]},
-            options=dict(node.options),
-            workers=node.workers,
-            v1_only=speech.protocols == ("v1",),
-            seed=spec.seed,
-            start_s=start_s,
-        )
-    return found
+    return {name: node_spec(spec, name, addrs, shared_key, start_s) for name in addrs}
 
 
-def _addresses(spec: ClusterSpec, name: str, host: Host, nonce: int) -> AddrVec:
+def node_spec(
+    spec: ClusterSpec, name: str, addrs: Mapping[str, str], shared_key: CryptoKey, start_s: float
+) -> NodeSpec:
+    """The options of one messenger of ours; see :func:`node_specs`.
+
+    Args:
+        spec: of the cluster.
+        name: of the node.
+        addrs: addresses of all messengers of ours by name, its own among them.
+        shared_key: see :func:`new_shared_key`.
+        start_s: monotonic time at which the cluster began.
+    """
+    messengers = spec.messengers()
+    node, speech = messengers[name], spec.speech_of(name)
+    return NodeSpec(
+        name=name,
+        entity=node.entity,
+        addr=addrs[name],
+        policy=node.policy,
+        mode=speech.mode,
+        service_key=shared_key.to_base64(),
+        peers=dict(addrs),
+        peer_entities={other: messengers[other].entity for other in addrs},
+        auth={} if speech.auth == "cephx" else {"methods": [speech.auth]},
+        options=dict(node.options),
+        workers=node.workers,
+        v1_only=speech.protocols == ("v1",),
+        seed=spec.seed,
+        start_s=start_s,
+    )
+
+
+def addresses(spec: ClusterSpec, name: str, host: Host, nonce: int) -> AddrVec:
+    """Where a messenger of ours listens; reserves its ports."""
     node = spec.messengers()[name]
     if not node.listens:
         blank = EntityAddr.from_host("0.0.0.0", 0, AddressType.ANY)  # noqa: S104 - a client has none

@@ -4,38 +4,75 @@ import contextlib
 import json
 import signal
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from queue import Empty, Queue
 from typing import Any
 
+from messenger.compat import override
 from messenger.errors import LocalError
 from toolkit.cluster.backends.base import Program
-from toolkit.cluster.programs import LocalProgram
-from toolkit.interpreters import PYTHON, environment
-from toolkit.scenarios.nodes.program import ProgramSpec
+from toolkit.node.program import ProgramSpec
 
 _REPLY_TIMEOUT_S = 20.0
+_START_TIMEOUT_S = 120.0  # an emulated processor that shares a busy core takes a minute to import the modules
 _STOP_TIMEOUT_S = 2.0
 
 
-class NodeProcess:
+class NodeLife(ABC):
+    """A node's program from its start to its end."""
+
+    name: str
+    pid: int
+    """Process id; 0 if it is no process of its own."""
+
+    @abstractmethod
+    def wait_ready(self) -> None:
+        """Wait until it listens; raises LocalError if it does not come up."""
+
+    @abstractmethod
+    def command(self, verb: str, **args: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
+        """Run a command; returns its answer. From any thread.
+
+        Raises:
+            LocalError: the node refused it, or has ended.
+        """
+
+    @abstractmethod
+    def freeze(self, *, frozen: bool) -> None:
+        """Stop it (SIGSTOP), or continue it; raises Unsupported if it is no process."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End it without warning."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End it in order: it closes its connections."""
+
+    @abstractmethod
+    def last_words(self) -> str:
+        """The last line of its standard error; empty if there is none."""
+
+
+class NodeProcess(NodeLife):
     """A running node and the lines to and from it.
 
     Args:
         spec: what it is to be.
         record: takes its history records, in a thread of this object.
-        program: what runs it, started with pipes; one of this machine unless given.
-        ended: called in that thread when its lines end, if nobody had it end.
+        program: what runs it, started with pipes.
+        ended: called in that thread when its lines end, unless the caller ended it.
 
     Raises:
-        LocalError: it did not come up; with what it said on its standard error.
+        LocalError: it did not come up; with its output on standard error.
     """
 
     def __init__(
         self,
         spec: ProgramSpec,
         record: Callable[[float, str, dict[str, Any]], None],
-        program: Program | None = None,
+        program: Program,
         ended: Callable[[], None] = lambda: None,
     ) -> None:
         self.name = spec.name
@@ -45,55 +82,45 @@ class NodeProcess:
         self._replies: Queue[dict[str, Any]] = Queue()
         self._asking = threading.Lock()
         self._last_id = 0
-        self._program: Program = program or LocalProgram(
-            [*PYTHON, "-m", "toolkit.cluster.node"], environment=environment(), piped=True
-        )
+        self._program = program
         self._reader = threading.Thread(target=self._read, name=f"node {spec.name}", daemon=True)
         self._reader.start()
         self._write(spec.as_json())
 
     @property
-    def pid(self) -> int:
-        """Process id."""
+    @override
+    def pid(self) -> int:  # type: ignore[override]
         return self._program.pid
 
-    @property
-    def alive(self) -> bool:
-        """Whether it runs."""
-        return self._program.poll() is None
-
+    @override
     def wait_ready(self) -> None:
-        """Wait until it listens; raises LocalError if it does not come up."""
-        if "ready" not in (line := self._next_line("start")):
+        if "ready" not in (line := self._next_line("start", timeout_s=_START_TIMEOUT_S)):
             raise LocalError(f"node {self.name} said {line} instead of being ready")
 
-    def command(self, verb: str, **args: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
-        """Have it do something; returns its answer. From any thread.
-
-        Raises:
-            LocalError: it refused, or has ended.
-        """
+    @override
+    def command(self, verb: str, **args: Any) -> dict[str, Any]:
         with self._asking:
             self._last_id += 1
             self._write({"id": self._last_id, "verb": verb, "args": args})
-            line = self._next_line(verb, self._last_id, patience_s=float(args.get("wait_s", 0)))
+            timeout_s = _REPLY_TIMEOUT_S + float(args.get("wait_s", 0))
+            line = self._next_line(verb, self._last_id, timeout_s=timeout_s)
         if "error" in line:
             raise LocalError(f"node {self.name}: {verb}: {line['error']}")
         answer: dict[str, Any] = line["answer"]
         return answer
 
+    @override
     def freeze(self, *, frozen: bool) -> None:
-        """Stop it (SIGSTOP), or let it go on."""
         self._program.signal(signal.SIGSTOP if frozen else signal.SIGCONT)
 
+    @override
     def kill(self) -> None:
-        """End it without warning."""
         self._is_ending = True
         self._program.signal(signal.SIGKILL)
         self._collect()
 
+    @override
     def stop(self) -> None:
-        """End it in order: it closes its connections."""
         self._is_ending = True
         if self._program.stdin is not None:
             with contextlib.suppress(BrokenPipeError):
@@ -101,8 +128,8 @@ class NodeProcess:
         self.freeze(frozen=False)
         self._collect()
 
+    @override
     def last_words(self) -> str:
-        """What it has said last on its standard error; empty if nothing."""
         lines = self._program.errors().strip().splitlines()
         return lines[-1] if lines else ""
 
@@ -127,7 +154,7 @@ class NodeProcess:
             raise self._gone("it ended") from None
 
     def _read(self) -> None:
-        """Sort its lines: records to the history, answers to whoever asked."""
+        """Sort its lines: records to the history, answers to the requesters."""
         assert self._program.stdout is not None
         for line in self._program.stdout:
             if not line.endswith(b"\n"):
@@ -141,15 +168,14 @@ class NodeProcess:
         if not self._is_ending:
             self._ended()
 
-    def _next_line(self, verb: str, number: int | None = None, patience_s: float = 0.0) -> dict[str, Any]:
+    def _next_line(self, verb: str, number: int | None = None, *, timeout_s: float) -> dict[str, Any]:
         """The answer to a command of that number, or whatever comes; answers that came too late are left out.
 
         Args:
             verb: the command.
             number: of it; None for any.
-            patience_s: how long it may take by itself.
+            timeout_s: how long it may take.
         """
-        timeout_s = _REPLY_TIMEOUT_S + patience_s
         while True:
             try:
                 line = self._replies.get(timeout=timeout_s)
@@ -161,7 +187,7 @@ class NodeProcess:
                 return line
 
     def _gone(self, what: str) -> LocalError:
-        self._replies.put({"gone": True})  # for whoever asks next
+        self._replies.put({"gone": True})  # for the next request
         self._program.signal(signal.SIGKILL)
         self._collect()
         return LocalError(f"node {self.name}: {what}: {self.last_words() or 'nothing on its standard error'}")

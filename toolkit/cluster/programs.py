@@ -53,12 +53,12 @@ class LocalProgram:
 
     @property
     def stdin(self) -> BinaryIO | None:
-        """See :class:`Program`."""
+        """Standard input of the program, if it was started with ``piped``."""
         return self._process.stdin  # type: ignore[return-value]
 
     @property
     def stdout(self) -> BinaryIO | None:
-        """See :class:`Program`."""
+        """Standard output of the program, if it was started with ``piped``."""
         return self._process.stdout  # type: ignore[return-value]
 
     @property
@@ -83,7 +83,7 @@ class LocalProgram:
             os.killpg(self._process.pid, number)
 
     def errors(self) -> str:
-        """The last lines of what it has said on its standard error."""
+        """The last lines of its standard error."""
         size = os.fstat(self._log).st_size
         return os.pread(self._log, _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode(errors="replace")
 

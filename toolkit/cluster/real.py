@@ -47,14 +47,14 @@ class RealCluster:
         """Start a monitor and OSDs, and wait until each OSD is up.
 
         Args:
-            osds: how many; a new pool has as many replicas, three at most.
+            osds: number of OSDs; a new pool has as many replicas, three at most.
             mode: connection mode of everybody, clients included.
             auth: how everybody authenticates; ``none`` cannot be secure.
             store: where OSDs keep objects.
             options: more options for the ``[global]`` section, by Ceph's names.
             sections: more sections of the configuration; ``{directory}`` in a value stands for the cluster's own.
             ports: where the monitor listens for v2 and for v1; any free ones unless given.
-            v1_only: nobody speaks msgr v2.
+            v1_only: no daemon speaks msgr v2.
 
         Raises:
             LocalError: an argument makes no sense, a program of Ceph is not installed, or a daemon does not come
@@ -110,7 +110,7 @@ class RealCluster:
 
     @property
     def keyring(self) -> Path:
-        """Keys of ``client.admin``, who may do everything, and of ``mon.``."""
+        """Keys of ``client.admin``, which has all capabilities, and of ``mon.``."""
         return self.monitor.keyring
 
     def ceph(self, *arguments: str, stdin: str = "") -> str:

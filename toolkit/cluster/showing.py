@@ -31,7 +31,7 @@ _SHOWN_VIOLATIONS = 5
 _SESSION_NUMBERS = ("connect_seq", "in_seq", "out_seq", "queued", "sent")
 _NODE_TITLES = ("node", "is", "state", "address", "session with", "", *_SESSION_NUMBERS)
 _NOWHERE = "0.0.0.0:0/"
-"""Begins the address of who does not listen."""
+"""Prefix of the address of a node that does not listen."""
 
 
 def html_of(about: dict[str, Any]) -> str:
@@ -86,12 +86,20 @@ def link_words(link: dict[str, Any]) -> str:
 
 
 def full_words(about: dict[str, Any]) -> list[str]:
-    """What there is to say about a history that has come to an end; nothing of others."""
+    """What there is to say about a history that is long, or has come to an end; nothing of others."""
+    words = []
+    if about["judged_until_s"] is not None:
+        places = f"{about['on_disk']:,} on disk, {about['in_memory']:,} in memory"
+        words.append(f"judged up to {about['judged_until_s']:.1f} s, {about['records']:,} records, {places}")
+    if why := about["not_judged_why"]:
+        words.append(f"not judged since {about['judged_until_s'] or 0:.1f} s: {why}")
+    if about["unwritten_s"] is not None:
+        words.append(f"not on disk since {about['unwritten_s']:.1f} s: the file has its disk_bytes")
     if about["full_s"] is None:
-        return []
+        return words
     if why := about.get("full_why"):
-        return [f"{why}: nothing since {about['full_s']:.1f} s is recorded or judged"]
-    return [f"full with {about['records']:,} records: nothing since {about['full_s']:.1f} s is in it"]
+        return [*words, f"{why}: nothing since {about['full_s']:.1f} s is recorded or judged"]
+    return [*words, f"full with {about['records']:,} records: nothing since {about['full_s']:.1f} s is in it"]
 
 
 def _nemesis(nemesis: dict[str, Any] | None) -> str:
@@ -109,6 +117,8 @@ def _checks(checks: dict[str, Any]) -> str:
         return _line("invariants", [checks["note"]], _GREY)
     failed = checks["failed"]
     parts = [_line("invariants", [f"{checks['passed']} hold"], _GREEN)]
+    if skipped := checks["not_judged"]:
+        parts.append(_line("", [f"{len(skipped)} not judged: {', '.join(skipped)}"], _GREY))
     for one in failed:
         texts = [f"{one['id']}: {text}" for text in one["violations"][:_SHOWN_VIOLATIONS]]
         parts.append(_line("does not hold", texts or [one["id"]], _RED))

@@ -1,13 +1,16 @@
 """What a cluster is doing, as JSON."""
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import permutations
 from typing import TYPE_CHECKING, Any
 
-from messenger.errors import LocalError
+from messenger.errors import FaultReason, LocalError
 from toolkit.checks.describe import describe
+from toolkit.checks.history import History
 from toolkit.checks.merging import in_order
 from toolkit.checks.records import Record
+from toolkit.checks.result import CheckResult, Outcome, tally
 from toolkit.errors import Unsupported
 
 if TYPE_CHECKING:
@@ -16,16 +19,24 @@ if TYPE_CHECKING:
 RECENT = 8
 """So many events are shown."""
 JUDGED_RECORDS = 50_000
-"""Of a longer history the invariants are asked only by who asks for them."""
+"""The status of a longer history has no verdicts, unless a user asks for them."""
 _EVENTS = frozenset({"event", "fault", "process", "cut", "path", "mangle", "clock", "exception", "step"})
-"""Kinds of records that are events to whoever looks on."""
+"""Kinds of records that are events to an observer."""
 _MOST_WAYS = 400
+_OPENED = frozenset({"connect", "accept"})
+"""Events of a session that opened."""
+_LOST = frozenset({FaultReason.RACE.name, FaultReason.REPLACED.name})
+_CLOSED = frozenset({FaultReason.EOF.name, FaultReason.SOCKET.name})
+_ACCEPTING = "_ACCEPTING"
+"""In the name of an acceptor's state before the session is ready."""
+_RACE_S = 1.0
 
 
 def status_of(cluster: "Cluster") -> dict[str, Any]:
     """How a cluster is."""
     history = cluster.history.so_far()
-    faults = Counter(record.node for record in history.records if record.kind == "fault")
+    races = Races(history)
+    faults = Counter(record.node for record in history.of("fault") if record not in races)
     nodes = {name: node.status() | {"faults": faults[name]} for name, node in cluster.nodes.items()}
     return {
         "name": cluster.name,
@@ -42,10 +53,10 @@ def status_of(cluster: "Cluster") -> dict[str, Any]:
         "nemesis": cluster.nemesis.status() if cluster.nemesis is not None else None,
         "captures": {name: str(taken.path) for name, taken in cluster.captures.taken.items()},
         "proxies": [f"{dialler} {dialled}" for dialler, dialled in cluster.proxies],
-        "records": len(history),
+        **cluster.judging.status(),
         "full_s": cluster.history.full_s,
         "full_why": cluster.history.trouble or None,
-        "events": [told(record) for record in recent(history.records)],
+        "events": [record_json(record, races) for record in recent(history.records)],
         "checks": _checks(cluster, len(history)),
     }
 
@@ -80,24 +91,66 @@ def links_of(cluster: "Cluster") -> list[dict[str, Any]]:
 
 
 def is_event(record: Record) -> bool:
-    """Whether somebody who looks on wants to see it: no frame, no number that moves."""
+    """True if an observer should see the record: it is neither a frame nor a changing number."""
     return record.kind in _EVENTS
 
 
-def told(record: Record) -> dict[str, Any]:
+def record_json(record: Record, races: "Races | None" = None) -> dict[str, Any]:
     """A record, as JSON and in words."""
-    return {"time_s": record.time_s, "node": record.node, "kind": record.kind, "what": describe(record)}
+    what = describe(record)
+    if races is not None and record in races:
+        what = f"{record['link']}: the handshake ended as another one succeeded (connection race)"
+    return {"time_s": record.time_s, "node": record.node, "kind": record.kind, "what": what}
+
+
+class Races:
+    """The link faults of a history that are no trouble: peers dialled each other, and one link is enough.
+
+    The loser of a race knows it, or sees its peer close a link that it was accepting, while another link opens.
+    """
+
+    def __init__(self, history: History) -> None:
+        self._opened_s: dict[str, list[float]] = {}
+        """When sessions opened, by node."""
+        for record in history.of("event"):
+            if record["event"] in _OPENED:
+                self._opened_s.setdefault(record.node, []).append(record.time_s)
+
+    def __contains__(self, record: Record) -> bool:
+        if record.kind != "fault":
+            return False
+        if record["reason"] in _LOST:
+            return True
+        if record["reason"] not in _CLOSED or _ACCEPTING not in record["detail"]:
+            return False
+        return any(abs(at_s - record.time_s) < _RACE_S for at_s in self._opened_s.get(record.node, ()))
 
 
 def _checks(cluster: "Cluster", records: int) -> dict[str, Any]:
     if not records:
         return {"judged": False, "failed": [], "note": "there are no records to judge"}
-    if records > JUDGED_RECORDS:
+    long_run = cluster.judging.long_run
+    if records <= JUDGED_RECORDS:
+        results = cluster.check()
+    elif long_run is not None and long_run.judged_until_s is not None:
+        results = long_run.results
+    else:
         return {"judged": False, "failed": [], "note": f"{records} records are not judged again and again"}
-    results = cluster.check()
+    return verdicts_json(results)
+
+
+def verdicts_json(results: Sequence[CheckResult]) -> dict[str, Any]:
+    """The verdicts of invariants, as JSON."""
     failed = [
         {"id": each.id, "name": each.name, "violations": [one.text for one in each.violations]}
         for each in results
         if not each.ok
     ]
-    return {"judged": True, "passed": len(results) - len(failed), "failed": failed, "note": ""}
+    counts = tally(results)
+    return {
+        "judged": counts[Outcome.HOLDS] + counts[Outcome.VIOLATED] > 0,
+        "passed": counts[Outcome.HOLDS],
+        "failed": failed,
+        "not_judged": [each.id for each in results if each.outcome is Outcome.NOT_JUDGED],
+        "note": "" if counts[Outcome.HOLDS] or failed else "not judged: nothing has happened between nodes",
+    }

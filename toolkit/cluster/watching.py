@@ -1,7 +1,8 @@
-"""Who watches the nodes of a cluster: captures of their packets, and proxies between them."""
+"""Captures of the packets of a cluster's nodes, and proxies between its nodes."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from messenger.denc.address import AddrVec
@@ -9,7 +10,7 @@ from toolkit.cluster.keeping import KEY_LOG
 from toolkit.cluster.spec.model import Capture, Proxy
 from toolkit.errors import Unsupported
 from toolkit.faults.proxy import FaultProxy
-from toolkit.network.redirect import redirect, way_in
+from toolkit.network.redirect import end_redirection, redirect, way_in
 
 if TYPE_CHECKING:
     from toolkit.capture.recording import Taken
@@ -21,12 +22,13 @@ class Captures:
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
-        self._open = ExitStack()
+        self._open: dict[str, ExitStack] = {}
+        """What ends each, by node."""
         self.taken: dict[str, Taken] = {}
         """What they have so far, by node."""
 
     def start(self, captures: Sequence[Capture]) -> None:
-        """Begin with the spec's.
+        """Begin some; their nodes write down the keys of their links from their next start on.
 
         Raises:
             Unsupported: we may not capture here.
@@ -36,7 +38,7 @@ class Captures:
             self._start(capture)
 
     def _start(self, capture: Capture) -> None:
-        from toolkit.capture.recording import capturing  # noqa: PLC0415 - only for those who capture
+        from toolkit.capture.recording import capturing  # noqa: PLC0415 - only captures need it
         from toolkit.capture.target import ANY, Target  # noqa: PLC0415
 
         cluster, node = self._cluster, self._cluster.nodes[capture.node]
@@ -53,9 +55,10 @@ class Captures:
                 log.touch(mode=0o600)
                 messenger.spec.key_log = str(log)
         notes = [f"cluster {cluster.name}, node {capture.node}"]
-        self.taken[capture.node] = self._open.enter_context(
+        taken = self._open.setdefault(capture.node, ExitStack()).enter_context(
             capturing(target, path, ports=ports, key_log=log, notes=notes)
         )
+        self.taken[capture.node] = taken
 
     def _ports(self, name: str) -> list[str]:
         """Of a node on this machine's loopback: where it listens, and where it dials others."""
@@ -66,21 +69,32 @@ class Captures:
                 found += [route.rpartition(":")[2] for route in messenger.spec.routes.values()]
         return found
 
+    def stop(self, node: str) -> "Taken | None":
+        """Stop the capture of a node and flush its file; returns what it has, None if there is none."""
+        if node not in self._open:
+            return None
+        self._open.pop(node).close()
+        return self.taken.pop(node)
+
     def close(self) -> None:
-        """End them; the files are whole."""
-        self._open.close()
+        """Stop all captures and flush their files."""
+        with ExitStack() as ending:
+            for each in self._open.values():
+                ending.callback(each.close)
 
 
 class Middlemen:
     """The proxies of a cluster: those of its spec, and how they fit in with those of its backend.
 
-    Messengers of ours dial wherever they are told to. Whoever else dials, or is dialled at addresses that nobody
-    knows beforehand, has its dials redirected by the kernel of its host.
+    Our messengers take the proxy's address as a route. The dials of other programs, and dials to addresses that
+    are not known beforehand, are redirected by the kernel of the connector's host.
     """
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
         self._wanted: set[tuple[str, str]] = set()
+        self._redirections: dict[tuple[str, str], Path] = {}
+        """Namespaces in which the kernel redirects dials, by connector and acceptor."""
         self.proxies: dict[tuple[str, str], FaultProxy] = {}
 
     def open(self, proxies: Sequence[Proxy]) -> None:
@@ -103,39 +117,51 @@ class Middlemen:
         backend = self._cluster.backend
         if (dialler, dialled) not in self._wanted:
             return backend.route(dialler, dialled, address)
-        proxy = backend.proxy(dialler, dialled, address) or self._own(dialler, dialled, address)
+        if not backend.always_proxied:
+            self._namespace(dialler)
+        proxy = backend.proxy(dialler, dialled, address)
         self.proxies.setdefault((dialler, dialled), proxy)
         return proxy.host, proxy.port
 
+    def remove(self, dialler: str, dialled: str) -> None:
+        """End a proxy and the connections through it; where proxies are the network, it stays a part of that."""
+        pair = dialler, dialled
+        self._wanted.discard(pair)
+        proxy = self.proxies.pop(pair, None)
+        backend = self._cluster.backend
+        if proxy is None or backend.always_proxied:
+            return
+        if pair in self._redirections:
+            end_redirection(self._redirections.pop(pair), proxy.port)
+        backend.proxies.drop(*pair)
+
+    def leave(self, name: str) -> None:
+        """A node leaves the cluster, and the proxies from and to it go with it."""
+        for pair in {pair for pair in (*self.proxies, *self._wanted) if name in pair}:
+            self.remove(*pair)
+
     def _is_known(self, dialled: str) -> bool:
-        """Whether a node's ports are certain before it runs."""
+        """True if a node's ports are certain before it runs."""
         return any(addr.port for addr in AddrVec.parse(self._cluster.nodes[dialled].address))
 
-    def _own(
-        self, dialler: str, dialled: str, address: tuple[str, int] | None, host: str = "127.0.0.1"
-    ) -> FaultProxy:
-        """One on the host of who dials."""
-        place = self._cluster.backend.hosts[dialler]
-        if place.namespace is None:
+    def _namespace(self, dialler: str) -> Path:
+        """Where a proxy of a node can be."""
+        found = self._cluster.backend.hosts[dialler].namespace
+        if found is None:
             raise Unsupported(f"proxy from {dialler}: no way into its host from here: --backend netns")
-        keys = self._cluster.backend.keys
-        return FaultProxy(dialler, dialled, address, keys=keys, host=host, inside=place.inside)
+        return found
 
     def _redirected(self, dialler: str, dialled: str) -> FaultProxy:
         """One that all dials of a node to another get to, whatever the port."""
-        hosts = self._cluster.backend.hosts
-        addresses = tuple(hosts[dialled].addresses.values())
-        proxy = self._own(dialler, dialled, None, way_in(addresses))
+        backend, namespace = self._cluster.backend, self._namespace(dialler)
+        addresses = tuple(backend.hosts[dialled].addresses.values())
+        host, inside = way_in(addresses), backend.hosts[dialler].inside
+        proxy = FaultProxy(dialler, dialled, None, keys=backend.keys, host=host, inside=inside)
         try:
-            namespace = hosts[dialler].namespace
-            assert namespace is not None  # or _own() would have refused
             redirect(namespace, addresses, proxy.port)
         except BaseException:
             proxy.close()
             raise
+        backend.proxies.keep(proxy)
+        self._redirections[proxy.parties] = namespace
         return proxy
-
-    def close(self) -> None:
-        """End those that are our own."""
-        for proxy in self.proxies.values():
-            proxy.close()

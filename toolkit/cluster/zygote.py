@@ -18,6 +18,7 @@ from typing import BinaryIO, NoReturn
 
 import toolkit.cluster.node
 from messenger.errors import LocalError
+from messenger.messages.registry import PAYLOADS
 from toolkit.network.namespaces import enter
 
 _PR_SET_CHILD_SUBREAPER = 36
@@ -40,7 +41,7 @@ class ForkedProgram:
         self._lock = threading.Lock()
 
     def poll(self) -> int | None:
-        """See :class:`Program`."""
+        """Its exit code; None while it runs."""
         with self._lock:
             if self._code is None:
                 try:
@@ -52,7 +53,7 @@ class ForkedProgram:
             return self._code
 
     def wait(self, timeout_s: float) -> int:
-        """See :class:`Program`."""
+        """Wait for its end; raises TimeoutError."""
         deadline_s = time.monotonic() + timeout_s
         while (code := self.poll()) is None:
             if time.monotonic() > deadline_s:
@@ -61,13 +62,13 @@ class ForkedProgram:
         return code
 
     def signal(self, number: int) -> None:
-        """See :class:`Program`."""
+        """Send a signal to it and to what it has started."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
     def errors(self) -> str:
-        """See :class:`Program`."""
+        """The last lines of its standard error."""
         size = os.fstat(self._log).st_size
         return os.pread(self._log, _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode(errors="replace")
 
@@ -125,13 +126,15 @@ class Zygote:
 
 
 def _serve(requests: socket.socket) -> NoReturn:
-    """Fork whenever asked to, until nobody asks any more."""
+    """Fork on request until the requests end."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1):  # pipes of the supervisor's, whose other ends wait for its end
         os.dup2(nothing, number)
     os.close(nothing)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # it ends with the supervisor
+    for _ in PAYLOADS.values():  # imported once, shared by all forks
+        pass
     while True:
         request, descriptors, _, _ = socket.recv_fds(requests, _REQUEST_BYTES, 3)
         if not request:

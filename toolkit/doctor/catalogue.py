@@ -3,8 +3,9 @@
 from functools import partial
 
 from messenger.errors import LocalError
-from toolkit.doctor import images, kernel, kvm, programs
-from toolkit.doctor.capability import Capability
+from toolkit.doctor import images, kernel
+from toolkit.machine import bridges, kvm, programs
+from toolkit.machine.capability import Capability
 
 CAPABILITIES = (
     Capability("python", "everything", programs.python),
@@ -38,9 +39,16 @@ CAPABILITIES = (
         partial(programs.program, "chromium", "chromium-browser", "google-chrome", packages=("chromium",)),
     ),
     Capability("docker", "a container per node, other Ceph releases", programs.docker),
+    Capability("docker-bridges", "containers that reach each other", bridges.docker_bridges),
+    Capability("docker-images", "our node and Ceph's releases in containers", images.docker_images),
     Capability("swarm", "containers on several machines", programs.swarm),
     Capability("capture", "packets off the wire", kernel.packet_sockets),
     Capability("netns", "hosts as network namespaces", kernel.network_namespaces),
+    Capability(
+        "iproute2",
+        "interfaces, addresses and sockets as the kernel shows them",
+        partial(programs.program, "ss", packages=("iproute2",)),
+    ),
     Capability(
         "nft",
         "partitions and refusals between namespaces",
@@ -49,9 +57,10 @@ CAPABILITIES = (
     Capability("tun", "packets through user space", kernel.tun_device),
     Capability("netem", "delay, loss and reordering by the kernel", kernel.netem),
     Capability("rxe", "RDMA without RDMA hardware", kernel.soft_roce),
+    Capability("pyverbs", "links over RDMA (ms_type = async+rdma)", programs.pyverbs),
     Capability("kvm", "micro-VMs at native speed", kvm.kvm),
     Capability("qemu", "micro-VMs: netem, RDMA and Ceph's kernel client", programs.qemu),
-    Capability("vm", "Debian's kernel in a micro-VM, whatever this one lacks", programs.debian_vm),
+    Capability("vm", "Debian's kernel in a micro-VM, whatever this one lacks", images.kernel_image),
 )
 
 

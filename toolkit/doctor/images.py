@@ -1,22 +1,75 @@
-"""Probes of images: root file systems with a release of Ceph."""
+"""Probes of images: root file systems with a release of Ceph, and images of Docker's."""
 
 import os
+import shutil
+from dataclasses import replace
 
+from messenger.errors import LocalError
 from toolkit.cluster.chroot import images_root
 from toolkit.cluster.images import RELEASES, version
-from toolkit.doctor.capability import Finding
+from toolkit.cluster.images.archive import Archive
+from toolkit.cluster.images.names import DOCKER_NAMES, tag
+from toolkit.cluster.images.node import NAME, REPOSITORY
+from toolkit.machine import vm
+from toolkit.machine.capability import Finding, not_installed, own_command
+from toolkit.machine.programs import docker, run, with_engine
 
-__all__ = ["RELEASES", "ceph_image"]
+__all__ = ["RELEASES", "ceph_image", "docker_images", "kernel_image"]
 
 
 def ceph_image(release: str) -> Finding:
-    """Whether the image of a release has been made, by one who can use it."""
+    """Whether the directory with a release of Ceph has been made, and this user can run programs in it."""
     directory = images_root() / f"ceph-{release}"
     if os.geteuid() != 0:
         return Finding(available=False, detail="programs of an image are run by root")
     try:
         found = version(directory)
     except OSError:
-        command = f"msgrlab images build ceph:{release}"
-        return Finding(available=False, detail=f"no image in {directory}", command=command)
+        command = f"{own_command()} images build ceph:{release} --directory"
+        return _to_be_made(f"no image in {directory}", command)
     return Finding(available=True, detail=f"{found} in {directory}")
+
+
+def docker_images() -> Finding:
+    """Whether the Docker engine has an image of our node and of each release of Ceph."""
+    engine = docker()
+    if not engine.available:
+        return with_engine(engine, f"{own_command()} images build {' '.join(DOCKER_NAMES)}")
+    there = run("docker", "image", "ls", "--format", "{{.Repository}}:{{.Tag}}").stdout.splitlines()
+    repositories = {each.rpartition(":")[0] for each in there}
+    missing = [
+        name
+        for name in DOCKER_NAMES
+        if (REPOSITORY not in repositories if name == NAME else tag(name) not in there)
+    ]
+    if missing:
+        return _to_be_made(f"no {', '.join(missing)}", f"{own_command()} images build {' '.join(missing)}")
+    return Finding(available=True, detail=", ".join(DOCKER_NAMES))
+
+
+def kernel_image() -> Finding:
+    """Whether virtual machines run here: QEMU, and a kernel for them."""
+    finding = vm.probe()
+    if finding.available or not finding.commands:
+        return finding
+    if shutil.which("apt-get") is None:
+        return Finding(available=False, detail=f"{finding.detail}; no apt-get here to download Debian's kernel")
+    return replace(finding, packages=(*finding.packages, *_keys()))
+
+
+def _to_be_made(detail: str, command: str) -> Finding:
+    """The finding for an image that this command makes, with the packages that making it from Debian's takes."""
+    packages = [] if shutil.which("debootstrap") or os.geteuid() else ["debootstrap"]
+    packages += _keys()
+    if packages:
+        return not_installed(detail, tuple(packages), command)
+    return Finding(available=False, detail=detail, commands=(command,))
+
+
+def _keys() -> tuple[str, ...]:
+    """The package with the keys that verify Debian's packages, where they are missing."""
+    try:
+        Archive.wanted().keys()
+    except LocalError:
+        return ("debian-archive-keyring",)
+    return ()

@@ -5,10 +5,13 @@ import os
 import platform
 import shutil
 import socket
+from dataclasses import replace
 from pathlib import Path
 
-from toolkit.doctor.capability import Finding, not_installed
-from toolkit.doctor.programs import run
+from messenger.errors import LocalError
+from toolkit.machine.capability import Finding, not_installed
+from toolkit.machine.programs import run
+from toolkit.network import rdma
 
 ROOT = Path("/")
 
@@ -50,8 +53,16 @@ def netem(root: Path = ROOT) -> Finding:
 
 
 def soft_roce(root: Path = ROOT) -> Finding:
-    """RDMA over ordinary Ethernet."""
-    return feature("CONFIG_RDMA_RXE", "rdma_rxe", root)
+    """RDMA over ordinary Ethernet: the module, and how network namespaces see its devices once there are any."""
+    finding = feature("CONFIG_RDMA_RXE", "rdma_rxe", root)
+    if not finding.available or not (root / "sys/module/rdma_rxe").exists():
+        return finding
+    try:
+        scope = "shared by network namespaces" if rdma.are_shared() else "each in one network namespace"
+        count = len(rdma.devices())
+    except LocalError as error:
+        return Finding(available=False, detail=str(error))
+    return replace(finding, detail=f"{finding.detail}; {count} devices, {scope}")
 
 
 def feature(option: str, module: str, root: Path = ROOT) -> Finding:
@@ -86,7 +97,7 @@ def _config(root: Path, release: str) -> list[str]:
 
 
 def _listed(index: Path, module: str) -> bool:
-    """Whether depmod's index names the module; file names may have dashes for underscores."""
+    """True if depmod's index names the module; file names may have dashes for underscores."""
     try:
         text = index.read_text()
     except OSError:

@@ -25,7 +25,7 @@ class Crossing:
     ended: set[Direction] = field(default_factory=set)
     """Directions in which nothing passes any more, although their senders do not know."""
     forgotten_by: Direction | None = None
-    """Whose receiver has lost this connection; its sender is told when it writes."""
+    """The direction whose receiver lost this connection; its sender gets an error when it writes."""
     gates: set[Gate] = field(default_factory=set)
     """Shut ones that something waits for."""
     asides: set[asyncio.Task[None]] = field(default_factory=set)

@@ -1,4 +1,4 @@
-"""What somebody in the middle does to dials, before there is a frame."""
+"""Actions of the proxy on dials, before there is a frame."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ class Refuse:
 
 @dataclass(slots=True)
 class AtDial(Strike):
-    """Strikes at dials; ``sender`` is who dials. Of frames it knows nothing."""
+    """Strikes at dials; ``sender`` is the connector. It does not look at frames."""
 
     tag: str = DIAL
     action: Refuse | Hold | Delay = field(default_factory=Refuse, kw_only=True)
@@ -36,7 +36,7 @@ class AtDial(Strike):
         return False
 
     def dialled(self, connector: str) -> bool:
-        """Whether it strikes at this dial; counts the ones before it."""
+        """True if it strikes at this dial; counts the ones before it."""
         if self.sender not in {"", connector}:
             return False
         self._dials += 1
@@ -70,7 +70,7 @@ class Dialled:
 
 
 def dialled(strikes: Iterable[Strike], connector: str) -> Dialled:
-    """Somebody dials: what is to become of it."""
+    """Decide about a dial."""
     by = tuple(strike for strike in strikes if isinstance(strike, AtDial) and strike.dialled(connector))
     gates = []
     for strike in by:
@@ -81,7 +81,15 @@ def dialled(strikes: Iterable[Strike], connector: str) -> Dialled:
     return Dialled(any(isinstance(strike.action, Refuse) for strike in by), tuple(gates), by)
 
 
+def forget(strikes: list[Strike], gone: Iterable[Strike]) -> None:
+    """Remove strikes from a list, and release what they hold."""
+    for strike in gone:
+        if isinstance(strike, AtDial | Mangle) and isinstance(strike.change, Hold):
+            strike.change.release()
+        strikes[:] = [other for other in strikes if other is not strike]
+
+
 def release(strikes: Iterable[Strike], name: str) -> int:
-    """Let go what is held by a name; returns how many frames and dials that were."""
+    """Release what is held under a name; returns the number of frames and dials released."""
     holds = [strike.change for strike in strikes if isinstance(strike, AtDial | Mangle)]
     return sum(hold.release() for hold in holds if isinstance(hold, Hold) and hold.name == name)

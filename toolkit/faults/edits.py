@@ -1,10 +1,11 @@
-"""Changes of what frames say: fields set, frames put in, signatures made anew."""
+"""Changes of frames: fields set, frames inserted, signatures recomputed."""
 
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, get_type_hints
 
 from messenger.cephx.keys import hmac_sha256
+from messenger.compat import override
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import EntityType
 from messenger.errors import LocalError
@@ -53,15 +54,15 @@ class SetFields(Change):
 
     Args:
         values: see :func:`toolkit.faults.rewriting.with_fields`.
-        fix: crcs, signature and seal are made anew; otherwise those of the old frame stay.
+        fix: recompute crcs, signature and seal; otherwise those of the old frame stay.
     """
 
     what = "rewrite"
     values: Assignments
     fix: bool = True
 
+    @override
     def alter(self, frame: SeenFrame) -> Altered:
-        """See :meth:`Change.alter`."""
         made = with_fields(frame, dict(self.values))
         raw = made.raw if self.fix else _with_old_checks(frame, made)
         return Altered(raw, segments=made.segments or None)
@@ -99,8 +100,8 @@ class Inject(Change):
     before: bool = False
     back: bool = False
 
+    @override
     def alter(self, frame: SeenFrame) -> Altered:
-        """See :meth:`Change.alter`."""
         if frame.form in {Form.SECURE, Form.REV0_SECURE}:
             raise LocalError("a frame more in a sealed stream would shift the nonces of all that follow")
         extra = made(frame, self.tag, dict(self.values)).raw
@@ -115,12 +116,15 @@ class Inject(Change):
 
 @dataclass(slots=True)
 class Sign(Change):
-    """Make an AUTH_SIGNATURE such that its receiver believes it, whatever was changed before (§4.7)."""
+    """Make an AUTH_SIGNATURE such that its receiver believes it, whatever was changed before.
+
+    See docs/protocol.md §4.7.
+    """
 
     what = "rewrite"
 
+    @override
     def alter(self, frame: SeenFrame) -> Altered:
-        """See :meth:`Change.alter`."""
         if frame.tag != Tag.AUTH_SIGNATURE.name or frame.source is None:
             raise LocalError(f"{frame.tag} has no signature; only AUTH_SIGNATURE has")
         keys = frame.source.keys
@@ -195,7 +199,7 @@ def _message(frame: SeenFrame, values: dict[str, str], *, v1: bool) -> Rebuilt:
         return v1_message(frame, V1Header(**numbers), parts)
     try:
         header = MESSAGE_HEADER.pack(*numbers.values())
-    except Exception as error:  # noqa: BLE001 - struct.error, which is nobody else's
+    except Exception as error:  # noqa: BLE001 - meant for struct.error
         raise LocalError(f"{_printed(tuple(values.items()))}: {error}") from None
     return sealed(frame, Tag.MESSAGE, (header, *parts))
 

@@ -1,8 +1,8 @@
 """The grid of breakpoints against software that has none: a monitor is disturbed at every frame of a conversation.
 
 Our messenger dials a monitor through a proxy, logs in, asks for the monitor map and for a sign of life. First
-undisturbed, which tells what frames there are; then once for each frame, direction and action. It must come
-through whatever is disturbed: a new attempt gets its answer, and what only took its time breaks nothing at all.
+undisturbed, which lists the frames; then once for each frame, direction and action. It must come through whatever
+is disturbed: a new attempt gets its answer, and what only took its time breaks nothing at all.
 """
 
 import asyncio
@@ -90,7 +90,7 @@ class Cell:
 
     @property
     def right(self) -> bool:
-        """Whether it is as it should be: all is well in the end, and what broke, broke for the right reason."""
+        """True if the session works in the end and each fault had the expected reason."""
         if self.problem:
             return True
         faults = set(self.faults)
@@ -110,7 +110,7 @@ class Cell:
 
 
 class _Client(Dispatcher):
-    """Whoever has a conversation with the monitor."""
+    """A client of the monitor."""
 
     def __init__(self) -> None:
         self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -139,7 +139,7 @@ class Grid:
     Args:
         target: its HOST:PORT; ``v1:`` before it, or a port that answers so, for msgr v1.
         keyring: with the key of ``name``.
-        name: who logs in.
+        name: the entity that logs in.
         modes: of v2 that are tried.
         actions: those of :data:`ACTIONS` that are tried.
 
@@ -294,7 +294,7 @@ class Grid:
 
 
 async def _has_struck(proxy: Proxy) -> None:
-    """Wait a little for the first hit: a cut is told when all before it has left, which may have been enough."""
+    """Wait a little for the first hit: a cut is reported once all bytes before it are sent, maybe too late."""
     for _ in range(_TELLING_POLLS):
         if proxy.hits:
             return
@@ -302,7 +302,7 @@ async def _has_struck(proxy: Proxy) -> None:
 
 
 async def _release(proxy: Proxy) -> None:
-    """Let go what is held, a little later."""
+    """Release what is held, a little later."""
     await asyncio.sleep(0.03)
     while not proxy.release("it"):  # noqa: ASYNC110 - it happens in another thread
         await asyncio.sleep(0.03)

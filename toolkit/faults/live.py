@@ -15,6 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, Self
 
+from messenger.compat import override
 from messenger.errors import LocalError
 from toolkit.checks.history import NETWORK, History
 from toolkit.dissect.analysis import Analysis
@@ -66,7 +67,7 @@ class ProxiedLink:
 
     number: int
     source: str
-    """Who dialled."""
+    """Address of the connector."""
     opened_s: float
     closed_s: float | None = None
     why: str = ""
@@ -76,7 +77,7 @@ class ProxiedLink:
 
 
 class Events:
-    """Whoever wants to know at once; called in the proxy's thread."""
+    """Observer, called in the proxy's thread."""
 
     def opened(self, link: ProxiedLink) -> None:
         """A link was opened."""
@@ -118,7 +119,7 @@ def parse_place(text: str, default_host: str = "") -> tuple[str, int]:
 
 
 class Proxy(Watcher):
-    """Stands between whoever dials :attr:`address` and a target.
+    """A proxy between the peers that dial :attr:`address` and a target.
 
     Args:
         target: HOST:PORT behind it.
@@ -127,10 +128,10 @@ class Proxy(Watcher):
         key_logs: files with keys of links.
         listen: HOST:PORT where it listens; port 0 is any free one.
         key_log: file to append the keys of links to.
-        pretend: parties are told the proxy's addresses instead of each other's, where nothing seals them.
-        parties: names for who dials and who is dialled.
+        pretend: replace the parties' addresses in frames by the proxy's, unless the frames are sealed.
+        parties: names of the connector and of the acceptor.
         inside: opens its sockets, for example in a network namespace.
-        events: is told at once of what passes.
+        events: called at once for each link and frame.
         blind: do not look at frames: only rules about dials do anything.
         keys: share what is known of keys with another proxy (its :attr:`keys`): the tickets that one sees a
             monitor give out open the links of the other. ``keyring`` and ``key_logs`` are not read then.
@@ -235,11 +236,11 @@ class Proxy(Watcher):
         return added
 
     def release(self, name: str) -> int:
-        """Let go what is held by a name; returns how many frames and dials that were."""
+        """Release what is held under a name; returns the number of frames and dials released."""
         return release(self._strikes, name)
 
     def clear(self) -> None:
-        """Follow none of the rules any more, and let go what is held."""
+        """Remove all rules and release what they hold."""
         for strike in [strike for strike in self._strikes if id(strike) in self._rules]:
             self._strikes.remove(strike)
             if isinstance(strike, Mangle | AtDial) and hasattr(strike.change, "release"):
@@ -247,7 +248,7 @@ class Proxy(Watcher):
         self._rules.clear()
 
     def cut(self) -> int:
-        """Cut everything that passes now; returns how many links that were."""
+        """Cut all present links; returns their number."""
         return self._proxy.cut()
 
     @property
@@ -304,27 +305,27 @@ class Proxy(Watcher):
 
     # ---- as a watcher, in the proxy's thread
 
+    @override
     def link_opened(self, link: int, source: str) -> None:
-        """See :meth:`Watcher.link_opened`."""
         self._streams[link] = Stream(link, source, self.target, opening_seen=True)
         opened = ProxiedLink(link, source, self._since_s())
         self.links.append(opened)
         self._events.opened(opened)
 
+    @override
     def link_closed(self, link: int, why: str) -> None:
-        """See :meth:`Watcher.link_closed`."""
         over = self._link(link)
         over.closed_s, over.why = self._since_s(), why
         self._events.closed(over)
 
+    @override
     def blind(self, link: int, why: str) -> None:
-        """See :meth:`Watcher.blind`."""
         lost = self._link(link)
         lost.blind = why
         self._events.blind(lost)
 
-    def frame(self, link: int, sender: str, frame: SeenFrame) -> None:  # noqa: ARG002 - the direction says it
-        """See :meth:`Watcher.frame`."""
+    @override
+    def frame(self, link: int, sender: str, frame: SeenFrame) -> None:
         record = as_decoded(frame, *self._parties)
         record.stream = self._streams[link]
         record.time_ns = time.time_ns()
@@ -336,8 +337,8 @@ class Proxy(Watcher):
         with self._lock:
             self._frames.append(replace(record, segments=(), wire=b"", read_fields=lambda: said))
 
+    @override
     def struck(self, link: int, strike: Strike) -> None:
-        """See :meth:`Watcher.struck`."""
         rule = self._rules.get(id(strike))
         problem = strike.problem if isinstance(strike, Mangle) else ""
         if rule is None and not problem:

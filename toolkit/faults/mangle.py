@@ -1,4 +1,4 @@
-"""Somebody in the middle who changes what passes: bits flipped, frames cut short, doubled, swapped, replayed.
+"""Changes of frames by the proxy: bits flipped, frames cut short, doubled, swapped, replayed.
 
 A :class:`Mangle` says at which frame of which sender what is done, once; it goes among the breakpoints of a pair
 of parties, and the tap (:mod:`toolkit.faults.tap`) carries it out. What a sealed frame holds cannot be changed
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from messenger.compat import override
 from messenger.denc.codec import Buffer
 from messenger.errors import LocalError
 from messenger.v2.wire import decode_banner, encode_banner
@@ -33,7 +34,7 @@ class Altered:
     joined: bool = False
     """Not now: together with the next frame of its direction, in one piece."""
     mute: bool = False
-    """From here on nothing of its direction passes, and nobody is told."""
+    """From here on nothing of its direction passes, without an error."""
     gates: tuple[Gate, ...] = ()
     """It and all that follows wait for these."""
     aside: tuple[tuple[bytes, Gate], ...] = ()
@@ -104,8 +105,8 @@ class Flip(Change):
         """With the crcs recomputed it is a well-formed frame."""
         return "rewrite" if self.fix_crc else "flip"
 
+    @override
     def alter(self, frame: SeenFrame) -> Altered:
-        """See :meth:`Change.alter`."""
         region, byte = self._place(frame)
         if self.fix_crc and frame.form in {Form.SECURE, Form.REV0_SECURE}:
             if not region.startswith("segment "):
@@ -146,8 +147,8 @@ class Truncate(Change):
     what = "truncate"
     bytes_left: int
 
+    @override
     def alter(self, frame: SeenFrame) -> Altered:
-        """See :meth:`Change.alter`."""
         return Altered(frame.raw[: self.bytes_left])
 
     def __str__(self) -> str:
@@ -162,8 +163,8 @@ class Insert(Change):
     extra: bytes
     byte: int | None = None
 
+    @override
     def alter(self, frame: SeenFrame) -> Altered:
-        """See :meth:`Change.alter`."""
         at = len(frame.raw) if self.byte is None else self.byte
         return Altered(frame.raw[:at] + self.extra + frame.raw[at:])
 
@@ -178,8 +179,8 @@ class Drop(Change):
     what = "drop"
     rest: bool = False
 
-    def alter(self, frame: SeenFrame) -> Altered:  # noqa: ARG002 - whatever it is
-        """See :meth:`Change.alter`."""
+    @override
+    def alter(self, frame: SeenFrame) -> Altered:
         return Altered(b"", mute=self.rest)
 
     def __str__(self) -> str:
@@ -193,8 +194,8 @@ class Duplicate(Change):
     what = "duplicate"
     after_s: float | None = None
 
+    @override
     def alter(self, frame: SeenFrame) -> Altered:
-        """See :meth:`Change.alter`."""
         if self.after_s is None:
             return Altered(frame.raw * 2)
         return Altered(frame.raw, aside=((frame.raw, Gate(self.after_s)),))
@@ -227,8 +228,8 @@ class Replay(Change):
             if self._seen == self.nth:
                 self._raw = frame.raw
 
+    @override
     def alter(self, frame: SeenFrame) -> Altered:
-        """See :meth:`Change.alter`."""
         if self._raw is None:
             raise LocalError(f"no {self.tag} #{self.nth} has passed that could be repeated")
         return Altered(self._raw if self.instead else frame.raw + self._raw)
@@ -243,8 +244,8 @@ class Swap(Change):
 
     what = "swap"
 
+    @override
     def alter(self, frame: SeenFrame) -> Altered:
-        """See :meth:`Change.alter`."""
         return Altered(frame.raw, held=True)
 
     def __str__(self) -> str:
@@ -258,8 +259,8 @@ class Reflect(Change):
     what = "reflect"
     both: bool = False
 
+    @override
     def alter(self, frame: SeenFrame) -> Altered:
-        """See :meth:`Change.alter`."""
         return Altered(frame.raw if self.both else b"", back=frame.raw)
 
     def __str__(self) -> str:
@@ -280,8 +281,8 @@ class Rewrite(Change):
     edit: Callable[[Any], Any]
     why: str = ""
 
+    @override
     def alter(self, frame: SeenFrame) -> Altered:
-        """See :meth:`Change.alter`."""
         if is_v2_banner(frame):
             banner = decode_banner(memoryview(frame.raw))
             assert banner is not None
@@ -310,8 +311,8 @@ class Replace(Change):
     other: bytes | Callable[[SeenFrame], bytes]
     why: str = ""
 
+    @override
     def alter(self, frame: SeenFrame) -> Altered:
-        """See :meth:`Change.alter`."""
         return Altered(self.other if isinstance(self.other, bytes) else self.other(frame))
 
     def __str__(self) -> str:
@@ -324,8 +325,8 @@ class Join(Change):
 
     what = "join"
 
+    @override
     def alter(self, frame: SeenFrame) -> Altered:
-        """See :meth:`Change.alter`."""
         return Altered(frame.raw, joined=True)
 
     def __str__(self) -> str:
@@ -360,8 +361,8 @@ class Mangle(Strike):
             self.altered = Altered(frame.raw)
         return self.altered
 
+    @override
     def matches(self, sender: str, frame: SeenFrame) -> bool:
-        """See :meth:`Strike.matches`."""
         if self.spent:
             return False
         matched = super(Mangle, self).matches(sender, frame)

@@ -1,7 +1,7 @@
 """What becomes of bytes that came to a tap: what is delivered, in what steps, and what ends the link.
 
-A tap has neither clock nor sockets; when something is to wait it hands out a :class:`Gate`, and whoever moves
-the bytes (the proxy, the simulated wire) keeps what comes behind it until the gate is open.
+A tap has neither clock nor sockets; when bytes are to wait it returns a :class:`Gate`, and the mover of the bytes
+(the proxy, the simulated wire) keeps what comes behind it until the gate is open.
 """
 
 from collections.abc import Callable
@@ -118,7 +118,7 @@ class Delivery:
         self._steps.append(gate)
 
     def aside(self, raw: bytes, gate: Gate) -> None:
-        """These bytes come when the gate is open, and nobody waits for them."""
+        """Forward bytes once the gate opens, without delaying others."""
         self._settle()
         self._steps.append(Aside(raw, gate))
 

@@ -63,11 +63,11 @@ class ArmedPoints:
         self.armed.append(Armed.parse(point, action, nth))
 
     def disarm(self) -> None:
-        """What has not happened yet does not happen any more."""
+        """Cancel the armed actions that have not struck yet."""
         self.armed = [armed for armed in self.armed if armed.link_id is not None]
 
     def intercept(self, link: Link, point: Point, passes: int) -> Action:  # noqa: ARG002 - each arming counts its own
-        """See :class:`messenger.interception.Interceptor`."""
+        """Return the action armed for this point, or CONTINUE."""
         action = Action.CONTINUE
         for armed in self.armed:
             if armed.point != point or armed.link_id is not None:

@@ -1,14 +1,15 @@
 """Addresses in frames, so that two parties take the proxy between them for each other.
 
-Where a party says who it is (IDENTIFY of v1; HELLO, CLIENT_IDENT and SERVER_IDENT of v2; the monitor map), the
-address of one side of the proxy is replaced by that of the other. Nothing of that is signed by itself, but
-AUTH_SIGNATURE covers HELLO (protocol.md §4.7), so it is made anew, for which the keys of the link are needed.
+In frames with a party's address (IDENTIFY of v1; HELLO, CLIENT_IDENT and SERVER_IDENT of v2; the monitor map), the
+address of one side of the proxy is replaced by that of the other. None of these frames is signed by itself, but
+AUTH_SIGNATURE covers HELLO (docs/protocol.md §4.7), so it is recomputed with the keys of the link.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
+from messenger.compat import override
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.errors import LocalError
 from toolkit.dissect.direction import Direction
@@ -27,7 +28,7 @@ _MESSAGES = ("MESSAGE", "MSG")
 
 @dataclass(frozen=True, slots=True)
 class Seats:
-    """Who is where, seen from both sides of a proxy; a port 0 stands for any."""
+    """Addresses of the parties, seen from both sides of a proxy; a port 0 stands for any."""
 
     listening: Place
     target: Place
@@ -46,8 +47,8 @@ class Pretend(Change):
     what = "rewrite"
     seats: Seats
 
+    @override
     def alter(self, frame: SeenFrame) -> Altered:
-        """See :meth:`Change.alter`."""
         translation = self.seats.translation(frame.direction)
         if is_message(frame):
             made = with_payload(frame, lambda payload: translated(payload, translation))

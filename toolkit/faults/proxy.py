@@ -23,14 +23,12 @@ from toolkit.dissect.follow import SeenFrame
 from toolkit.dissect.keys import KeyBook
 from toolkit.dissect.stream import Ending
 from toolkit.faults.crossing import Crossing, end_by_reset, flushed
-from toolkit.faults.dials import AtDial, dialled, release
-from toolkit.faults.mangle import Mangle
+from toolkit.faults.dials import dialled, forget, release
 from toolkit.faults.passage import SLOW_STEP_S, Aside, Gate, Passage, Step
 from toolkit.faults.sockets import Inside, dialling_socket, here, listening_socket, original_target, resolved
 from toolkit.faults.strike import Strike
 from toolkit.faults.tap import Breakpoint, LinkTap
-from toolkit.faults.timing import Hold
-from toolkit.loops import LoopThread
+from toolkit.machine.loops import LoopThread
 
 _READ_BYTES = 256 * 1024
 _TURNS_TO_ADMIT = 4
@@ -40,10 +38,10 @@ _QUEUED_CHUNKS = 8
 
 
 class Watcher:
-    """Whoever wants to know what passes a proxy; called in its thread. Links are numbered from 1."""
+    """Observer of a proxy, called in the proxy's thread. Links are numbered from 1."""
 
     def link_opened(self, link: int, source: str) -> None:
-        """Somebody dialled from an address."""
+        """Handle a dial from an address."""
 
     def link_closed(self, link: int, why: str) -> None:
         """The link is over, in a few words why."""
@@ -63,7 +61,7 @@ class Lane:
     """What the network does to all that passes a proxy in one direction."""
 
     held: bool
-    """Whether nothing passes."""
+    """True if the proxy forwards nothing."""
     delay_s: float
     jitter_s: float
     """Up to so much more."""
@@ -87,7 +85,7 @@ class _Lane:
 
 
 class FaultProxy:
-    """Stands between ``connector`` and ``acceptor``.
+    """A frame-aware TCP proxy between ``connector`` and ``acceptor``.
 
     Args:
         connector: name of the party that dials the proxy.
@@ -98,11 +96,11 @@ class FaultProxy:
         keys: needed to see frames of secure links.
         struck: called when a breakpoint has cut a link or a frame was changed, in the proxy's thread.
         loop: runs it, and perhaps others; one of its own unless given.
-        key_log: file to append the keys of links to (docs/keylog.md), as far as ``keys`` tell them.
+        key_log: file to append the keys of links to (docs/keylog.md), as far as ``keys`` reveal them.
         host: the address where it listens; of IPv6 too.
         port: and the port; a free one unless given.
         inside: opens its sockets, for example in a network namespace; they stay there.
-        watcher: is told of links and frames.
+        watcher: called for links and frames.
         follow: look at frames; otherwise breakpoints strike at none, and bytes pass as fast as they can.
 
     Raises:
@@ -145,7 +143,7 @@ class FaultProxy:
         self._shares_loop = loop is not None
         self._thread = loop or LoopThread(f"proxy {connector}-{acceptor}")
         self._loop = self._thread.loop
-        # Bound, but not listening: while connections are refused nobody else is given the port.
+        # Bound, but not listening: keeps the port while connections are refused.
         self._reserved: socket.socket | None = None
         self.host, self.port = host, port
         try:
@@ -171,7 +169,7 @@ class FaultProxy:
         return host, port
 
     def cut(self) -> int:
-        """Cut everything that passes now; returns how many connections that were."""
+        """Cut all present connections; returns their number."""
 
         async def cut_all() -> int:
             crossings = list(self._crossings)
@@ -243,7 +241,7 @@ class FaultProxy:
         self._thread.do(refuse())
 
     def half_close(self, direction: Direction) -> int:
-        """End everything that passes now in one direction; the other goes on. Returns how many connections."""
+        """End one direction of all present connections; the other goes on. Returns the number of connections."""
 
         async def half_close() -> int:
             going = [crossing for crossing in self._crossings if direction not in crossing.ended]
@@ -255,7 +253,7 @@ class FaultProxy:
         return self._thread.do(half_close())
 
     def half_open(self, direction: Direction) -> None:
-        """The receivers of a direction lose what passes now; its senders are told when they write."""
+        """Drop what passes in a direction; its senders get an error when they write."""
 
         async def half_open() -> None:
             for crossing in list(self._crossings):
@@ -276,23 +274,20 @@ class FaultProxy:
 
     @property
     def parties(self) -> tuple[str, str]:
-        """Who dials, and who is dialled."""
+        """Names of the connector and of the acceptor."""
         return self._names
 
     def follow(self, strikes: Iterable[Strike], struck: Callable[[Strike], None]) -> None:
-        """Strike at more places from now on, and tell somebody else of all strikes, in the proxy's thread."""
+        """Add strikes; ``struck`` is called for each strike, in the proxy's thread."""
         self._struck = struck
         self._breakpoints += strikes
 
     def forget(self, strikes: Iterable[Strike]) -> None:
-        """Strike there no more, and let go what is held there."""
-        for strike in strikes:
-            if isinstance(strike, AtDial | Mangle) and isinstance(strike.change, Hold):
-                strike.change.release()
-            self._breakpoints[:] = [other for other in self._breakpoints if other is not strike]
+        """Remove the strikes and release what they hold."""
+        forget(self._breakpoints, strikes)
 
     def release(self, name: str) -> int:
-        """Let go what is held by that name; returns how many frames and dials that were."""
+        """Release everything held under ``name``; returns the number of frames and dials released."""
         return release(self._breakpoints, name)
 
     def close(self) -> None:
@@ -318,7 +313,7 @@ class FaultProxy:
             return
         for sock in server.sockets:
             self._loop.remove_reader(sock)
-        # Who was accepted already gets through first: a closed server of asyncio's forgets sockets of its own.
+        # Serve connections that were accepted already: a closed server of asyncio's forgets their sockets.
         for _ in range(_TURNS_TO_ADMIT):
             await asyncio.sleep(0)
         server.close()
@@ -357,8 +352,8 @@ class FaultProxy:
                 self._watcher.link_opened(link, _printed(writer.get_extra_info("peername")))
             try:
                 await asyncio.gather(
-                    self._pass(crossing, Direction.TO_SERVER, reader, onward_writer),
-                    self._pass(crossing, Direction.TO_CLIENT, onward_reader, writer),
+                    self._relay(crossing, Direction.TO_SERVER, reader, onward_writer),
+                    self._relay(crossing, Direction.TO_CLIENT, onward_reader, writer),
                 )
                 for end in crossing.writers.values():
                     end.close()
@@ -375,7 +370,7 @@ class FaultProxy:
             self._watcher.link_closed(link, crossing.why)
 
     async def _admitted(self, link: int, writer: asyncio.StreamWriter) -> bool:
-        """Whether a dial goes on to the party behind the proxy."""
+        """True if a dial goes on to the party behind the proxy."""
         fate = dialled(self._breakpoints, self._names[0])
         for strike in fate.by:
             self._tell_struck(link, strike)
@@ -401,7 +396,7 @@ class FaultProxy:
         return tap
 
     async def _dial(self, dialler: asyncio.StreamWriter) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection to the party behind it; for whom is told by its own."""
+        """A connection to the party behind the proxy."""
         family, address = self._target or original_target(dialler.get_extra_info("socket"))
         sock = self._inside(lambda: dialling_socket(family, beyond_redirection=self._target is None))
         try:
@@ -416,7 +411,7 @@ class FaultProxy:
             with contextlib.suppress(OSError):  # a full disk is not to break the link
                 self._log_line(secrets.line())
 
-    async def _pass(
+    async def _relay(
         self,
         crossing: Crossing,
         direction: Direction,

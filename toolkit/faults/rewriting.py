@@ -2,7 +2,7 @@
 
 Checksums are always right, and so are signatures and seals where their keys are known. A sealed frame can only
 be replaced by one that takes as many operations of the cipher: every nonce behind it would be another otherwise
-(§4.6).
+(docs/protocol.md §4.6).
 """
 
 import struct
@@ -59,7 +59,7 @@ class Rebuilt:
 
 
 def is_message(frame: SeenFrame) -> bool:
-    """Whether it is a MESSAGE of v2 or a MSG of v1."""
+    """True if it is a MESSAGE of v2 or a MSG of v1."""
     return frame.tag in {Tag.MESSAGE.name, Piece.MSG.value}
 
 
@@ -80,7 +80,7 @@ def settable(frame: SeenFrame) -> list[str]:
 
 
 def is_v2_banner(frame: SeenFrame) -> bool:
-    """Whether it is the banner of v2, which has feature masks."""
+    """True if it is the banner of v2, which has feature masks."""
     return "supported" in frame.fields and frame.form is Form.PLAIN
 
 
@@ -207,7 +207,7 @@ def _message_of(frame: SeenFrame) -> Message:
 
 
 def _payload(frame: SeenFrame) -> Any:  # noqa: ANN401 - of any message
-    """What the front of a message means; None if that cannot be told."""
+    """The decoded front of a message; None if it does not decode."""
     try:
         return decode_payload(_message_of(frame), frame.source.features if frame.source else 0)
     except (PeerError, ValueError, OverflowError, RecursionError):
@@ -344,7 +344,7 @@ def _place_in_header(frame: SeenFrame, name: str) -> tuple[str, int]:
 
 
 def with_byte(frame: SeenFrame, segment: int, byte: int, mask: int) -> Rebuilt:
-    """The frame with bits of a segment's byte flipped, and everything that covers it made anew.
+    """The frame with bits of a segment's byte flipped, and every crc, signature or seal over it recomputed.
 
     Raises:
         LocalError: there is no such byte.

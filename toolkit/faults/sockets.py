@@ -1,4 +1,4 @@
-"""The sockets of a proxy: at any address of IPv4 and IPv6, and opened wherever it is said they belong."""
+"""The sockets of a proxy: at any address of IPv4 and IPv6, and opened in any namespace."""
 
 import socket
 import struct
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from messenger.errors import LocalError
+from toolkit.machine.ports import reserved_socket
 from toolkit.network.redirect import MARK
-from toolkit.ports import reserved_socket
 
 T = TypeVar("T")
 

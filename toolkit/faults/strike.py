@@ -1,4 +1,4 @@
-"""Where somebody in the middle strikes: at frames of a kind from a sender, at their n-th pass, or every time."""
+"""Where the proxy acts: at frames of a kind from a sender, at their n-th pass, or every time."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ class Passes:
         return self.first <= number and not self.over(number) and (number - self.first) % self.every == 0
 
     def over(self, number: int) -> bool:
-        """Whether neither this one nor any later one is meant."""
+        """True if neither this frame nor a later one can match."""
         return self.last is not None and number > self.last
 
 
@@ -57,7 +57,7 @@ class Strike:
     links: Passes = field(default=ALL, kw_only=True)
     """Of which links, counted by their first frames since the strike was set."""
     per_link: bool = field(default=False, kw_only=True)
-    """Frames are counted on each link anew."""
+    """Frames are counted on each link separately."""
     accepts: Callable[[SeenFrame], bool] | None = field(default=None, kw_only=True)
     """What else must be true of the frame, before it is counted."""
     hit: SeenFrame | None = field(default=None, compare=False, kw_only=True)
@@ -81,7 +81,7 @@ class Strike:
         self._any = any(character in self.tag for character in "*?")
 
     def matches(self, sender: str, frame: SeenFrame) -> bool:
-        """Whether this is the frame; counts the ones before it."""
+        """True if the frame matches; counts the ones before it."""
         if self.spent:
             return False
         link = self._links.setdefault(frame.link, len(self._links) + 1)
@@ -99,7 +99,7 @@ class Strike:
 
     @property
     def spent(self) -> bool:
-        """Whether it will strike no more: frames need not be looked at for its sake."""
+        """True if it will not strike again, so that frames need not be parsed for it."""
         passes = self.passes
         return passes is not None and not self.per_link and passes.over(self._seen.get(0, 0) + 1)
 

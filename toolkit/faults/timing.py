@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from messenger.compat import override
 from messenger.errors import LocalError
 from toolkit.dissect.follow import SeenFrame
 from toolkit.faults.mangle import Altered, Change
@@ -13,7 +14,7 @@ class Timing(Change):
 
 
 def is_timing(change: Change) -> bool:
-    """Whether bytes and their order stay as they are."""
+    """True if bytes and their order stay as they are."""
     return isinstance(change, Timing) and not getattr(change, "alone", False)
 
 
@@ -32,8 +33,8 @@ class Hold(Timing):
     alone: bool = False
     _gates: list[Gate] = field(default_factory=list, init=False, repr=False, compare=False)
 
+    @override
     def alter(self, frame: SeenFrame) -> Altered:
-        """See :meth:`Change.alter`."""
         return _behind(self.gate(), frame, alone=self.alone)
 
     @property
@@ -49,7 +50,7 @@ class Hold(Timing):
         return gate
 
     def release(self) -> int:
-        """Let go what is held; returns how many frames that were."""
+        """Release what is held; returns the number of frames released."""
         held = [gate for gate in self._gates if not gate.is_open]
         for gate in held:
             gate.open()
@@ -67,8 +68,8 @@ class Delay(Timing):
     seconds: float
     alone: bool = False
 
+    @override
     def alter(self, frame: SeenFrame) -> Altered:
-        """See :meth:`Change.alter`."""
         return _behind(Gate(self.seconds), frame, alone=self.alone)
 
     @property
@@ -92,8 +93,8 @@ class Slow(Timing):
         if not self.bytes_per_s > 0:
             raise LocalError(f"slow {self.bytes_per_s:g} B/s: a rate is more than nothing")
 
+    @override
     def alter(self, frame: SeenFrame) -> Altered:
-        """See :meth:`Change.alter`."""
         return Altered(frame.raw, pace=Pace(bytes_per_s=self.bytes_per_s), lasting=self.rest)
 
     def __str__(self) -> str:
@@ -112,8 +113,8 @@ class Pieces(Timing):
         if self.size_bytes < 1:
             raise LocalError(f"trickle {self.size_bytes}: a piece has at least one byte")
 
+    @override
     def alter(self, frame: SeenFrame) -> Altered:
-        """See :meth:`Change.alter`."""
         return Altered(frame.raw, pace=Pace(size_bytes=self.size_bytes), lasting=self.rest)
 
     def __str__(self) -> str:
@@ -122,13 +123,13 @@ class Pieces(Timing):
 
 @dataclass(slots=True)
 class Log(Timing):
-    """Only say that it passes."""
+    """Only report that it passes."""
 
     what = "log"
     text: str = ""
 
+    @override
     def alter(self, frame: SeenFrame) -> Altered:
-        """See :meth:`Change.alter`."""
         return Altered(frame.raw)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What the history is told of somebody in the middle who has struck."""
+"""History records of actions of the proxy."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from toolkit.faults.tap import Breakpoint
 from toolkit.faults.timing import is_timing
 
 
-def told(a: str, b: str, strike: Strike) -> tuple[str, dict[str, Any]]:
-    """Kind and fields of the record of a strike between a, who has dialled, and b."""
+def strike_record(a: str, b: str, strike: Strike) -> tuple[str, dict[str, Any]]:
+    """The history record (kind, fields) of a proxy action on a link that ``a`` dialled to ``b``."""
     between: dict[str, Any] = {"a": a, "b": b}
     problem = strike.problem if isinstance(strike, Mangle) else ""
     if isinstance(strike, AtDial) or (isinstance(strike, Mangle) and (problem or is_timing(strike.change))):

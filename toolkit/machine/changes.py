@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from messenger.errors import LocalError
+from toolkit.extras import require
 from toolkit.machine.labels import DOCKER_LABEL, PROCESS_VARIABLE
 from toolkit.machine.mounts import mounts_below
+from toolkit.machine.rdma import remove_rxe
 from toolkit.machine.rtnetlink import rtnetlink
 from toolkit.machine.trees import remove_tree
 
@@ -112,6 +114,7 @@ class Namespace(Change):
 
     def undo(self) -> None:
         """Remove the name; the namespace ends with the last process in it."""
+        require("pyroute2")
         from pyroute2 import netns
 
         try:
@@ -138,6 +141,17 @@ class Interface(Change):
                 except NetlinkError as error:
                     if error.code != errno.ENODEV:
                         raise LocalError(f"interface {self.name}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class RdmaLink(Change):
+    """A soft-RoCE device; it goes with its network interface, too."""
+
+    name: str
+
+    def undo(self) -> None:
+        """Remove it."""
+        remove_rxe(self.name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from messenger.errors import LocalError
-from toolkit.doctor.programs import docker as examine
 from toolkit.errors import Unsupported
+from toolkit.extras import require
+from toolkit.machine.programs import docker as examine
 
 if TYPE_CHECKING:
     import docker
@@ -48,6 +49,7 @@ def connect(place: str = "", *, timeout_s: float = _TIMEOUT_S) -> "docker.Docker
         Unsupported: it does not answer; with the command that helps.
         LocalError: the place is none.
     """
+    require("docker")
     import docker
     import docker.errors
 
@@ -108,6 +110,7 @@ def refused() -> Iterator[None]:
 
 
 def _current_context() -> str:
+    require("docker")
     from docker.context.config import get_current_context_name
 
     return str(get_current_context_name())

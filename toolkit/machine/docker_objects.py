@@ -101,7 +101,7 @@ def _ids(look: Callable[[], list[dict[str, Any]]]) -> list[str]:
 
 
 def _remove(remove: Callable[[], object]) -> None:
-    """Remove something, unless that has to wait, or somebody else has done it."""
+    """Remove an object, unless that has to wait or it is already gone."""
     import docker.errors
 
     try:
@@ -112,5 +112,5 @@ def _remove(remove: Callable[[], object]) -> None:
 
 
 def _passes(error: "docker.errors.APIError") -> bool:
-    """Whether an engine refuses for a reason that goes away by itself."""
+    """True if an engine refuses for a reason that goes away by itself."""
     return any(words in str(error.explanation).lower() for words in _PASSING)

@@ -33,7 +33,7 @@ class Label:
         return f"{self.prefix}-{node}"
 
     def interface(self, *parts: object) -> str:
-        """The name of an interface; the parts must tell it from others of the cluster.
+        """The name of an interface; the parts must distinguish it from others of the cluster.
 
         Raises:
             LocalError: too long for the kernel.

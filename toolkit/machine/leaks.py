@@ -1,4 +1,4 @@
-"""What a cluster has left behind, as the machine itself tells it."""
+"""What a cluster has left behind, as read from the machine itself."""
 
 from pathlib import Path
 

@@ -11,7 +11,7 @@ import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,7 @@ _LOCK_FILE = "lock"
 _WHAT = "state directory"
 _UNFINISHED = re.compile(r"\.[a-z][a-z0-9-]{0,29}\.[0-9]+")
 _REMOVED = re.compile(r"\.([a-z][a-z0-9-]{0,29})\.removed")
+_LAB = re.compile("lab-[0-9a-f]{12}")
 _NUMBER = re.compile("[0-9]{1,3}")
 _TOKEN = re.compile("[0-9a-f]{8}")
 _FIRST_FILES = frozenset({LABEL_FILE, FILE_NAME})
@@ -67,7 +68,7 @@ class Lease:
             number = machine.free({lease.label.number for lease in leases()})
             if number is None:
                 raise LocalError(f"{numbers.NUMBERS} clusters are up already: msgrlab down --all")
-            lease = cls(Label(name, number, secrets.token_hex(4)), directory, Journal(directory))
+            lease = cls(Label(name, number, os.urandom(4).hex()), directory, Journal(directory))
             machine.give(number, numbers.Holder(directory, lease.label.token))
             lease._make_directory()
             return lease
@@ -159,6 +160,16 @@ def leases() -> list[Lease]:
     return _survey()[0]
 
 
+def lab_name() -> str:
+    """A name for what one process makes and takes down again, such as the hosts of a scenario."""
+    return f"lab-{secrets.token_hex(6)}"
+
+
+def clusters() -> list[Lease]:
+    """The same, except labs that a process uses now; what a crash has left of a lab is among them."""
+    return [lease for lease in leases() if not (_LAB.fullmatch(lease.label.name) and lease.is_held)]
+
+
 def damaged() -> list[Damaged]:
     """Clusters of this state directory whose labels cannot be read, by name; raises as :func:`leases` does."""
     return _survey()[1]
@@ -234,7 +245,11 @@ def _registry() -> Iterator[Path]:
         make_private(root, _WHAT)
     except LocalError as error:
         raise _unusable(error) from None
-    with locked(root / ".lock"):
+    with ExitStack() as holding:
+        try:
+            holding.enter_context(locked(root / ".lock"))
+        except LocalError as error:
+            raise _unusable(error) from None
         yield root
 
 

@@ -155,7 +155,7 @@ def _behind_sudo() -> set[int]:
 
 
 def _is_own_group(gid: int) -> bool:
-    """True if nobody but this user and root is in a group: root's, or one that is named after its only user."""
+    """True if only this user and root are in a group: root's, or one that is named after its only user."""
     if gid == 0:
         return True
     try:
@@ -188,7 +188,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 @contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock of a file, which is made unless it is there; its content is left alone.
+    """Hold the lock of a file, which is made unless it is there; its content does not change.
 
     Args:
         path: of the file; a symbolic link is refused.
@@ -226,6 +226,15 @@ class Peer:
         raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         pid, uid, _ = _CREDENTIALS.unpack(raw)
         return cls(pid, uid)
+
+    @property
+    def is_stopped(self) -> bool:
+        """True if it was stopped by a signal (SIGSTOP) or a debugger."""
+        try:
+            about = Path(f"/proc/{self.pid}/stat").read_bytes()
+        except OSError:
+            return False
+        return about.rpartition(b")")[2].split()[0] in {b"T", b"t"}
 
     @property
     def is_trusted(self) -> bool:

@@ -1,6 +1,5 @@
 """Speaking with the kernel about networks."""
 
-import asyncio.events as loops
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -16,9 +15,11 @@ def rtnetlink() -> Iterator["IPRoute"]:
     pyroute2 takes an event loop that runs in this thread for its own, and then cannot wait for answers. In a
     notebook one always runs, so it is out of sight for as long as this lasts.
     """
+    import asyncio.events as loops
+
     from pyroute2 import IPRoute
 
-    running = loops._get_running_loop()  # noqa: SLF001 - exported, for whoever runs a loop inside another
+    running = loops._get_running_loop()  # noqa: SLF001 - exported, to run one loop inside another
     loops._set_running_loop(None)  # noqa: SLF001
     try:
         with IPRoute() as route:

@@ -1,4 +1,4 @@
-"""The veth pairs of hosts that somebody else has plugged into a bridge of this machine, as Docker does."""
+"""The veth pairs of hosts that another program plugged into a bridge of this machine, as Docker does."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

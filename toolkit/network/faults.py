@@ -4,8 +4,21 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
 
-from toolkit.network.state import LinkState
+if TYPE_CHECKING:
+    from toolkit.network.state import LinkState
+
+
+_DIGITS = 6
+
+
+def delayed(least_s: float, spread_s: float) -> dict[str, Any]:
+    """The fields of a :class:`LinkState` that delays packets by ``least_s``, and up to ``spread_s`` more."""
+    return {
+        "delay_ms": round((least_s + spread_s / 2) * 1000, _DIGITS),
+        "jitter_ms": round(spread_s * 500, _DIGITS),
+    }
 
 
 class NetworkFaults(ABC):
@@ -15,19 +28,20 @@ class NetworkFaults(ABC):
     """
 
     lacks: Mapping[str, str] = MappingProxyType({})
-    """What is never possible here, and why: names of methods, and ``packets`` for faults of single packets."""
-    initial: Mapping[tuple[str, str], LinkState] = MappingProxyType({})
+    """What is never possible here, and why: names of methods, ``packets`` for faults of single packets, and
+    ``time`` for faults that go on by themselves."""
+    initial: "Mapping[tuple[str, str], LinkState]" = MappingProxyType({})
     """Impairments that links came up with, by sender and receiver; set by the cluster, and in force already."""
 
     @abstractmethod
-    def set_link(self, sender: str, receiver: str, state: LinkState) -> None:
+    def set_link(self, sender: str, receiver: str, state: "LinkState") -> None:
         """Have packets from one host to another treated so, from one moment on.
 
         ``LinkState()`` is a link without impairments.
         """
 
     @abstractmethod
-    def link(self, sender: str, receiver: str) -> LinkState:
+    def link(self, sender: str, receiver: str) -> "LinkState":
         """How they are treated, read back from what treats them."""
 
     @abstractmethod
@@ -47,7 +61,7 @@ class NetworkFaults(ABC):
         """No longer do so."""
 
     def is_blocked(self, sender: str, receiver: str) -> bool:  # noqa: ARG002 - no backend
-        """Whether every packet from one host to another is lost by :meth:`block`, as far as it can be told."""
+        """True if :meth:`block` loses every packet from one host to another; False if that is unknown."""
         return False
 
     @abstractmethod
@@ -56,7 +70,7 @@ class NetworkFaults(ABC):
 
     @abstractmethod
     def black_hole(self, sender: str, receiver: str, mtu_bytes: int) -> None:
-        """Lose packets from one to the other that are longer, and tell nobody; 0 ends it."""
+        """Lose packets from one to the other that are longer, without an error; 0 ends it."""
 
     @abstractmethod
     def nat(self, sender: str, receiver: str, *, translated: bool = True) -> None:

@@ -1,10 +1,10 @@
 """Segments forged into TCP connections that stand: RST and FIN with the right sequence numbers.
 
 A receiver believes an RST only if its sequence number is exactly the one it waits for (RFC 5961 §3), so that
-number has to be known. No socket tells it, but the receiver itself does when it is asked: a SYN into a connection
-that stands is answered by an ACK that says what the receiver would send next and what it waits for (RFC 5961 §4),
-and changes nothing. While that goes on, rules lose everything else between the two hosts, so that what was learnt
-stays true; what they lose, TCP sends again. Sockets need not be ours, and their processes may be frozen.
+number has to be known. No socket option returns it, but the receiver does: it answers a SYN into an established
+connection by an ACK with its next sequence number and the one it expects (RFC 5961 §4), and changes nothing.
+Meanwhile rules drop everything else between the two hosts, so that the numbers stay valid; TCP retransmits what
+they drop. Sockets need not be ours, and their processes may be frozen.
 """
 
 import select
@@ -45,7 +45,7 @@ class Forger:
         self._arrive = arrive
 
     def reset(self, a: str, b: str) -> int:
-        """See :meth:`toolkit.network.faults.NetworkFaults.reset`."""
+        """End the TCP connections between two hosts by a forged RST to both sides; returns how many."""
 
         def forge(ends: dict[str, set[Flow]]) -> dict[str, set[Flow]]:
             for host, flows in ends.items():
@@ -56,7 +56,7 @@ class Forger:
         return self._while_still(a, b, {a: _STANDING, b: _STANDING}, forge, _STANDING)
 
     def finish(self, sender: str, receiver: str) -> int:
-        """See :meth:`toolkit.network.faults.NetworkFaults.finish`."""
+        """Forge a FIN from one host to another into every TCP connection; returns how many."""
 
         def forge(ends: dict[str, set[Flow]]) -> dict[str, set[Flow]]:
             at_sender = self._ask(sender, {flow.other_end for flow in ends[receiver]} & ends[sender])

@@ -1,6 +1,6 @@
 """The links between hosts: their states set and read back, by the kernel's netem or by the wire in user space.
 
-Which of the two does it can be said by whoever opens the links; otherwise it is netem where the kernel has it.
+The caller that opens the links may choose; otherwise it is netem where the kernel has it.
 """
 
 import os
@@ -16,7 +16,7 @@ from toolkit.network.state import LinkState
 
 Way = Literal["netem", "wire"]
 WAY_VARIABLE = "MSGRLAB_LINKS"
-"""Names the way, for those who want another than the best: ``netem`` or ``wire``."""
+"""Names the way to use instead of the best one: ``netem`` or ``wire``."""
 Pair = tuple[str, str]
 """Sender and receiver, by the names of their hosts."""
 
@@ -75,7 +75,7 @@ class Links(ABC):
             self._of_host.setdefault(cable.host, []).append(cable)
 
     def set(self, states: Mapping[Pair, LinkState]) -> None:
-        """Treat packets so from now on; those under way arrive as they would have.
+        """Impair packets in this way from now on; packets under way are not affected.
 
         Raises:
             LocalError: there is no such link.
@@ -90,7 +90,7 @@ class Links(ABC):
             self._touched |= wanted.keys()
 
     def get(self, sender: str, receiver: str) -> LinkState:
-        """How packets are treated, read back from what treats them.
+        """The impairments of a link, read back from the kernel or the switch.
 
         Raises:
             LocalError: there is no such link.
@@ -103,16 +103,16 @@ class Links(ABC):
         self.set({pair: LinkState() for pair in self._touched} | self.initial)
 
     def passed(self) -> dict[Pair, Passed]:
-        """What links have seen since they first had a state that was not clear."""
+        """Counters of the links since each was first impaired."""
         return self._passed() if self._touched else {}
 
     @abstractmethod
     def describe(self) -> str:
-        """Who treats packets, in a line."""
+        """Describe in one line what impairs packets."""
 
     @abstractmethod
     def close(self) -> None:
-        """Treat packets no longer."""
+        """Stop impairing packets."""
 
     def __enter__(self) -> Self:
         return self
@@ -135,15 +135,15 @@ class Links(ABC):
 
     @abstractmethod
     def _apply(self, states: Mapping[Pair, LinkState]) -> None:
-        """See :meth:`set`; the links are there."""
+        """Impair links as :meth:`set` says; the links exist."""
 
     @abstractmethod
     def _read(self, pair: Pair) -> LinkState:
-        """See :meth:`get`; the link has been set."""
+        """Read the state of a link that was set."""
 
     @abstractmethod
     def _passed(self) -> dict[Pair, Passed]:
-        """See :meth:`passed`."""
+        """Count what passed the links that were set."""
 
 
 def open_links(
@@ -163,7 +163,7 @@ def open_links(
         cables: of all hosts; there may be several networks.
         states: of links that are not clear.
         way: how packets are to be treated; netem where the kernel has it, unless given here or in MSGRLAB_LINKS.
-        note: told of interfaces in this process's own namespace before they are made (``lease.journal.note``).
+        note: called with interfaces in this process's own namespace before they are made (``lease.journal.note``).
         environment: for the wire's process: its cluster's label.
         log: file for the wire's process.
 

@@ -1,9 +1,10 @@
-"""Faults of the network between namespaces of this machine, whoever made them: hosts of ours, or containers."""
+"""Faults of the network between namespaces of this machine: of our hosts or of containers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from messenger.compat import override
 from messenger.errors import LocalError
 from toolkit.machine.labels import PROCESS_VARIABLE
 from toolkit.machine.leases import Lease
@@ -55,6 +56,18 @@ class NamespaceNetwork(NetworkFaults):
             self._links = self._open(states)
         self._rules.renew()
 
+    def unplug(self, name: str) -> None:
+        """Treat no packets of a host any more, which is about to leave; others are treated as before."""
+        self._rules.change(remove=[rule for rule in self._rules if name in {rule.sender, rule.receiver}])
+        self._translations.drop(name)
+        states = {pair: state for pair, state in self._impaired().items() if name not in pair}
+        self.close()
+        self._cables[:] = [cable for cable in self._cables if cable.host != name]
+        if states:
+            self._links = self._open(states)
+        self._rules.renew()
+        self._one_by_one.discard(name)
+
     def close(self) -> None:
         """Treat packets no longer."""
         if self._links is not None:
@@ -63,8 +76,8 @@ class NamespaceNetwork(NetworkFaults):
 
     # ---- impairments
 
+    @override
     def set_link(self, sender: str, receiver: str, state: LinkState) -> None:
-        """See :meth:`NetworkFaults.set_link`."""
         self._checked(sender, receiver, 0)
         if self._links is None:
             self._links = self._open({})
@@ -72,8 +85,8 @@ class NamespaceNetwork(NetworkFaults):
             self._send_one_by_one(sender)
         self._links.set({(sender, receiver): state})
 
+    @override
     def link(self, sender: str, receiver: str) -> LinkState:
-        """See :meth:`NetworkFaults.link`."""
         self._checked(sender, receiver, 0)
         return LinkState() if self._links is None else self._links.get(sender, receiver)
 
@@ -104,26 +117,27 @@ class NamespaceNetwork(NetworkFaults):
     # ---- packets that are lost
 
     @contextmanager
+    @override
     def at_once(self) -> Iterator[None]:
-        """See :meth:`NetworkFaults.at_once`; on our own switch it is one moment for all hosts."""
+        """Apply changes together; the user-space switch applies them to all hosts at one moment."""
         with self._rules.at_once():
             yield
 
+    @override
     def block(self, sender: str, receiver: str, *, port: int = 0) -> None:
-        """See :meth:`NetworkFaults.block`."""
         self._rules.change(add=[Rule("block", sender, receiver, self._checked(sender, receiver, port))])
 
+    @override
     def unblock(self, sender: str, receiver: str, *, port: int = 0) -> None:
-        """See :meth:`NetworkFaults.unblock`."""
         self._rules.change(remove=[Rule("block", sender, receiver, self._checked(sender, receiver, port))])
 
+    @override
     def refuse(self, sender: str, receiver: str, *, port: int = 0, refused: bool = True) -> None:
-        """See :meth:`NetworkFaults.refuse`."""
         rule = Rule("refuse", sender, receiver, self._checked(sender, receiver, port))
         self._rules.change(**{"add" if refused else "remove": [rule]})
 
+    @override
     def black_hole(self, sender: str, receiver: str, mtu_bytes: int) -> None:
-        """See :meth:`NetworkFaults.black_hole`."""
         self._checked(sender, receiver, 0)
         if mtu_bytes and mtu_bytes < _LEAST_MTU:
             raise LocalError(
@@ -139,14 +153,15 @@ class NamespaceNetwork(NetworkFaults):
         wanted = [Rule("black_hole", sender, receiver, mtu_bytes=mtu_bytes)] if mtu_bytes else []
         self._rules.change(add=wanted, remove=known)
 
+    @override
     def is_blocked(self, sender: str, receiver: str) -> bool:
-        """See :meth:`NetworkFaults.is_blocked`; as the kernel tells it."""
+        """True if the kernel blocks packets between the hosts."""
         rule = Rule("block", sender, receiver)
-        # The kernel is asked only about what should be there: who looks at all links asks about many.
+        # The kernel is asked only about rules that should exist: a look at all links asks about many.
         return rule in self._rules and rule in self._rules.standing()
 
     def standing(self) -> list[str]:
-        """Which packets are lost or refused now, as the kernel tells it, a line each."""
+        """Which packets are lost or refused now, by the kernel's rules, a line each."""
         return [str(rule) for rule in self._rules.standing()]
 
     def _checked(self, sender: str, receiver: str, port: int) -> int:
@@ -165,28 +180,28 @@ class NamespaceNetwork(NetworkFaults):
 
     # ---- other source ports
 
+    @override
     def nat(self, sender: str, receiver: str, *, translated: bool = True) -> None:
-        """See :meth:`NetworkFaults.nat`."""
         self._checked(sender, receiver, 0)
         if translated:
             self._translations.begin(sender, receiver)
         else:
             self._translations.end(sender, receiver)
 
+    @override
     def nat_flush(self, sender: str, receiver: str, *, silent: bool = False) -> int:
-        """See :meth:`NetworkFaults.nat_flush`."""
         self._checked(sender, receiver, 0)
         return self._translations.forget(sender, receiver, silent=silent)
 
     # ---- forged segments
 
+    @override
     def reset(self, a: str, b: str) -> int:
-        """See :meth:`NetworkFaults.reset`."""
         self._checked(a, b, 0)
         return self._forger.reset(a, b)
 
+    @override
     def finish(self, sender: str, receiver: str) -> int:
-        """See :meth:`NetworkFaults.finish`."""
         self._checked(sender, receiver, 0)
         return self._forger.finish(sender, receiver)
 
@@ -205,8 +220,8 @@ class NamespaceNetwork(NetworkFaults):
         cable = next(cable for cable in self._cables if (cable.host, cable.network) == (name, network))
         by_port(self._switch, cable.port, cable.mac, packet)
 
+    @override
     def heal(self) -> None:
-        """See :meth:`NetworkFaults.heal`."""
         self._rules.clear()
         self._translations.clear()
         if self._links is None and self.initial:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from messenger.errors import LocalError
 from toolkit.errors import Unsupported
+from toolkit.extras import require
 from toolkit.machine.rtnetlink import rtnetlink
 
 T = TypeVar("T")
@@ -18,7 +19,7 @@ DIRECTORY = Path("/run/netns")
 """Where named namespaces lie, as iproute2 has it too."""
 _CLONE_NEWNET = 0x40000000
 _SYSCTL = Path("/proc/sys/net")
-"""Of the namespace of whoever looks."""
+"""Of the namespace of the caller."""
 _OWN = Path("/proc/thread-self/ns/net")
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -41,7 +42,7 @@ def create(name: str) -> Path:
         netns.attach(name, "thread-self")
         with rtnetlink() as route:
             route.link("set", index=1, state="up")
-        # Nothing is sent that nobody asked for: no router solicitations, no MLD reports.
+        # The kernel sends nothing by itself: no router solicitations, no MLD reports.
         set_sysctl("ipv6/conf/default/disable_ipv6", "1")
 
     try:
@@ -82,6 +83,7 @@ def check() -> None:
     Raises:
         Unsupported: they cannot: what is missing, and the command that helps.
     """
+    require("pyroute2")
     from pyroute2 import NetlinkError
 
     def attempt() -> None:
@@ -158,7 +160,7 @@ def within(namespace: Path | None) -> Iterator[None]:
 
 
 def _in_thread(what: Callable[[], T]) -> T:
-    """The result of what runs in a thread that nobody uses afterwards: it may change its namespace."""
+    """The result of ``what``, run in a thread that ends afterwards: it may change its namespace."""
     results: list[T] = []
     errors: list[BaseException] = []
 

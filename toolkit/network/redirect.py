@@ -1,7 +1,8 @@
-"""Dials of a host that reach somebody on the host itself instead: its kernel redirects them, by rules of nftables.
+"""Dials of a host that its kernel redirects to a port of the host itself, by rules of nftables.
 
-Neither end sees anything of it: who dials has a connection to the address that it dialled, and whoever takes it
-learns from the kernel where it was to go (SO_ORIGINAL_DST) and dials on from the same host, with a mark.
+Neither end sees the redirection: the connector has a connection to the address that it dialled, and the listener
+at the port reads the original destination from the kernel (SO_ORIGINAL_DST) and dials it from the same host, with
+a mark.
 """
 
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ from toolkit.network.namespaces import inside
 from toolkit.network.nft import nft
 
 MARK = 0x6D736772
-"""What is dialled with it (SO_MARK) is not redirected: otherwise nobody could dial on."""
+"""Dials with this mark (SO_MARK) are not redirected: the listener reaches the original destination by it."""
 _LOOPBACK = {4: "127.0.0.1", 6: "::1"}
 
 
@@ -35,17 +36,26 @@ def redirect(namespace: Path, addresses: Iterable[str], port: int) -> None:
     It belongs before the first of them: the kernel decides about a connection when it sees its first packet.
 
     Args:
-        namespace: of who dials.
-        addresses: of who is dialled, at any port.
-        port: where somebody listens, in that namespace.
+        namespace: of the connector.
+        addresses: of the acceptor, at any port.
+        port: of the listener in that namespace.
 
     Raises:
         LocalError: the kernel takes no such rules.
         Unsupported: there is no nft.
     """
     lines = ["type nat hook output priority -100;", *(_line(ip_address(each), port) for each in addresses)]
-    text = "\n".join([f"table inet msgrlab_redirect_{port} {{", "chain dials {", *lines, "}", "}", ""])
+    text = "\n".join([f"{_table(port)} {{", "chain dials {", *lines, "}", "}", ""])
     inside(namespace, lambda: nft("-f", "-", text=text))
+
+
+def end_redirection(namespace: Path, port: int) -> None:
+    """Redirect no more connections from a namespace to a port; raises as :func:`redirect`."""
+    inside(namespace, lambda: nft("-f", "-", text=f"delete {_table(port)}\n"))
+
+
+def _table(port: int) -> str:
+    return f"table inet msgrlab_redirect_{port}"
 
 
 def _line(address: IPv4Address | IPv6Address, port: int) -> str:

@@ -1,9 +1,9 @@
 """Packets that are lost or refused on their way, as rules of nftables.
 
-On a switch of ours the rules see packets as they come in from the hosts: whoever listens at the sender's interface
-sees what was lost behind it, whoever listens at the receiver's does not. Where there is no such switch, each
-receiver's namespace has the rules for what it receives. All of them lie in a table of their own, which is
-replaced as a whole, in one transaction; the table itself tells which faults there are.
+On a switch of ours the rules see packets as they come in from the hosts: a capture at the sender's interface has
+the lost packets, one at the receiver's has not. Without such a switch, each receiver's namespace has the rules for
+what it receives. All rules lie in a table of their own, which is replaced as a whole, in one transaction; the
+table itself records which faults there are.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The TCP connections that a namespace has, as the kernel tells it (sock_diag)."""
+"""The TCP connections of a namespace, as the kernel reports them (sock_diag)."""
 
 import socket
 from collections.abc import Set as AbstractSet

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, field_validator, model_validator
 
+from toolkit.errors import Unsupported
+
 Percent = Annotated[float, Field(ge=0, le=100)]
 Milliseconds = Annotated[float, Field(ge=0, le=60_000)]
 Distribution = Literal["uniform", "normal", "pareto", "paretonormal"]
@@ -64,7 +66,7 @@ def _at_most_all(one: str, one_percent: float, other: str, other_percent: float)
 
 
 class Slot(_Model):
-    """Packets are held and let go in bursts, as on a radio link.
+    """Packets are held and released in bursts, as on a radio link.
 
     A burst begins a time after the first packet came that it is for, between the least and the most.
     """
@@ -109,8 +111,13 @@ Loss = Annotated[
 ]
 
 
+_TIME_DIGITS = 9
+_OF_STREAMS = frozenset({"delay_ms", "jitter_ms", "rate_bits_per_s", "limit_packets", "seed"})
+"""What can be done to a stream as a whole, or need not."""
+
+
 class LinkState(_Model):
-    """What happens to packets from one host to another; nothing, unless said."""
+    """What happens to packets from one host to another; by default nothing."""
 
     delay_ms: Milliseconds = 0.0
     jitter_ms: Annotated[float, Field(ge=0, le=2000)] = 0.0
@@ -167,7 +174,7 @@ class LinkState(_Model):
 
     @property
     def is_clear(self) -> bool:
-        """Whether it leaves packets alone."""
+        """True if it leaves packets alone."""
         return not (
             self.delay_ms
             or self.loss
@@ -176,6 +183,26 @@ class LinkState(_Model):
             or self.rate_bits_per_s
             or self.slot
         )
+
+    @property
+    def least_delay_s(self) -> float:
+        """The delay of a packet that jitter delays least."""
+        return round(max(0.0, self.delay_ms - self.jitter_ms) / 1000, _TIME_DIGITS)
+
+    @property
+    def spread_s(self) -> float:
+        """By how much longer jitter may delay others."""
+        return round((self.delay_ms + self.jitter_ms) / 1000 - self.least_delay_s, _TIME_DIGITS)
+
+    def require_only(self, about: str, why: str, *also: str) -> None:
+        """Require that nothing is set but delay, jitter and rate, and the fields that are named.
+
+        Raises:
+            Unsupported: ``why`` there is no such field.
+        """
+        for name in self.model_fields_set - _OF_STREAMS - set(also):
+            if getattr(self, name) != LinkState.model_fields[name].default:
+                raise Unsupported(f"{about}: no {name}: {why}")
 
     def bare(self) -> "LinkState":
         """The same without whatever a subclass adds."""

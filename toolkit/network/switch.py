@@ -1,6 +1,6 @@
 """A switch: a namespace with a bridge for every network, and hosts in namespaces of their own plugged into it.
 
-Nothing of it is to be seen from outside of these namespaces, so that addresses collide with nobody's.
+Nothing of it is visible outside of these namespaces, so its addresses collide with no others.
 """
 
 import os
@@ -90,6 +90,18 @@ def wire(switch: Path, plugs: Sequence[Plug], present: Sequence[Plug] = ()) -> N
         inside(namespace, lambda names=names: _wait_up(names))  # type: ignore[misc]
 
 
+def unwire(switch: Path, plugs: Sequence[Plug]) -> None:
+    """Unplug a host from the bridges in a namespace; raises LocalError."""
+
+    def remove() -> None:
+        with _route() as route:
+            for plug in plugs:
+                for index in route.link_lookup(ifname=plug.port):
+                    route.link("del", index=index)
+
+    inside(switch, remove)
+
+
 def _make_ports(plugs: Sequence[Plug], known: AbstractSet[str]) -> None:
     with _route() as route:
         for network in dict.fromkeys(plug.network for plug in plugs):
@@ -136,7 +148,7 @@ def _settle(new: Sequence[Plug], own: Sequence[Plug], neighbours: Sequence[Plug]
             for other in neighbours:
                 if other.network == plug.network:
                     known = {"dst": str(other.address.ip), "lladdr": other.mac, "state": _PERMANENT}
-                    route.neigh("add", ifindex=index, **known)
+                    route.neigh("replace", ifindex=index, **known)  # a host that is gone may have had it
 
 
 def _wait_up(names: AbstractSet[str]) -> None:

@@ -1,4 +1,4 @@
-"""A NAT on the way of what a host dials: who is dialled sees other source ports than there are.
+"""A NAT on the outgoing connections of a host: the acceptor sees translated source ports.
 
 The host's own kernel translates what leaves it, by rules of nftables, and its connection tracking remembers which
 port is whose. What a NAT has forgotten in the middle of a connection it either takes for something new, which gets
@@ -25,7 +25,7 @@ _TABLE = "table inet msgrlab_nat"
 _FIRST_PORT = 10_000
 _PORTS = 1000
 _RANGES = 20
-"""Below the ports that a kernel gives to those that dial, so that what was translated can be told."""
+"""Below the kernel's ephemeral ports, so that translated connections can be recognised."""
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 _TCP_STATE = ("CTA_PROTOINFO", "CTA_PROTOINFO_TCP", "CTA_PROTOINFO_TCP_STATE")
 _OVER = frozenset({7, 8})
@@ -110,6 +110,11 @@ class Translations:
         for way in list(self._nats):
             self.end(*way)
 
+    def drop(self, name: str) -> None:
+        """Translate nothing from or to a host any more."""
+        for way in [way for way in self._nats if name in way]:
+            self.end(*way)
+
     def forget(self, sender: str, receiver: str, *, silent: bool) -> int:
         """Have the NAT forget the connections of one host with another; returns how many there were.
 
@@ -164,7 +169,7 @@ def _translated(ways: Collection[Direction]) -> Iterator[_Flow]:
     """The connections on some ways that are translated, in the namespace of the calling thread.
 
     Raises:
-        LocalError: its kernel does not tell.
+        LocalError: its kernel does not report them.
     """
     from pyroute2.netlink.nfnetlink.nfctsocket import NFCTAttrTuple
 

@@ -32,6 +32,7 @@ from messenger.messages.osd_client import MOSDBackoff, MWatchNotify
 from messenger.messages.osd_op_reply import MOSDOpReply
 from messenger.messages.osdmap import OSDMap
 from messenger.messenger import Messenger, Route
+from toolkit.network.host_names import numeric
 from toolkit.rados.errors import RadosError
 from toolkit.rados.ioctx import IoCtx
 from toolkit.rados.monitors import CommandReply, Monitors
@@ -78,7 +79,7 @@ class Rados(Dispatcher):
         Args:
             mon_addrs: one monitor's address or bracketed vector of addresses, or several of them. Their types
                 say which protocols to use, with OSDs, too.
-            entity: who this is.
+            entity: the client's entity name.
             keyring: where the key of ``entity`` is; None for a cluster without authentication.
             config: options of the messenger, such as connection modes.
             timeout_s: how long entering may take.
@@ -89,7 +90,7 @@ class Rados(Dispatcher):
         """
         one = isinstance(mon_addrs, str | AddrVec)
         several: list[Any] = [mon_addrs] if one else list(mon_addrs)
-        addrs = [AddrVec.parse(addr) if isinstance(addr, str) else addr for addr in several]
+        addrs = [AddrVec.parse(numeric(addr)) if isinstance(addr, str) else addr for addr in several]
         if not any(map(len, addrs)):
             raise LocalError("a client needs the address of a monitor")
         name = AuthName.parse(entity)

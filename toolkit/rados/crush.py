@@ -1,4 +1,4 @@
-"""CRUSH: from a number, a rule and weights to devices, the same everywhere (protocol.md §6.8)."""
+"""CRUSH: from a number, a rule and weights to devices, the same everywhere (docs/protocol.md §6.8)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -230,7 +230,7 @@ class _Run:
     def _firstn_holds(
         self, item: int, r: int, position: int, room: int, leaves: list[int] | None, leaf_tries: int
     ) -> bool:
-        """Whether the item is in, or has a device that is."""
+        """True if the item is in, or has a device that is."""
         if leaves is not None:
             if item >= 0:
                 leaves[position] = item
@@ -321,7 +321,7 @@ class _Run:
     # ---- one bucket
 
     def _is_out(self, item: int) -> bool:
-        """Whether a device refuses: always when its weight is 0, sometimes when it is less than 1."""
+        """True if a device refuses: always when its weight is 0, sometimes when it is less than 1."""
         if item >= len(self._weights):
             return True
         weight = self._weights[item]

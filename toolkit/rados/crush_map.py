@@ -1,4 +1,4 @@
-"""The CRUSH map: devices in a tree of buckets, rules, tunables (protocol.md §6.8)."""
+"""The CRUSH map: devices in a tree of buckets, rules, tunables (docs/protocol.md §6.8)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
@@ -12,7 +12,7 @@ from messenger.errors import DecodeError
 T = TypeVar("T")
 
 ITEM_NONE = 0x7FFFFFFF
-"""Nobody, in the place of an item."""
+"""No item."""
 
 _MAGIC = 0x00010000
 _RULE_HEAD_SIZE = 4
@@ -297,7 +297,7 @@ def _slots(count: int, decode: Callable[[int], T | None], key: Callable[[int], i
 
 
 def _refuse_cycles(buckets: dict[int, Bucket]) -> None:
-    """Whoever descends such a map must arrive."""
+    """Refuse a map with cycles, in which a descent would not end."""
     inner = {number: [item for item in bucket.items if item in buckets] for number, bucket in buckets.items()}
     try:
         TopologicalSorter(inner).prepare()

@@ -7,7 +7,7 @@ from messenger.errors import MsgrError
 
 
 class RadosError(MsgrError):
-    """The cluster said no, or cannot be reached. ``errno`` is the positive Linux error number."""
+    """The cluster refused a request, or cannot be reached. ``errno`` is the positive Linux error number."""
 
     def __init__(self, number: int, what: str) -> None:
         super().__init__(f"{what}: {errno.errorcode.get(number, number)} ({os.strerror(number)})")

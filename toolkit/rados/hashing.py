@@ -1,4 +1,4 @@
-"""The hashes of Ceph's placement: object names to placement groups, and CRUSH's own (protocol.md §6.8)."""
+"""The hashes of Ceph's placement: object names to placement groups, and CRUSH's own (docs/protocol.md §6.8)."""
 
 from struct import Struct
 

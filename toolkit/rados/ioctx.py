@@ -209,7 +209,7 @@ class IoCtx:
                 return result
 
     async def list_watchers(self, oid: str) -> list[Watcher]:
-        """Who watches an object."""
+        """The watchers of an object."""
         return list(await self._ask(oid, operation(OpCode.LIST_WATCHERS), "watchers", []))
 
     # ---- several at once

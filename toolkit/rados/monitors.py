@@ -1,4 +1,4 @@
-"""The client's session with the monitors: whoever of them answers (protocol.md §6.2).
+"""The client's session with one of the monitors (docs/protocol.md §6.2).
 
 A lossy session: when it breaks, the next monitor is dialled, what is subscribed to is asked for again from where
 it stopped, and questions without an answer are asked again.
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from messenger.cephx.client import CephxClient
 from messenger.cephx.none import NoneClient
+from messenger.cephx.rotating import RotatingKeyring
 from messenger.connection import Connection
 from messenger.denc.address import AddrVec
 from messenger.denc.codec import Buffer
@@ -69,11 +70,19 @@ class Monitors:
         messenger: dials; its owner hands this object the events of connections to monitors.
         auth: the identity; it collects tickets here.
         addrs: where monitors are; more are learned from the monitor map.
+        rotating: an OSD's service keys, which are then kept fresh.
     """
 
-    def __init__(self, messenger: Messenger, auth: CephxClient | NoneClient, addrs: Sequence[AddrVec]) -> None:
+    def __init__(
+        self,
+        messenger: Messenger,
+        auth: CephxClient | NoneClient,
+        addrs: Sequence[AddrVec],
+        rotating: RotatingKeyring | None = None,
+    ) -> None:
         self._messenger = messenger
         self._auth = auth
+        self._rotating = rotating
         self._addrs = list(addrs)
         self._types = {addr.type for addrs_of_one in addrs for addr in addrs_of_one}
         self._next_addrs = 0
@@ -182,7 +191,7 @@ class Monitors:
         """A session is open; on v1 it is to be logged in to now."""
         if connection is not self._connection:
             return
-        self._login = MonLogin(connection, self._auth, self._messenger.endpoint.rng)
+        self._login = MonLogin(connection, self._auth, self._messenger.endpoint.rng, self._rotating)
         self._login.start(wall_time_s)
         if self._login.done:
             self._enter(connection, wall_time_s)
@@ -190,11 +199,14 @@ class Monitors:
     def _enter(self, connection: Connection, wall_time_s: float) -> None:
         self._cancel_timer()
         self._open, self._opened_s, self._pause_s = True, wall_time_s, 0.0
-        # OSDs tell clients and their repeated requests apart by this number
-        self._messenger.endpoint.name = EntityName(EntityType.CLIENT, self._auth.global_id)
+        if self._auth.name.type is EntityType.CLIENT:
+            # OSDs identify clients and their repeated requests by this number
+            self._messenger.endpoint.name = EntityName(EntityType.CLIENT, self._auth.global_id)
         connection.send(MMonSubscribe({what: Subscription(start) for what, start in self._subscriptions.items()}))
         for tid, question in sorted(self._questions.items()):
             self._send(tid, question)
+        if self._rotating is not None:
+            self.renew_tickets(wall_time_s)
 
     def _on_auth_reply(self, connection: Connection, reply: MAuthReply, wall_time_s: float) -> None:
         assert self._login is not None

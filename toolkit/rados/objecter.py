@@ -1,4 +1,4 @@
-"""Requests on their way to OSDs: sessions, new maps, backoffs, sending again (protocol.md §6.4, §6.8).
+"""Requests on their way to OSDs: sessions, new maps, backoffs, sending again (docs/protocol.md §6.4, §6.8).
 
 What is sent again keeps its tid, by which an OSD knows what it has done already, and its place among the requests
 to the same object.
@@ -45,7 +45,7 @@ class OsdSession:
         self._backoffs: dict[tuple[ShardedPgId, int], MOSDBackoff] = {}
 
     def block(self, backoff: MOSDBackoff) -> None:
-        """Hold back what this covers, and tell the OSD so."""
+        """Stop sending requests that a backoff covers, and acknowledge it to the OSD."""
         self._backoffs[backoff.pgid, backoff.id] = backoff
         acked = (backoff.pgid, backoff.map_epoch, BackoffOp.ACK_BLOCK, backoff.id, backoff.begin, backoff.end)
         self.connection.send(MOSDBackoff(*acked))
@@ -55,7 +55,7 @@ class OsdSession:
         return self._backoffs.pop((backoff.pgid, backoff.id), None)
 
     def blocks(self, request: Request) -> bool:
-        """Whether a request has to wait."""
+        """True if a request has to wait."""
         if not self._backoffs or request.target is None:
             return False
         pgid, hobject = request.target.pgid, request.hobject
@@ -66,19 +66,19 @@ class Lingering(Protocol):
     """What stays with an OSD after its request was answered: a watch, or a notification being delivered."""
 
     def moved(self, placement: Placement) -> bool:
-        """Whether a new map takes the object elsewhere."""
+        """True if a new map places the object elsewhere."""
 
     def is_on(self, session: OsdSession) -> bool:
-        """Whether it depends on that session."""
+        """True if it depends on that session."""
 
     def lost(self) -> None:
         """The OSD that knew of it does not any more."""
 
     def take(self, notify: MWatchNotify, message: Message) -> None:
-        """An OSD speaks of it; raises DecodeError."""
+        """Handle a message of an OSD about this watch or notify; raises DecodeError."""
 
     async def stop(self) -> None:
-        """The client ends."""
+        """End because the client ends."""
 
 
 class _Command(NamedTuple):
@@ -186,7 +186,7 @@ class Objecter:
         return OSDMap.decode(message.maps[min(newer)]) if newer else None
 
     def _is_stale(self, request: Request, *, skipped: bool) -> bool:
-        """Whether the new map asks for a request to be sent again; one without a pool any more is answered."""
+        """True if the new map asks for a request to be sent again; one without a pool any more is answered."""
         try:
             target = request.aim(self.placement)
         except RadosError as error:
@@ -229,7 +229,7 @@ class Objecter:
                 self._requests.pop(request.tid, None)
 
     def _send_again(self, requests: Iterable[Request]) -> None:
-        """Send requests by the present map, oldest first; those that nobody can take wait for another map."""
+        """Send requests by the present map, oldest first; those without an OSD to take them wait for a new map."""
         for request in sorted(requests, key=lambda request: request.tid):
             if request.answer.done():
                 continue
@@ -274,8 +274,8 @@ class Objecter:
         """Have an OSD carry out a command; returns the message with its MCommandReply.
 
         Raises:
-            RadosError: ENXIO, the OSD is not up; ECONNRESET, it went away before it answered, and whether it did
-                what it was told is not known.
+            RadosError: ENXIO, the OSD is not up; ECONNRESET, it went away before it answered, and whether it
+                carried out the command is not known.
         """
         osds = self.placement.osdmap.osds
         if self._stopped or not 0 <= osd < len(osds) or not osds[osd].is_up:
@@ -329,7 +329,7 @@ class Objecter:
         request.answer.set_result(reply)
 
     def _renew(self, request: Request) -> None:
-        """Ask anew under another tid: what the OSD remembers under this one is its refusal."""
+        """Resend the request under a new tid, because the OSD caches the refusal of the old one."""
         del self._requests[request.tid]
         request.tid, request.attempts = next(self._tids), 0
         self._requests[request.tid] = request

@@ -1,4 +1,4 @@
-"""Where objects are: from a name to a placement group to OSDs, by one OSD map (protocol.md §6.8)."""
+"""Where objects are: from a name to a placement group to OSDs, by one OSD map (docs/protocol.md §6.8)."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,22 +12,22 @@ from toolkit.rados.crush_map import ITEM_NONE, CrushMap
 from toolkit.rados.hashing import crush_hash32_2, rjenkins_str
 
 NO_OSD = -1
-"""Nobody, as the primary of a placement group."""
+"""No primary of a placement group."""
 
 _NSPACE_SEPARATOR = b"\x1f"
 
 
 @dataclass(frozen=True, slots=True)
 class PgMapping:
-    """Who has a placement group. In erasure-coded pools ``ITEM_NONE`` stands for shards that nobody has."""
+    """The OSDs of a placement group. In erasure-coded pools ``ITEM_NONE`` stands for shards without an OSD."""
 
     up: tuple[int, ...]
-    """Who should have it."""
+    """OSDs that should have it."""
     up_primary: int
     acting: tuple[int, ...]
-    """Who serves it now."""
+    """OSDs that serve it now."""
     acting_primary: int
-    """Whom to ask; ``NO_OSD`` if there is nobody."""
+    """The OSD to ask; ``NO_OSD`` if there is none."""
 
 
 def object_hash(oid: str, key: str = "", nspace: str = "") -> int:
@@ -69,7 +69,7 @@ class Placement:
         return PgId(pool_id, stable_mod(name_hash, self.osdmap.pools[pool_id].pg_num))
 
     def mapping(self, pgid: PgId) -> PgMapping:
-        """Who has a placement group.
+        """The OSDs of a placement group.
 
         Raises:
             KeyError: there is no such pool.

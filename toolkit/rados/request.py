@@ -1,4 +1,4 @@
-"""One request to an object, from the application's call to the OSD's last word (protocol.md §6.4.1)."""
+"""One request to an object, from the application's call to the OSD's last word (docs/protocol.md §6.4.1)."""
 
 import asyncio
 import errno
@@ -91,7 +91,7 @@ class Request:
         return Target(mapping.acting_primary, placement.sharded(pgid), mapping, layout)
 
     def _pool_behind_overlay(self, osdmap: OSDMap) -> int:
-        """The pool to ask: a cache tier stands in for the pool behind it, unless told otherwise."""
+        """The pool to ask: a cache tier stands in for the pool behind it, unless the request bypasses it."""
         pool = osdmap.pools.get(self.locator.pool)
         if pool is None:
             raise RadosError(errno.ENOENT, f"pool {self.locator.pool}")
@@ -100,12 +100,12 @@ class Request:
         return tier if overlaid else self.locator.pool
 
     def must_be_resent(self, target: Target, osdmap: OSDMap) -> bool:
-        """Whether a new map takes what was sent elsewhere, or makes OSDs forget it."""
+        """True if a new map takes what was sent elsewhere, or makes OSDs forget it."""
         pool = osdmap.pools[target.pgid.pgid.pool]
         return target != self.target or pool.last_force_op_resend > self.sent_epoch
 
     def is_paused(self, osdmap: OSDMap) -> bool:
-        """Whether the map tells clients to wait with such requests."""
+        """True if flags of the map pause such requests."""
         if self.flags & RequestFlag.READ and osdmap.flags & MapFlag.PAUSERD:
             return True
         if not self.flags & RequestFlag.WRITE:

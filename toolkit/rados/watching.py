@@ -1,4 +1,4 @@
-"""Watches and notifications: what lingers at an OSD after its request was answered (protocol.md §6.4)."""
+"""Watches and notifications: what lingers at an OSD after its request was answered (docs/protocol.md §6.4)."""
 
 import asyncio
 import errno
@@ -67,11 +67,11 @@ class _Lingering:
 
     @property
     def settled(self) -> bool:
-        """Whether an OSD knows of it."""
+        """True if an OSD has registered it."""
         return self._request is not None
 
     def moved(self, placement: Placement) -> bool:
-        """See :class:`Lingering`."""
+        """True if a new map places the object elsewhere."""
         if self._request is None:
             return False
         try:
@@ -80,13 +80,13 @@ class _Lingering:
             return True
 
     def is_on(self, session: OsdSession) -> bool:
-        """See :class:`Lingering`."""
+        """True if it depends on that session."""
         return self._session is session
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """Somebody notifies the watchers of an object, and waits until all have acknowledged."""
+    """A notification to the watchers of an object, which waits until all have acknowledged."""
 
     payload: bytes
     notify_id: int
@@ -158,11 +158,11 @@ class Watch(_Lingering):
         return self._notifications.popleft()
 
     async def acknowledge(self, notify_id: int, reply: Buffer) -> None:
-        """See :meth:`Notification.ack`."""
+        """Acknowledge, with something for the notifier to read; raises RadosError."""
         await self._operator.operate(self.oid, operation(OpCode.NOTIFY_ACK, notify_id, self.cookie, reply))
 
     def take(self, notify: MWatchNotify, _message: Message) -> None:
-        """See :class:`Lingering`."""
+        """Handle a message of an OSD about this watch or notify; raises DecodeError."""
         if notify.opcode == NotifyOp.NOTIFY:
             self._notifications.append(Notification(notify.payload, notify.notify_id, notify.notifier_gid, self))
             self._news.set()
@@ -174,10 +174,10 @@ class Watch(_Lingering):
         if self.settled and self.error is None:
             self.unsettle()
             self._generation += 1
-            self._start(self._return)
+            self._start(self._reconnect)
 
     async def stop(self) -> None:
-        """See :class:`Lingering`."""
+        """End because the client ends."""
         self._end(errno.ESHUTDOWN)
         await self._tasks_done()
 
@@ -198,14 +198,14 @@ class Watch(_Lingering):
         self._tasks = [task for task in self._tasks if not task.done()]
         self._tasks.append(asyncio.get_running_loop().create_task(work()))
 
-    async def _return(self) -> None:
+    async def _reconnect(self) -> None:
         try:
             await self._register(WatchOp.RECONNECT)
         except RadosError as error:
             self._end(error.errno)
 
     async def _keep_pinging(self) -> None:
-        """Tell the OSD that somebody still watches; it may answer that the watch is no more."""
+        """Ping the OSD to keep the watch; it may answer that the watch is gone."""
         while True:
             await asyncio.sleep(PING_INTERVAL_S)
             if not self.settled:
@@ -231,9 +231,9 @@ class NotifyResult:
     """What became of a notification. Watchers are known by global id and cookie."""
 
     replies: dict[tuple[int, int], bytes]
-    """What those who acknowledged had to say."""
+    """The acknowledgements' payloads."""
     missed: list[tuple[int, int]]
-    """Who did not acknowledge in time."""
+    """Watchers that did not acknowledge in time."""
 
 
 class Notify(_Lingering):
@@ -242,15 +242,15 @@ class Notify(_Lingering):
     def __init__(self, oid: str) -> None:
         super().__init__(oid)
         self.result: asyncio.Future[NotifyResult | None] = asyncio.get_running_loop().create_future()
-        """None: the OSD that knew of it is gone, and it must begin anew."""
+        """None: the OSD that knew of it is gone, and it must be sent again."""
 
     def lost(self) -> None:
-        """Begin anew."""
+        """Mark it to be sent again."""
         if self.settled and not self.result.done():
             self.result.set_result(None)
 
     async def stop(self) -> None:
-        """See :class:`Lingering`."""
+        """End because the client ends."""
         if not self.result.done():
             self.result.set_exception(RadosError(errno.ESHUTDOWN, f"notify of {self.oid!r}"))
 
@@ -265,7 +265,7 @@ class Notify(_Lingering):
 
 
 def _decode_result(data: Buffer) -> NotifyResult:
-    """Replies by watcher, then those who missed it."""
+    """Replies by watcher, then the watchers that missed it."""
     if not len(data):
         return NotifyResult({}, [])
     decoder = Decoder(data)

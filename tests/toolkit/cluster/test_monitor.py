@@ -15,7 +15,8 @@ import pytest
 from messenger.errors import LocalError
 from toolkit.cluster import monitor as module
 from toolkit.cluster.monitor import Mode, RealMonitor
-from toolkit.ports import reserved_socket
+from toolkit.errors import Unsupported
+from toolkit.machine.ports import reserved_socket
 
 pytestmark = pytest.mark.needs("ceph-mon", "ceph-authtool", "ceph")
 
@@ -180,5 +181,5 @@ def test_a_mode_that_is_none() -> None:
 
 def test_without_ceph_installed_it_names_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(LocalError, match=r"not installed: ceph-mon, .*apt-get install ceph-common ceph-mon"):
+    with pytest.raises(Unsupported, match=r"not installed: ceph-mon, .*apt-get install ceph-common ceph-mon"):
         RealMonitor()

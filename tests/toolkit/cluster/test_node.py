@@ -10,9 +10,11 @@ import pytest
 
 from messenger.cephx.keys import CryptoKey
 from messenger.errors import LocalError
-from toolkit.cluster.local import LocalLab
 from toolkit.cluster.process import NodeProcess
-from toolkit.scenarios.nodes import NodeSpec
+from toolkit.cluster.programs import LocalProgram
+from toolkit.lab.real.real_lab import RealLab
+from toolkit.machine.interpreters import PYTHON, environment
+from toolkit.node import NodeSpec
 
 KEY = "AQAA8VNlAAAAABAAAAECAwQFBgcICQoLDA0ODw=="
 
@@ -74,13 +76,14 @@ def test_refuses_what_is_no_spec_in_one_line(first: str) -> None:
 
 
 def test_dead_node_is_reported_with_its_last_words() -> None:
-    node = NodeProcess(_spec(policy="friendly"), lambda *_: None)
+    program = LocalProgram([*PYTHON, "-m", "toolkit.cluster.node"], environment=environment(), piped=True)
+    node = NodeProcess(_spec(policy="friendly"), lambda *_: None, program)
     with pytest.raises(LocalError, match=r"node a: it ended instead of .* unknown policy 'friendly'"):
         node.wait_ready()
 
 
 def test_lab_leaves_no_process_behind() -> None:
-    lab = LocalLab("v2-crc", 1)
+    lab = RealLab("local", "v2-crc", 1)
     lab.node("a", "osd.1", "lossless_peer")
     lab.node("b", "osd.2", "lossless_peer")
     lab.start("a", "b")
@@ -95,7 +98,7 @@ def test_lab_leaves_no_process_behind() -> None:
 
 
 def test_command_to_a_refusing_node_raises() -> None:
-    lab = LocalLab("v2-crc", 1)
+    lab = RealLab("local", "v2-crc", 1)
     lab.node("a", "osd.1", "lossless_peer")
     try:
         lab.start("a")

@@ -10,6 +10,7 @@ import pytest
 from messenger.errors import LocalError
 from toolkit.cluster import osd as module
 from toolkit.cluster.real import RealCluster
+from toolkit.errors import Unsupported
 
 pytestmark = [pytest.mark.needs("ceph-osd", "ceph-mon", "ceph"), pytest.mark.xdist_group("real_cluster")]
 
@@ -124,5 +125,5 @@ def test_clusters_that_cannot_be(arguments: dict[str, object], message: str) -> 
 
 def test_without_ceph_installed_it_names_the_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(LocalError, match=r"not installed: ceph-osd .*apt-get install ceph-osd"):
+    with pytest.raises(Unsupported, match=r"not installed: ceph-osd .*apt-get install ceph-osd"):
         RealCluster()

@@ -223,6 +223,19 @@ def test_proxies_do_what_their_scripts_say() -> None:
         assert [each.id for each in cluster.check() if not each.ok] == []
 
 
+@pytest.mark.needs("netns")
+@pytest.mark.needs("nft")
+@pytest.mark.usefixtures("state")
+def test_a_refused_way_is_refused_by_its_proxy_too() -> None:
+    with up(peers(backend="netns", proxies=[{"from": "a", "to": "b"}])) as cluster:
+        cluster.fault("refuse a b")
+        cluster.nodes["a"].command("send", peer="b", count=1)
+        eventually(lambda: any(each["event"] == "refused" for each in cluster.history.so_far().of("event")))
+        assert delivered(cluster, "b") == 0
+        cluster.fault("heal")
+        eventually(lambda: delivered(cluster, "b") == 1)
+
+
 @pytest.mark.needs("capture")
 @pytest.mark.usefixtures("state")
 def test_captures_and_proxies_of_the_spec() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from toolkit.doctor import kernel
-from toolkit.doctor.kvm import kvm
+from toolkit.machine.kvm import kvm
 
 RELEASE = platform.release()
 NAMESPACE = Path("/proc/self/ns/net")

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
+from toolkit.cluster.nemesis import Crowd, Timeline, draw
 from toolkit.cluster.spec.model import Chaos
 from toolkit.faults.language import parse, words
-from toolkit.faults.nemesis import Crowd, Timeline, draw
 
 TEXT = (Path(__file__).parents[3] / "docs" / "faults.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `([a-z-]+)([^`|]*)` \| `([^`|]+)` \|", TEXT, re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Ceph's own clients and daemons on both sides of the proxy, who take it for each other."""
+"""Ceph's own clients and daemons on both sides of the proxy, which take it for each other."""
 
 import socket
 import subprocess
@@ -101,7 +101,7 @@ def test_without_pretending_the_monitor_notices(real_monitor: Monitors) -> None:
 
 
 def test_a_monitor_that_says_it_is_at_the_proxy_needs_no_pretending() -> None:
-    """``public_bind_addr`` is where it listens; everybody is told the address of the proxy."""
+    """``public_bind_addr`` is where it listens; its announced address is that of the proxy."""
     with socket.create_server(("127.0.0.1", 0)) as v2, socket.create_server(("127.0.0.1", 0)) as v1:
         ports = v2.getsockname()[1], v1.getsockname()[1]
     listen = f"127.0.0.1:{ports[0]}"

@@ -1,4 +1,4 @@
-"""What somebody in the middle does to frames: each change, where it strikes, and well-formed changes."""
+"""Changes of frames by an attacker in the middle: each change, where it strikes, and well-formed changes."""
 
 from dataclasses import replace
 

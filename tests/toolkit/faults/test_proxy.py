@@ -20,7 +20,7 @@ from messenger.v2.framing import CrcWriter
 from messenger.v2.wire import Ack, encode_banner
 from toolkit.faults.proxy import FaultProxy
 from toolkit.faults.tap import Breakpoint
-from toolkit.loops import LoopThread
+from toolkit.machine.loops import LoopThread
 
 T = TypeVar("T")
 

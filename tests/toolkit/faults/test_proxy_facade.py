@@ -1,4 +1,4 @@
-"""The proxy for people: what it tells of what has passed."""
+"""The proxy for people: its report of the links and frames that passed."""
 
 import socket
 from collections.abc import Iterator
@@ -89,7 +89,7 @@ def test_rules_come_and_go_while_it_runs(server: socket.socket) -> None:
 
 
 def test_what_waits_is_forgotten_with_its_link(server: socket.socket) -> None:
-    """Nobody waits for a release when both ends have gone."""
+    """Nothing waits for a release once both ends have gone."""
     with Proxy(_place(server), "-> ACK #1: hold for-ever\n<- BANNER: delay 1h".replace("1h", "3600s")) as proxy:
         client = socket.create_connection(("127.0.0.1", proxy.port), timeout=10)
         accepted = server.accept()[0]

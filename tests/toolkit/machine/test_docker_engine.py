@@ -1,4 +1,4 @@
-"""Which engine is meant, and what is said when it does not answer."""
+"""The choice of an engine, and the error when it does not answer."""
 
 import hashlib
 import json

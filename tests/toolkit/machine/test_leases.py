@@ -8,7 +8,7 @@ import pytest
 
 from messenger.errors import LocalError
 from toolkit.machine.labels import Label
-from toolkit.machine.leases import Lease, leases, sweep
+from toolkit.machine.leases import Lease, clusters, lab_name, leases, sweep
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +54,13 @@ def test_who_asks_for_another_hears_which_there_are() -> None:
     with pytest.raises(LocalError, match="there is one"):
         Lease.find("two")
     assert Lease.find("one").label == leases()[0].label
+
+
+def test_a_lab_is_no_cluster_until_its_process_has_left_it_behind() -> None:
+    one, lab = Lease.take("one"), Lease.take(lab_name())
+    with one.held(), lab.held():
+        assert [lease.label for lease in clusters()] == [one.label]
+    assert {lease.label for lease in clusters()} == {one.label, lab.label}
 
 
 def test_a_lock_is_held_by_one_and_ends_with_its_holder() -> None:

@@ -92,7 +92,7 @@ def test_the_same_seed_loses_the_same_packets(hosts: Hosts, links: Links) -> Non
 
 def test_damaged_packets_do_not_reach_a_program(hosts: Hosts, links: Links) -> None:
     links.set({("a", "b"): state("corrupt 100%, seed 3")})
-    # A bit of the sender's Ethernet address, or of a field that no checksum covers, is missed by nobody.
+    # A bit of the sender's Ethernet address, or of a field that no checksum covers, is checked by neither side.
     assert len(hosts.send("a", "b", 50)) < 10
 
 

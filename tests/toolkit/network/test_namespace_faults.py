@@ -286,7 +286,7 @@ def test_segments_are_forged_into_streams_that_flow(any_net: Net, fault: str) ->
     except ConnectionResetError:
         pass
     forger.join()
-    with suppress(OSError):  # it ended, or does not know yet that nobody listens
+    with suppress(OSError):  # it ended, or has not noticed yet that there is no listener
         dialled.shutdown(socket.SHUT_RDWR)
     sender.join()
     assert forged == [1]

@@ -1,4 +1,4 @@
-"""Redirected dials: both ends see the other's address, and somebody between them every byte."""
+"""Redirected dials: both ends see the other's address, and a proxy between them every byte."""
 
 import socket
 from collections.abc import Callable, Iterator

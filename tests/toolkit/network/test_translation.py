@@ -23,7 +23,7 @@ def net(request: pytest.FixtureRequest, new_lease: Callable[[], Lease], undo: Ex
 
 
 def is_translated(ends: Ends) -> bool:
-    """Whether who was dialled sees another port than who dialled has."""
+    """True if the acceptor sees another port than the connector has."""
     dialled, accepted = ends
     return dialled.getsockname()[1] != accepted.getpeername()[1]
 

@@ -14,7 +14,7 @@ BACKENDS = {
     "docker": "toolkit.cluster.backends.docker.backend:DockerBackend",
     "swarm": "toolkit.cluster.backends.docker.swarm:SwarmBackend",
 }
-"""Module and class, imported when somebody wants it."""
+"""Module and class, imported on demand."""
 
 
 def backend_named(name: str) -> "type[Backend]":

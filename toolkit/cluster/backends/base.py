@@ -1,20 +1,23 @@
 """What every backend provides: hosts to run programs on, and a network between them to break."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, ClassVar, Protocol, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, ClassVar, Protocol, Self, TypeVar
 
-from toolkit.interpreters import PYTHON
-from toolkit.machine.leases import Lease
+from toolkit.errors import Unsupported
+from toolkit.faults.proxies import Proxies
+from toolkit.faults.proxy import FaultProxy
+from toolkit.machine.interpreters import PYTHON
+from toolkit.machine.leases import Lease, lab_name
 from toolkit.network.faults import NetworkFaults
 
 if TYPE_CHECKING:
     from toolkit.cluster.zygote import Zygote
     from toolkit.dissect.keys import KeyBook
-    from toolkit.faults.proxy import FaultProxy
 
 T = TypeVar("T")
 
@@ -24,11 +27,11 @@ class Program(Protocol):
 
     @property
     def stdin(self) -> BinaryIO | None:
-        """Its input, if it was started with ``piped``."""
+        """Standard input of the program, if it was started with ``piped``."""
 
     @property
     def stdout(self) -> BinaryIO | None:
-        """Its output, likewise."""
+        """Standard output of the program, if it was started with ``piped``."""
 
     @property
     def pid(self) -> int:
@@ -44,7 +47,7 @@ class Program(Protocol):
         """Send a signal to it and to what it has started."""
 
     def errors(self) -> str:
-        """The last lines of what it has said on its standard error."""
+        """The last lines of its standard error."""
 
 
 class Host(ABC):
@@ -61,7 +64,7 @@ class Host(ABC):
     directory: Path
     """A directory for its files, by the name that programs on it know."""
     is_container: bool = False
-    """Whether it has a file system of its own, and in it the programs of its image."""
+    """True if the host has its own file system with the programs of its image."""
 
     @cached_property
     def variables(self) -> dict[str, str]:
@@ -101,12 +104,15 @@ class Host(ABC):
     def read(self, name: str) -> bytes:
         """The content of a file in ``directory``; raises LocalError if there is none."""
 
+    def fetch(self, name: str) -> None:  # noqa: B027 - most hosts share this machine's file system
+        """Copy a file of ``directory`` to this machine, unless it is there; raises LocalError if there is none."""
+
     def inside(self, what: Callable[[], T]) -> T:
         """Do something in its network namespace, in this process; sockets opened there stay there."""
         return what()
 
-    def port(self, wanted: int) -> int:
-        """A free TCP port: the one that is wanted, where the host has its addresses to itself."""
+    def port(self, wanted: int, address: str = "") -> int:  # noqa: ARG002 - not all hosts share addresses
+        """A free TCP port of an address (the first unless given): the wanted one, if only this host has it."""
         return wanted
 
     def entering(self, argv: Sequence[str]) -> list[str]:
@@ -144,10 +150,16 @@ class Backend(ABC):
 
     Args:
         lease: of the cluster; everything made is noted in its journal first, and carries its label.
-        say: told in a few words what is being done, for whoever waits.
+        say: called with a few words about each step, for a user who waits.
     """
 
     name: ClassVar[str]
+    always_proxied: ClassVar[bool] = False
+    """True if nodes dial each other through proxies, which are the whole network."""
+    ipv6_subnet: ClassVar[str] = "fd77::/64"
+    """Subnet for a network of IPv6 that nobody else has to know."""
+    removes_hosts: ClassVar[bool] = False
+    """True if hosts can come and go while the cluster is up."""
     zygote: "ClassVar[Zygote | None]" = None
     """Of this process, if it has one: it starts messengers of ours quickly."""
 
@@ -159,6 +171,33 @@ class Backend(ABC):
         """Called with a line before something is fetched or run that was not asked for by name."""
         self.keys: KeyBook | None = None
         """What proxies need to see frames of secure links."""
+        self.proxies = Proxies(lambda: self.keys)
+        self.first_port = 6800
+        """From which on nodes listen, on hosts that have their addresses to themselves."""
+
+    @classmethod
+    @contextmanager
+    def passing(cls, networks: Sequence[NetworkWish], hosts: Sequence[HostWish] = ()) -> Iterator[Self]:
+        """A backend of this process, open for as long as the block lasts.
+
+        Raises:
+            Unsupported: as :meth:`check`.
+            LocalError: it did not work; nothing of it is left.
+        """
+        cls.check(networks, hosts)
+        with ExitStack() as undo:
+            lease = Lease.take(lab_name())
+            undo.callback(lease.journal.undo)
+            undo.enter_context(lease.held())
+            backend = cls(lease, lambda _doing: None)
+            undo.callback(backend.close)
+            backend.open(networks, hosts)
+            yield backend
+
+    @classmethod
+    def lent(cls, networks: Sequence[NetworkWish]) -> "AbstractContextManager[Backend]":
+        """The same without hosts, which are added; those that are slow to start may have been used before."""
+        return cls.passing(networks)
 
     @classmethod
     @abstractmethod
@@ -170,6 +209,15 @@ class Backend(ABC):
             LocalError: impossible or busy addresses.
         """
 
+    @classmethod
+    def ceph_releases(cls) -> Sequence[str]:
+        """The releases of Ceph that its hosts have at once, the oldest first; ``host`` is what this machine has.
+
+        Raises:
+            Unsupported: no engine answers.
+        """
+        return ("host",)
+
     @abstractmethod
     def open(self, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
         """Make networks and hosts; on failure the journal knows what there is.
@@ -178,20 +226,47 @@ class Backend(ABC):
             LocalError: it did not work.
         """
 
+    @abstractmethod
+    def add(self, *wishes: HostWish) -> None:
+        """Make more hosts on the networks that there are.
+
+        Raises:
+            LocalError: it did not work.
+        """
+
+    def remove(self, name: str) -> None:
+        """End a host's programs and take it off its networks; its files stay until the cluster goes down.
+
+        Raises:
+            Unsupported: hosts of this backend stay.
+            LocalError: it did not work.
+        """
+        raise Unsupported(
+            f"{name}: hosts of {self.name} stay as long as their cluster: --backend process or netns"
+        )
+
     @property
     @abstractmethod
     def network(self) -> NetworkFaults:
         """What can be done to the network between the hosts."""
 
-    def proxy(self, dialler: str, dialled: str, address: tuple[str, int]) -> "FaultProxy | None":  # noqa: ARG002
-        """Through what a way from one node to an address of another goes anyway; None: it is direct."""
-        return None
+    def proxy(self, dialler: str, dialled: str, address: tuple[str, int]) -> FaultProxy:
+        """The proxy on the way from one node to an address of another, on the connector's host.
+
+        Raises:
+            LocalError: no port could be opened.
+            Unsupported: sockets cannot be opened on that host from here.
+        """
+        return self.proxies.open(dialler, dialled, address, self.hosts[dialler].inside)
 
     def route(self, dialler: str, dialled: str, address: tuple[str, int]) -> tuple[str, int]:
         """Where a node has to dial to reach an address of another: host and port; the address itself, mostly."""
+        if not self.always_proxied:
+            return address
         proxy = self.proxy(dialler, dialled, address)
-        return address if proxy is None else (proxy.host, proxy.port)
+        return proxy.host, proxy.port
 
     @abstractmethod
     def close(self) -> None:
         """End every program and remove everything, in good order and quickly; the journal does the rest."""
+        self.proxies.close()

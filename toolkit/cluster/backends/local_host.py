@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from messenger.compat import override
 from messenger.errors import LocalError
-from toolkit import interpreters
 from toolkit.cluster.backends.base import Host, Program
 from toolkit.cluster.programs import LocalProgram
+from toolkit.machine import interpreters
 from toolkit.machine.labels import PROCESS_VARIABLE
 from toolkit.machine.leases import Lease
 from toolkit.machine.private import DIRECTORY_MODE, write_private
@@ -59,8 +60,8 @@ class LocalHost(Host):
         """Of every program here."""
         return {**interpreters.environment(), **self.variables, PROCESS_VARIABLE: self._label}
 
+    @override
     def start(self, argv: Sequence[str], *, piped: bool = False, log: str = "") -> Program:
-        """See :class:`Host`."""
         program = self._started(argv, self.directory / log if log else None, piped=piped)
         self._programs = [known for known in self._programs if known.poll() is None]
         self._programs.append(program)
@@ -75,8 +76,8 @@ class LocalHost(Host):
             lambda: LocalProgram(argv, environment=environment, directory=directory, piped=piped, log=log)
         )
 
+    @override
     def run(self, *argv: str, stdin: str = "", timeout_s: float = 30.0) -> str:
-        """See :class:`Host`."""
         try:
             done = self.inside(
                 lambda: subprocess.run(
@@ -100,29 +101,29 @@ class LocalHost(Host):
             raise LocalError(f"{self.name}: {argv[0]}: {words[0]}")
         return done.stdout
 
+    @override
     def interactive(self, argv: Sequence[str]) -> int:
-        """See :class:`Host`."""
         try:
             return self.inside(lambda: subprocess.call(argv, env=self.environment, cwd=self.directory))
         except OSError as error:
             raise LocalError(f"{self.name}: {argv[0]}: {error.strerror}") from None
 
+    @override
     def write(self, name: str, content: bytes) -> Path:
-        """See :class:`Host`."""
         path = self.directory / name
         path.parent.mkdir(parents=True, exist_ok=True)
         write_private(path, content)
         return path
 
+    @override
     def read(self, name: str) -> bytes:
-        """See :class:`Host`."""
         try:
             return (self.directory / name).read_bytes()
         except OSError as error:
             raise LocalError(f"{self.name}: {name}: {error.strerror}") from None
 
+    @override
     def inside(self, what: Callable[[], T]) -> T:
-        """See :class:`Host`."""
         return what() if self.namespace is None else inside(self.namespace, what)
 
     def close(self) -> None:

@@ -7,6 +7,7 @@ from ipaddress import ip_interface
 from pathlib import Path
 from typing import ClassVar
 
+from messenger.compat import override
 from toolkit.cluster.backends.base import Backend, HostWish, NetworkWish
 from toolkit.cluster.backends.local_host import LocalHost
 from toolkit.cluster.backends.subnets import assign
@@ -15,7 +16,7 @@ from toolkit.machine.changes import Namespace
 from toolkit.machine.leases import Lease
 from toolkit.network import namespaces
 from toolkit.network.namespace_faults import NamespaceNetwork
-from toolkit.network.switch import Plug, wire
+from toolkit.network.switch import Plug, unwire, wire
 
 _SWITCH = "net-switch"
 """No node can be called so."""
@@ -28,6 +29,7 @@ class NetnsBackend(Backend):
     """
 
     name: ClassVar[str] = "netns"
+    removes_hosts: ClassVar[bool] = True
 
     def __init__(self, lease: Lease, say: Callable[[str], None]) -> None:
         super().__init__(lease, say)
@@ -39,29 +41,25 @@ class NetnsBackend(Backend):
         self._network: NamespaceNetwork | None = None
 
     @classmethod
+    @override
     def check(cls, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
-        """See :meth:`Backend.check`."""
         check_images(hosts)
         assign(networks, hosts)
         namespaces.check()
 
+    @override
     def open(self, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
-        """See :meth:`Backend.open`."""
         self._networks = networks
         switch = self._new_namespace(_SWITCH)
         self._network = NamespaceNetwork(self.lease, self.hosts, switch)
         self.say(f"namespaces for {', '.join(wish.name for wish in hosts)}")
         self.add(*hosts)
 
+    @override
     def add(self, *wishes: HostWish) -> None:
-        """Make more hosts on the networks that there are.
-
-        Raises:
-            LocalError: it did not work.
-        """
         self._wishes += wishes
         addressing = assign(self._networks, self._wishes)
-        # From now on they are certain, whoever comes next.
+        # Fix the addresses: hosts that are added later must not change them.
         self._wishes = [replace(wish, addresses=addressing.of(wish.name)) for wish in self._wishes]
         mtus = {network.name: network.mtu for network in self._networks}
         plugs = []
@@ -78,6 +76,21 @@ class NetnsBackend(Backend):
         self._plugs += plugs
         self.network.plug([plug.cable(switch) for plug in plugs])
 
+    @override
+    def remove(self, name: str) -> None:
+        self.proxies.drop(name)
+        self.network.unplug(name)
+        own = [plug for plug in self._plugs if plug.host == name]
+        self._plugs = [plug for plug in self._plugs if plug.host != name]
+        self._wishes = [wish for wish in self._wishes if wish.name != name]
+        self.hosts.pop(name).close()
+        # Not left to the end of the namespace, which the kernel takes its time for: the name is free at once.
+        unwire(namespaces.DIRECTORY / self.lease.label.namespace(_SWITCH), own)
+        change = Namespace(self.lease.label.namespace(name))
+        change.undo()
+        self._namespaces.remove(change)
+        self.lease.journal.take_back(change)
+
     def _new_namespace(self, name: str) -> Path:
         change = Namespace(self.lease.label.namespace(name))
         self.lease.journal.note(change)
@@ -90,13 +103,13 @@ class NetnsBackend(Backend):
         return path
 
     @property
+    @override
     def network(self) -> NamespaceNetwork:
-        """See :meth:`Backend.network`."""
         assert self._network is not None, "open() comes first"
         return self._network
 
+    @override
     def close(self) -> None:
-        """See :meth:`Backend.close`."""
         with ExitStack() as undo:
             for change in self._namespaces:
                 undo.callback(change.undo)
@@ -104,5 +117,6 @@ class NetnsBackend(Backend):
                 undo.callback(self._network.close)
             for host in self.hosts.values():
                 undo.callback(host.close)
+            undo.callback(super().close)
         self._namespaces.clear()
         self.hosts.clear()

@@ -1,24 +1,23 @@
 """Hosts that are this machine: programs on loopback, each with a directory and ports of its own."""
 
-import socket
 import sys
-from collections.abc import Callable, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from messenger.compat import override
 from toolkit.cluster.backends.base import Backend, HostWish, NetworkWish
 from toolkit.cluster.backends.local_host import LocalHost
 from toolkit.cluster.backends.process_network import ProxiedNetwork
 from toolkit.cluster.chroot import check_images
 from toolkit.errors import Unsupported
-from toolkit.faults.proxy import FaultProxy
+from toolkit.machine.descriptors import check_room
 from toolkit.machine.leases import Lease
-from toolkit.ports import reserved_socket
+from toolkit.machine.ports import Ports
 
 if TYPE_CHECKING:
     from toolkit.cluster.zygote import Zygote
 
-_HOST = "127.0.0.1"
+_IPV4, _IPV6 = "127.0.0.1", "::1"
 
 
 class ProcessHost(LocalHost):
@@ -27,65 +26,97 @@ class ProcessHost(LocalHost):
     Args:
         wish: what it is to be.
         lease: of the cluster.
+        addresses: by network.
+        ports: of all hosts.
         zygote: starts messengers of ours quickly, if there is one.
     """
 
-    def __init__(self, wish: HostWish, lease: Lease, zygote: "Zygote | None") -> None:
-        super().__init__(wish.name, lease, MappingProxyType(dict.fromkeys(wish.networks, _HOST)), zygote=zygote)
-        self._reserved: list[socket.socket] = []
+    def __init__(
+        self, wish: HostWish, lease: Lease, addresses: Mapping[str, str], ports: Ports, zygote: "Zygote | None"
+    ) -> None:
+        super().__init__(wish.name, lease, addresses, zygote=zygote)
+        self._ports = ports
+        self._own_ports: list[int] = []
 
-    def port(self, wanted: int) -> int:  # noqa: ARG002 - all hosts share one address
-        """See :class:`Host`; any free one, kept for whoever binds it with SO_REUSEADDR."""
-        self._reserved.append(reserved_socket(_HOST))
-        found: int = self._reserved[-1].getsockname()[1]
-        return found
+    @override
+    def port(self, wanted: int, address: str = "") -> int:
+        """Reserve a free port; a program can still bind it with SO_REUSEADDR."""
+        self._own_ports.append(self._ports.reserve(address or _IPV4))
+        return self._own_ports[-1]
 
+    @override
     def close(self) -> None:
-        """End what was started here and still runs, and give back its ports."""
         super().close()
-        for reserved in self._reserved:
-            reserved.close()
+        for port in self._own_ports:
+            self._ports.release(port)
+        self._own_ports.clear()
+
+
+def _files_of(nodes: int) -> int:
+    """Open files of a full mesh: a proxy that listens on each way, two streams for each pair, pipes of nodes."""
+    ways = nodes * (nodes - 1)
+    return 2 * ways + 10 * nodes + 100
 
 
 class ProcessBackend(Backend):
     """Processes of this machine on loopback; their network is a proxy on each way between two nodes."""
 
     name = "process"
+    always_proxied = True
+    removes_hosts = True
+    ipv6_subnet = "::1/128"
 
     def __init__(self, lease: Lease, say: Callable[[str], None]) -> None:
         super().__init__(lease, say)
-        self._network = ProxiedNetwork()
+        self._network = ProxiedNetwork(self.proxies)
+        self._addresses: dict[str, str] = {}
+        """By network."""
+        self._ports = Ports()
 
     @classmethod
+    @override
     def check(cls, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
-        """See :class:`Backend`."""
         for network in networks:
-            if network.subnet:
+            if network.subnet not in {"", cls.ipv6_subnet}:
                 raise Unsupported(
                     f"network {network.name}: no subnet {network.subnet} on loopback: give --backend netns"
                 )
+        check_room(_files_of(len(hosts)), f"a cluster of {len(hosts)} nodes on process")
         check_images(hosts)
         if not sys.platform.startswith("linux"):
             raise Unsupported("clusters take Linux")
 
-    def open(self, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:  # noqa: ARG002 - one is all
-        """See :class:`Backend`; directories and processes are in the journal from its beginning."""
-        for wish in hosts:
-            self.hosts[wish.name] = ProcessHost(wish, self.lease, self.zygote)
+    @override
+    def open(self, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
+        self._addresses = {each.name: _IPV6 if each.subnet else _IPV4 for each in networks}
+        self.add(*hosts)
+
+    @override
+    def add(self, *wishes: HostWish) -> None:
+        """Make more hosts. Directories and processes are in the journal from its beginning."""
+        check_room(_files_of(len(self.hosts) + len(wishes)), "a cluster of so many nodes on process")
+        for wish in wishes:
+            addresses = {name: self._addresses[name] for name in wish.networks}
+            self.hosts[wish.name] = ProcessHost(wish, self.lease, addresses, self._ports, self.zygote)
+        self._network.hosts = tuple(self.hosts)
+
+    @override
+    def remove(self, name: str) -> None:
+        self.proxies.drop(name)
+        host = self.hosts.pop(name)
+        assert isinstance(host, ProcessHost)
+        host.close()
         self._network.hosts = tuple(self.hosts)
 
     @property
+    @override
     def network(self) -> ProxiedNetwork:
-        """See :class:`Backend`."""
         return self._network
 
-    def proxy(self, dialler: str, dialled: str, address: tuple[str, int]) -> FaultProxy:
-        """See :class:`Backend`: its network consists of them."""
-        return self._network.proxy(dialler, dialled, address, self.keys)
-
+    @override
     def close(self) -> None:
-        """See :class:`Backend`."""
-        self._network.close()
+        super().close()
         for host in self.hosts.values():
             assert isinstance(host, ProcessHost)
             host.close()
+        self._ports.close()

@@ -2,18 +2,19 @@
 
 from collections.abc import Callable
 
+from messenger.compat import override
 from toolkit.cluster.backends.base import Host
-from toolkit.cluster.ceph.nodes import CephNodes
+from toolkit.cluster.ceph.admission import Admission
 from toolkit.cluster.nodes import ProgramNode, Take
 from toolkit.rados.node.app import RadosApp
 from toolkit.rados.node.spec import RadosSpec
 
 Route = Callable[[str, str, tuple[str, int]], tuple[str, int]]
-"""Takes who dials, who is dialled, and host and port; gives host and port to dial instead."""
+"""Takes the connector's name, the acceptor's name, and host and port; returns host and port to dial instead."""
 
 
 class RadosNode(ProgramNode):
-    """A client that keeps a session with a monitor, and reads and writes objects as it is told.
+    """A client that keeps a session with a monitor, and reads and writes objects on command.
 
     Args:
         host: where it runs.
@@ -33,7 +34,7 @@ class RadosNode(ProgramNode):
         spec: RadosSpec,
         take: Take,
         now: Callable[[], float],
-        ceph: CephNodes,
+        ceph: Admission,
         route: Route = lambda _dialler, _dialled, address: address,
     ) -> None:
         super().__init__(host, spec, take, now)
@@ -43,12 +44,14 @@ class RadosNode(ProgramNode):
         """The daemons it is a client of."""
 
     @property
+    @override
     def address(self) -> str:
-        """See :class:`RunningNode`; a client has none."""
+        """None: a client does not listen."""
         return ""
 
+    @override
     def start(self) -> None:
-        """See :class:`RunningNode`; for the first time when the cluster is healthy."""
+        """Start the client; the first start waits until the cluster is healthy."""
         if self.state == "new":
             self.ceph.admit(self.name)
             self.ceph.settle()

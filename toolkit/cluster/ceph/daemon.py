@@ -5,6 +5,7 @@ import signal
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from messenger.compat import override
 from messenger.errors import LocalError
 from toolkit.cluster.backends.base import Program
 from toolkit.cluster.ceph.layout import Layout, Member
@@ -45,7 +46,7 @@ class Company(Protocol):
     """The other daemons of a cluster, as far as one depends on them."""
 
     layout: Layout
-    """Who is who."""
+    """Names, addresses and keys of all daemons."""
 
     announce: Callable[[str], None]
     """Called with a line before an image is made."""
@@ -57,7 +58,7 @@ class Company(Protocol):
         """Have the monitors know of all OSDs, if they do not yet; raises LocalError."""
 
     def recreate(self) -> None:
-        """Make placement groups anew that nobody has any more; raises LocalError."""
+        """Recreate placement groups that no OSD has any more; raises LocalError."""
 
     def settle(self) -> None:
         """Wait until the cluster is healthy for the first time; raises LocalError."""
@@ -91,20 +92,21 @@ class CephDaemon(RunningNode):
         return self.member.name
 
     @property
+    @override
     def state(self) -> str:
-        """See :class:`RunningNode`."""
         if self._state in {"starting", "up", "frozen"} and self._program is not None:
             return self._state if self._program.poll() is None else "dead"
         return self._state
 
     @property
+    @override
     def pid(self) -> int:
-        """See :class:`RunningNode`."""
         return self._program.pid if self._program is not None and self.alive else 0
 
     @property
+    @override
     def address(self) -> str:
-        """See :class:`RunningNode`; of all but monitors the host alone is certain."""
+        """The address of a monitor; of other daemons the host only."""
         return self._layout.mon_addrs[self.member.id] if self.kind == "mon" else self.member.addresses[0]
 
     # ---- its files
@@ -135,7 +137,7 @@ class CephDaemon(RunningNode):
         return [_MON_STORE, self.member.id, layout.fsid, layout.spec.speaks.cipher, *monitors]
 
     def _osd_store(self) -> list[str]:
-        # the monitors are told the same identity, or the OSD would stay booting for ever
+        # the monitors get the same uuid, or the OSD would stay booting for ever
         return [
             'ceph-osd -c "$PWD/ceph.conf" -i "$2" --mkfs --osd-uuid "$3" --no-mon-config',
             *(self.member.id, self._layout.osd_uuids[self.member.id]),
@@ -149,8 +151,9 @@ class CephDaemon(RunningNode):
 
     # ---- its process
 
+    @override
     def start(self) -> None:
-        """See :class:`RunningNode`; for the first time it makes its store, and an OSD waits for monitors."""
+        """Start the daemon. The first start makes its store, and an OSD waits for the monitors."""
         if self.alive:
             raise LocalError(f"node {self.name} is {self.state} already")
         try:
@@ -166,16 +169,18 @@ class CephDaemon(RunningNode):
             raise
         self._state = "starting"
 
+    @override
     def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """See :class:`RunningNode`; for the first time until the whole cluster is healthy."""
+        """Wait until the daemon is ready; after the first start, until the whole cluster is healthy."""
         super().wait_ready(timeout_s)
         self._company.settle()
         if self._has_lost:
             self._company.recreate()
             self._has_lost = False
 
+    @override
     def ready(self) -> bool:
-        """See :class:`RunningNode`: whether the monitors know it and it serves."""
+        """True if the monitors know the daemon and it serves."""
         if self.state == "up":
             return True
         if self.state != "starting":
@@ -190,17 +195,19 @@ class CephDaemon(RunningNode):
         self._state = "up"
         return True
 
+    @override
     def kill(self) -> None:
-        """See :class:`RunningNode`; what is in a memstore is lost."""
+        """Kill the daemon. The contents of a memstore are lost."""
         if self._program is not None:
-            if self.kind == "osd" and self._layout.spec.ceph.store == "memstore" and self._state != "down":
+            if self._is_memstore and self._state != "down":
                 self._has_lost = True
             self._program.signal(signal.SIGKILL)
             self._program.wait(_END_TIMEOUT_S)
             self._state = "down"
 
+    @override
     def stop(self) -> None:
-        """See :class:`RunningNode`: an OSD tells the monitors that it goes, and keeps what it stores."""
+        """Stop the daemon. An OSD announces it to the monitors and keeps its store."""
         if self._program is None or not self.alive:
             return
         self._program.signal(signal.SIGCONT)
@@ -211,12 +218,13 @@ class CephDaemon(RunningNode):
             self.kill()
         self._state = "down"
 
+    @override
     def finish(self) -> None:
-        """See :class:`RunningNode`: nobody needs what it stores any more."""
+        """Stop the daemon without keeping its store."""
         self.kill()
 
-    def freeze(self, frozen: bool) -> None:  # noqa: FBT001 - as in RunningNode
-        """See :class:`RunningNode`."""
+    @override
+    def freeze(self, frozen: bool) -> None:
         program = self._running()
         if frozen == (self.state == "frozen"):
             return
@@ -226,13 +234,17 @@ class CephDaemon(RunningNode):
         self._state = "frozen" if frozen else self._thaws_to
 
     def restart(self, *, new_nonce: bool = False, wiped: bool = False) -> None:  # noqa: ARG002 - always a new one
-        """See :class:`RunningNode`; monitors have no nonce, other daemons have a new one each time.
+        """Restart the daemon. Monitors have no nonce; other daemons have a new one after each start.
+
+        It is killed, but for an OSD whose memstore would be lost: that stops in order, which writes it out.
 
         Raises:
-            LocalError: it does not come up again; or it is to forget what no other monitor knows.
+            LocalError: the daemon does not come up again, or ``wiped`` would lose the store of the only monitor.
         """
         if wiped and self.kind == "mon" and len(self._layout.mon_addrs) == 1:
             raise LocalError(f"{self.name}: the only monitor, wiped, would be another cluster's")
+        if self._is_memstore and not wiped:
+            self.stop()
         self.kill()
         if wiped:
             self._make_store()
@@ -244,20 +256,22 @@ class CephDaemon(RunningNode):
         """Its answer on its admin socket, whatever it is.
 
         Raises:
-            LocalError: nobody answers, or it does not know the command.
+            LocalError: the daemon does not answer, or does not know the command.
         """
         return ask(self.host, self.daemon, {"prefix": prefix, **args})
 
-    def command(self, verb: str, **args: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
-        """See :class:`RunningNode`; the verbs are those of its admin socket, such as ``config show``."""
+    @override
+    def command(self, verb: str, **args: Any) -> dict[str, Any]:
+        """Run a command of the admin socket, such as ``config show``."""
         self._running()
         if self.state == "frozen":
             raise LocalError(f"node {self.name} is frozen: msgrlab fault thaw {self.name}")
         answer = self.ask(verb, **args)
         return answer if isinstance(answer, dict) else {"answer": answer}
 
+    @override
     def status(self) -> dict[str, Any]:
-        """See :class:`RunningNode`; with what the daemon says of itself, where it can be asked."""
+        """The status, with that of the admin socket if it answers."""
         about = super().status() | {"daemon": self.daemon}
         if self.state in {"starting", "up"} and self.kind in _READY:
             prefix, _ = _READY[self.kind]
@@ -267,14 +281,24 @@ class CephDaemon(RunningNode):
                 about["cluster"] = self._company.status()
         return about
 
+    @override
     def log(self, lines: int = 20) -> str:
-        """See :class:`RunningNode`: what it has printed, or else logged."""
+        """The output of the daemon, or its log file if it printed nothing."""
         for name in (self._output, f"{self.daemon}.log"):
             with contextlib.suppress(LocalError):
                 text = self.host.read(name).decode(errors="replace").strip()
                 if text:
                     return "\n".join(text.splitlines()[-lines:])
         return ""
+
+    @override
+    def gather(self) -> None:
+        with contextlib.suppress(LocalError):  # it has not begun to log
+            self.host.fetch(f"{self.daemon}.log")
+
+    @property
+    def _is_memstore(self) -> bool:
+        return self.kind == "osd" and self._layout.spec.ceph.store == "memstore"
 
     @property
     def _output(self) -> str:

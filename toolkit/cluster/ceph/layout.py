@@ -1,4 +1,4 @@
-"""Who is who in a cluster of real daemons: names, addresses, keys, and what ceph.conf says of it."""
+"""The daemons of a real cluster: names, addresses, keys, and their settings in ceph.conf."""
 
 import time
 import uuid
@@ -16,7 +16,7 @@ from toolkit.cluster.backends.base import Host
 from toolkit.cluster.spec.model import ClusterSpec
 
 ADMIN = AuthName.parse("client.admin")
-"""Who may do everything."""
+"""The entity with all capabilities."""
 MON = AuthName.parse("mon.")
 """All monitors are one entity."""
 
@@ -95,7 +95,7 @@ class Layout:
 
     @property
     def pool_size(self) -> int:
-        """How many copies of an object there are to be."""
+        """Number of copies of each object."""
         wanted = self.spec.ceph.options.get("osd_pool_default_size")
         return int(wanted) if wanted is not None else min(len(self.of("osd")) or 1, _POOL_SIZE_LIMIT)
 
@@ -122,7 +122,7 @@ class Layout:
             **options.security(self.spec.speaks.auth, self._mode),
             **options.SMALL,
             "osd_pool_default_size": str(self.pool_size),
-            # until an election is over nobody is served, and one that misses a vote takes all of its time
+            # monitors serve no client during an election, and one that misses a vote takes its whole timeout
             "mon_election_timeout": "0.5",
             # what happens at the next tick, a state of health for one, is waited for
             **dict.fromkeys(
@@ -137,26 +137,31 @@ class Layout:
             **_texts(self.spec.ceph.options),
         }
         if not self.of("mgr"):
-            common["mon_mgr_mkfs_grace"] = "1000000"  # nobody is missed
+            common["mon_mgr_mkfs_grace"] = "1000000"  # the monitors do not wait for a manager
         text = options.section("global", common)
         return text if member is None else text + options.section(member.name, self._own_options(member))
 
     def _own_options(self, member: Member) -> dict[str, str]:
         directory = member.host.directory
         public, *others = member.addresses
-        own = {**options.own_files(directory), f"{member.kind}_data": f"{directory}/store", "debug_ms": "1"}
-        if member.kind != "mon":
-            own["public_addr"] = public
-        if member.kind == "osd" and others:
-            own["cluster_addr"] = others[0]
         of_kind = {
             "mon": options.MON,
-            "osd": options.OSD | {"osd_objectstore": self.spec.ceph.store},
+            "osd": options.OSD,
             # modules speak of themselves most of the time, and take longer to start than all the rest
             "mgr": {"mgr_pool": "false"},
             "mds": {},
         }
-        return {**own, **of_kind[member.kind], **member.options}
+        defaults = {"debug_ms": "1", **of_kind[member.kind]}
+        # a daemon's own section is stronger than [global], where the spec's options are
+        own = {name: value for name, value in defaults.items() if name not in self.spec.ceph.options}
+        own |= options.own_files(directory) | {f"{member.kind}_data": f"{directory}/store"}
+        if member.kind != "mon":
+            own["public_addr"] = public
+        if member.kind == "osd":
+            own["osd_objectstore"] = self.spec.ceph.store
+            if others:
+                own["cluster_addr"] = others[0]
+        return own | dict(member.options)
 
     @property
     def _mode(self) -> str:

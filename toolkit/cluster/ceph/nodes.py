@@ -7,17 +7,14 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from messenger.cephx.keyring import Keyring
+from messenger.compat import override
 from messenger.denc.address import AddrVec
-from messenger.denc.entity import AuthName
 from messenger.errors import LocalError
-from messenger.link import Protocol
 from toolkit.cluster.backends.base import Host, Program
+from toolkit.cluster.ceph.admission import Admission
 from toolkit.cluster.ceph.daemon import READY_TIMEOUT_S, CephDaemon
-from toolkit.cluster.ceph.layout import Layout
-from toolkit.cluster.ceph.programs import furnish, require_programs
-from toolkit.cluster.spec.model import ClusterSpec, RadosClient
-from toolkit.rados.node.spec import RadosSpec
+from toolkit.cluster.ceph.programs import require_programs
+from toolkit.cluster.spec.model import ClusterSpec
 
 HARMLESS = {
     "MON_DISK_LOW": "this machine's disk",
@@ -41,13 +38,13 @@ _QUERIES = 4
 """Run at once."""
 
 
-class CephNodes:
+class CephNodes(Admission):
     """Real daemons on hosts of any backend.
 
     Args:
         spec: of the cluster.
         hosts: of its daemons and of our clients, by the names of nodes.
-        say: told in a few words what is being done.
+        say: called with a few words about each step.
         announce: called with a line before something is fetched or run that was not asked for by name.
 
     Raises:
@@ -62,10 +59,8 @@ class CephNodes:
         say: Callable[[str], None] = lambda _: None,
         announce: Callable[[str], None] = lambda _: None,
     ) -> None:
+        super().__init__(spec, hosts, announce)
         self._say = say
-        self.announce = announce
-        self._hosts = hosts
-        self.layout = Layout(spec, hosts)
         if not all(member.host.is_container for member in self.layout.members.values()):
             require_programs({member.kind for member in self.layout.members.values()}, spec.ceph.release)
         # daemons end with the thread that starts them: this one goes on until the end
@@ -116,21 +111,24 @@ class CephNodes:
     # ---- for its daemons
 
     def launch(self, start: Callable[[], Program]) -> Program:
-        """See :class:`Company`."""
+        """Start a program, in a thread that lasts: daemons end with the thread that has started them."""
         return self._thread.submit(start).result()
 
     def introduce(self) -> None:
-        """See :class:`Company`."""
+        """Register all OSDs with the monitors if they are not yet; raises LocalError."""
         self._introduction()
 
     def recreate(self) -> None:
-        """See :class:`Company`; only of an OSD alone: of several, others have what one has lost."""
+        """Recreate placement groups that no OSD has any more; raises LocalError.
+
+        Only for a single OSD: of several, others still have the placement groups that one has lost.
+        """
         if len(self.of("osd")) == 1:
             self._say("Ceph: placement groups are made anew")
             self._batch(f"osd force-create-pg {group} --yes-i-really-mean-it" for group in self._group_names())
 
+    @override
     def settle(self) -> None:
-        """See :class:`Company`."""
         self._settlement()
 
     # ---- asking
@@ -164,12 +162,8 @@ class CephNodes:
             "mgr": bool(told.get("mgrmap", {}).get("available")),
         }
 
+    @override
     def listeners(self) -> dict[str, list[tuple[str, int]]]:
-        """Host and port of where clients dial, by the names of nodes: monitors, and OSDs as they are now.
-
-        Raises:
-            LocalError: the monitors do not answer.
-        """
         mons = self.of("mon")
         found = {node.name: [(addr.host, addr.port) for addr in AddrVec.parse(node.address)] for node in mons}
         dump = json.loads(self.ceph("osd", "dump", "--format", "json", "--connect-timeout", "5"))
@@ -179,55 +173,6 @@ class CephNodes:
                 pairs = [entry["addr"].rpartition(":") for entry in osd["public_addrs"]["addrvec"]]
                 found[by_id[osd["osd"]]] = [(host.strip("[]"), int(port)) for host, _, port in pairs]
         return found
-
-    def keyring_of(self, client: str) -> Keyring:
-        """A keyring with the key of one of our clients, or of ``client.admin``.
-
-        Raises:
-            LocalError: there is no such client.
-        """
-        name = AuthName.parse(client)
-        if name not in self.layout.keyring.entries:
-            raise LocalError(f"{client}: the cluster has no key for it")
-        return self.layout.keys_of(name)
-
-    def admit(self, node: str) -> None:
-        """Write configuration and key of one of our clients to its host, where Ceph's own tools find them."""
-        host, client = self._hosts[node], self.layout.spec.clients()[node]
-        furnish(host, self.layout.spec.ceph.release, self.announce)
-        host.variables["CEPH_ARGS"] = f"--name {client.rados}"
-        host.write("ceph.conf", self.layout.client_conf(host).encode())
-        host.write("keyring", self.keyring_of(client.rados).format().encode())
-
-    def client_specs(self, start_s: float) -> dict[str, RadosSpec]:
-        """What each of our clients is told.
-
-        Args:
-            start_s: monotonic time at which the cluster began.
-        """
-        spec = self.layout.spec
-        return {node: self._client_spec(node, client, start_s) for node, client in spec.clients().items()}
-
-    def _client_spec(self, node: str, client: RadosClient, start_s: float) -> RadosSpec:
-        spec = self.layout.spec
-        speech = spec.speech_of(node)
-        monitors = {name: AddrVec.parse(addrs) for name, addrs in self.layout.mon_addrs.items()}
-        spoken = {
-            name: AddrVec(tuple(addr for addr in addrs if str(Protocol.of(addr)) in speech.protocols))
-            for name, addrs in monitors.items()
-        }
-        return RadosSpec(
-            name=node,
-            rados=client.rados,
-            monitors=[str(addrs) for addrs in spoken.values()],
-            keyring=self.keyring_of(client.rados).format() if speech.auth == "cephx" else "",
-            pool=client.pool,
-            mode="secure" if speech.mode == "secure" else "crc",
-            names={str(addrs): name for name, addrs in [*monitors.items(), *spoken.items()]},
-            options=dict(client.options),
-            seed=spec.seed,
-            start_s=start_s,
-        )
 
     # ---- inside
 
@@ -268,7 +213,7 @@ class CephNodes:
 
     @staticmethod
     def _wait_for(nodes: list[CephDaemon]) -> None:
-        """Wait for daemons that somebody else starts."""
+        """Wait for daemons that are started elsewhere."""
         deadline_s = time.monotonic() + READY_TIMEOUT_S
         for node in nodes:
             while not node.ready():
@@ -331,7 +276,7 @@ class CephNodes:
 
 
 class _Once:
-    """Something that is done by whoever comes first, while others wait for it; all get the same error."""
+    """An action that the first caller does while others wait for it; all get the same error."""
 
     def __init__(self, what: Callable[[], None]) -> None:
         self._what = what

@@ -21,6 +21,9 @@ PROGRAMS = (
 )
 """Those that a host takes from its image."""
 
+ON_THIS_MACHINE = ("host", "embedded")
+"""Releases whose hosts have the clients of this machine, if it has any."""
+
 _TOOLS = {
     "mon": ("ceph-mon", "monmaptool", "ceph"),
     "osd": ("ceph-osd",),
@@ -70,7 +73,7 @@ def furnish(host: Host, release: str, announce: Callable[[str], None]) -> None:
             "sh", "-ec", 'mkdir -p /etc/ceph; ln -sf "$1" /etc/ceph/ceph.conf', "sh", f"{host.directory}/ceph.conf"
         )
         return
-    if release == "host":
+    if release in ON_THIS_MACHINE:
         return
     scripts = host.directory / "bin"
     scripts.mkdir(parents=True, exist_ok=True)
@@ -115,7 +118,7 @@ def ask(host: Host, daemon: str, command: Mapping[str, Any]) -> Any:  # noqa: AN
         command: its ``prefix`` and arguments.
 
     Raises:
-        LocalError: nobody answers, or the daemon does not know the command.
+        LocalError: the daemon does not answer, or does not know the command.
     """
     path = host.directory / f"{daemon}.asok"
     if not host.is_container:

@@ -9,6 +9,7 @@ import os
 import shutil
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -34,6 +35,11 @@ _UNKNOWN_KEY = "signed by unknown key"
 _PROBE_TIMEOUT_S = 5.0
 _MOST_RENEWALS = 3
 """Each release of Debian knows the keys of the next one."""
+_IN_DIRECTORY = ("sh", "-ec", 'cd "$1"; shift; exec "$@"', "sh")
+_DEPENDENCIES = (
+    *("depends", "--recurse", "--no-pre-depends", "--no-recommends", "--no-suggests"),
+    *("--no-conflicts", "--no-breaks", "--no-replaces", "--no-enhances"),
+)
 _DEBOOTSTRAP = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "debootstrap", "--force-check-gpg")
 """Its mounts and processes end with it."""
 
@@ -124,6 +130,32 @@ class Archive:
             f" install a newer {_KEYRING_PACKAGE}, or give --keyring FILE"
         )
 
+    def download(
+        self, work: Work, suite: Suite, directory: Path, packages: tuple[str, ...], wanted: Callable[[str], bool]
+    ) -> list[Path]:
+        """Download packages and what they depend on from a suite with apt, which verifies them.
+
+        Args:
+            work: runs programs.
+            suite: to take packages from.
+            directory: for them and for all that apt keeps; made here.
+            packages: where to begin.
+            wanted: true of the names to download, among these packages and all that they depend on.
+
+        Raises:
+            LocalError: apt failed, or the suite is not signed by a key that is known; where to read why.
+            Unsupported: there are no keys.
+        """
+        mirror = self.mirror_of(suite)
+        # A snapshot has a date until which it is valid, which is over.
+        dated = " check-valid-until=no" if mirror.startswith(SNAPSHOTS) else ""
+        apt = _apt(directory, [f"deb [signed-by={self.keys()}{dated}] {mirror} {suite.name} main"])
+        work.run("apt-get", *apt, "--error-on=any", "update")
+        listed = work.run("apt-cache", *apt, *_DEPENDENCIES, *packages).splitlines()
+        names = [name for name in dict.fromkeys(listed) if not name.startswith((" ", "<")) and wanted(name)]
+        work.run(*_IN_DIRECTORY, str(directory), "apt-get", *apt, "download", *names)
+        return sorted(directory.glob("*.deb"))
+
     def _renewed(self, work: Work, keys: Path, suite: Suite, mirror: str, directory: Path) -> Path | None:
         """Newer keys than these, verified with them; None if there are none, or keys were given."""
         if self.keyring is not None or shutil.which("apt-get") is None:
@@ -150,10 +182,28 @@ def _newer_keys(work: Work, keys: Path, mirror: str, scratch: Path, store: Path)
         scratch: directory for apt; made here.
         store: directory for the keys.
     """
-    for name in ("lists/partial", "cache/archives/partial", "package"):
+    apt = _apt(scratch, [f"deb [signed-by={keys}] {mirror} {suite} main" for suite in _SUITES])
+    try:
+        work.run("apt-get", *apt, "update")
+    except ProgramFailed:
+        work.note("some suites cannot be verified with these keys; packages come from the others")
+    work.run(*_IN_DIRECTORY, str(scratch), "apt-get", *apt, "download", _KEYRING_PACKAGE)
+    (package,) = scratch.glob("*.deb")
+    work.run("dpkg-deb", "--extract", str(package), str(scratch / "package"))
+    inside = (scratch / "package" / _PACKAGED / name for name in _NAMES)
+    newer = next((path for path in inside if path.is_file()), None)
+    if newer is None or newer.read_bytes() == keys.read_bytes():
+        return None
+    kept = store / f".{package.stem.partition('_all')[0]}.gpg"
+    shutil.copyfile(newer, kept)
+    return kept
+
+
+def _apt(scratch: Path, sources: list[str]) -> tuple[str, ...]:
+    """Options that have apt use these sources alone, and keep all that it keeps in ``scratch``, which is made."""
+    for name in ("lists/partial", "cache/archives/partial"):
         (scratch / name).mkdir(parents=True)
-    sources = (f"deb [signed-by={keys}] {mirror} {suite} main\n" for suite in _SUITES)
-    (scratch / "sources").write_text("".join(sources))
+    (scratch / "sources").write_text("".join(f"{source}\n" for source in sources))
     (scratch / "status").touch()
     options = {
         "Dir::State::Lists": scratch / "lists",
@@ -165,21 +215,7 @@ def _newer_keys(work: Work, keys: Path, mirror: str, scratch: Path, store: Path)
         "Dir::Etc::TrustedParts": "/dev/null",
         "APT::Sandbox::User": "root",
     }
-    apt = ("apt-get", *(word for name, value in options.items() for word in ("-o", f"{name}={value}")))
-    try:
-        work.run(*apt, "update")
-    except ProgramFailed:
-        work.note("some suites cannot be verified with these keys; packages come from the others")
-    work.run("sh", "-ec", 'cd "$1"; shift; exec "$@"', "sh", str(scratch), *apt, "download", _KEYRING_PACKAGE)
-    (package,) = scratch.glob("*.deb")
-    work.run("dpkg-deb", "--extract", str(package), str(scratch / "package"))
-    inside = (scratch / "package" / _PACKAGED / name for name in _NAMES)
-    newer = next((path for path in inside if path.is_file()), None)
-    if newer is None or newer.read_bytes() == keys.read_bytes():
-        return None
-    kept = store / f".{package.stem.partition('_all')[0]}.gpg"
-    shutil.copyfile(newer, kept)
-    return kept
+    return tuple(word for name, value in options.items() for word in ("-o", f"{name}={value}"))
 
 
 def _answers(url: str) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 from toolkit.cluster.images import debian, docker
 from toolkit.cluster.images.archive import Archive
 from toolkit.cluster.images.work import Tell, Work, alone, silent
+from toolkit.machine.cache import default_root
 from toolkit.machine.docker_engine import connected
 
 REPOSITORY = "msgrlab/ceph"
@@ -38,8 +39,8 @@ def build(
         release: ``nautilus``, ``pacific``, ``reef`` or ``tentacle``.
         place: of the engine (:mod:`toolkit.machine.docker_engine`).
         root: where directories of Debian's packages and logs are kept.
-        say: told in one line when something has to be made.
-        tell: told every step of that.
+        say: called with one line if something has to be made.
+        tell: called with each step of that.
         archive: Debian's; :meth:`Archive.wanted` unless given.
 
     Raises:
@@ -47,7 +48,7 @@ def build(
         Unsupported: no engine answers; or no registry does, and packages take root and debootstrap.
     """
     wanted, name = debian.image(release), tag(release)
-    root = root or debian.default_root()
+    root = root or default_root()
     with connected(place) as engine:
         if docker.has(engine, name):
             return name

@@ -14,10 +14,9 @@ from messenger.errors import LocalError
 from toolkit.cluster.images.archive import Archive, Suite
 from toolkit.cluster.images.work import Tell, Work, alone, silent, whole
 from toolkit.errors import Unsupported
+from toolkit.machine.cache import default_root
 from toolkit.machine.private import check_own
 
-IMAGES_VARIABLE = "MSGRLAB_IMAGES"
-"""Names another directory for images."""
 PACKAGES = ("ceph-mon", "ceph-osd", "ceph-mgr", "ceph-mds", "ceph-common", "python3-rados")
 PYTHON_SUITE = Suite("bookworm", "20260901T000000Z")
 PYTHON_VERSION = "3.11"
@@ -82,14 +81,6 @@ RELEASES = {
 }
 
 
-def default_root() -> Path:
-    """Where images are kept: where ``MSGRLAB_IMAGES`` says, or ``msgrlab/images`` in the user's cache."""
-    if wanted := os.environ.get(IMAGES_VARIABLE):
-        return Path(wanted)
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "msgrlab" / "images"
-
-
 def image(release: str) -> Image:
     """The image of a release.
 
@@ -118,8 +109,8 @@ def find_or_build(
     Args:
         release: ``nautilus``, ``pacific``, ``reef`` or ``tentacle``.
         root: where images are kept; :func:`default_root` unless given.
-        say: told in one line when an image has to be made.
-        tell: told every step of that.
+        say: called with one line if an image has to be made.
+        tell: called with each step of that.
         archive: Debian's; :meth:`Archive.wanted` unless given.
 
     Raises:
@@ -156,7 +147,7 @@ def python_base(
 
 
 def is_ready(directory: Path) -> bool:
-    """Whether an image is there, and whole."""
+    """True if an image exists and is complete."""
     return (directory / _READY).exists()
 
 

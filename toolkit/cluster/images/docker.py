@@ -21,7 +21,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 def has(engine: "docker.DockerClient", tag: str) -> bool:
-    """Whether an engine has an image."""
+    """True if an engine has an image."""
     import docker.errors
 
     try:

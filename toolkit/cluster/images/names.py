@@ -1,4 +1,4 @@
-"""Images by the names that people use: ``node``, and ``ceph:RELEASE``."""
+"""Images by the names that people use: ``node``, ``ceph:RELEASE``, and ``vm``, a kernel of virtual machines."""
 
 import shutil
 from contextlib import ExitStack
@@ -7,17 +7,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from messenger.errors import LocalError
-from toolkit.cluster.images import ceph, debian, docker, node
+from toolkit.cluster.images import ceph, debian, docker, kernel, node
 from toolkit.cluster.images.archive import Archive
 from toolkit.cluster.images.work import Tell, alone, silent
 from toolkit.errors import Unsupported
+from toolkit.machine.cache import default_root
 from toolkit.machine.docker_engine import connected
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
 CEPH_PREFIX = "ceph:"
-NAMES = (node.NAME, *(CEPH_PREFIX + release for release in debian.RELEASES))
+RELEASES = tuple(debian.RELEASES)
+"""Of Ceph, the oldest first."""
+DOCKER_NAMES = (node.NAME, *(CEPH_PREFIX + release for release in RELEASES))
+"""Images that a Docker engine can have."""
+NAMES = (*DOCKER_NAMES, *kernel.NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +56,10 @@ def build(
     tell: Tell = silent,
     archive: Archive | None = None,
 ) -> str:
-    """The tag of a Docker image, which is made unless the engine has it; see the modules of either kind."""
-    if check(name) == node.NAME:
+    """The tag of a Docker image, or the directory of a kernel, made unless it is there; see their modules."""
+    if check(name) in kernel.NAMES:
+        return str(kernel.find_or_build(name, root, say, tell, archive))
+    if name == node.NAME:
         return node.build(place, root, say, tell, archive)
     return ceph.build(name.removeprefix(CEPH_PREFIX), place, root, say, tell, archive)
 
@@ -64,14 +71,16 @@ def directory(
     tell: Tell = silent,
     archive: Archive | None = None,
 ) -> str:
-    """The directory of a release of Ceph, made unless it is there.
+    """The directory of a release of Ceph or of a kernel, made unless it is there.
 
     Raises:
-        LocalError: it is none of Ceph's, or cannot be made.
+        LocalError: it is Docker's alone, or cannot be made.
         Unsupported: that takes root and debootstrap.
     """
     if check(name) == node.NAME:
         raise LocalError("the image 'node' is Docker's alone: leave out --directory")
+    if name in kernel.NAMES:
+        return str(kernel.find_or_build(name, root, say, tell, archive))
     return str(debian.find_or_build(name.removeprefix(CEPH_PREFIX), root, say, tell, archive))
 
 
@@ -111,10 +120,16 @@ def in_docker(place: str = "") -> list[Found]:
 def directories(root: Path | None = None) -> list[Found]:
     """The images that are directories."""
     kept = {CEPH_PREFIX + release: debian.ceph_directory(release, root) for release in debian.RELEASES}
-    return [
+    found = [
         Found(name, str(directory), 0, debian.version(directory))
         for name, directory in kept.items()
         if debian.is_ready(directory)
+    ]
+    kernels = {name: kernel.directory(name, root) for name in kernel.NAMES}
+    return found + [
+        Found(name, str(directory), 0, kernel.release(directory))
+        for name, directory in kernels.items()
+        if kernel.is_ready(directory)
     ]
 
 
@@ -126,11 +141,11 @@ def remove(name: str, place: str = "", root: Path | None = None, say: Tell = pri
         Unsupported: no engine answers; what is on this machine has gone nevertheless.
     """
     check(name)
-    root = root or debian.default_root()
+    root = root or default_root()
     gone: list[str] = []
     with ExitStack() as later:
-        # an engine that does not answer is no reason to keep a gigabyte
-        later.callback(lambda: gone.extend(_remove_from_docker(name, place)))
+        if name not in kernel.NAMES:  # an engine that does not answer is no reason to keep a gigabyte
+            later.callback(lambda: gone.extend(_remove_from_docker(name, place)))
         for directory in _parts(name, root):
             with alone(directory, say):
                 shutil.rmtree(directory)
@@ -141,7 +156,10 @@ def remove(name: str, place: str = "", root: Path | None = None, say: Tell = pri
 def _parts(name: str, root: Path) -> list[Path]:
     if name == node.NAME:
         return [*root.glob("wheels-*"), *root.glob("python-*[0-9]")]
-    directory = debian.ceph_directory(name.removeprefix(CEPH_PREFIX), root)
+    if name in kernel.NAMES:
+        directory = kernel.directory(name, root)
+    else:
+        directory = debian.ceph_directory(name.removeprefix(CEPH_PREFIX), root)
     return [directory] if directory.exists() else []
 
 

@@ -15,20 +15,20 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import toolkit
 from messenger.errors import LocalError
 from toolkit.cluster.images import debian, docker
 from toolkit.cluster.images.archive import Archive
 from toolkit.cluster.images.work import Tell, Work, alone, silent, whole
-from toolkit.interpreters import PYTHON
+from toolkit.machine.cache import default_root
 from toolkit.machine.docker_engine import connected
+from toolkit.machine.interpreters import PACKAGES, PYTHON
 
 if TYPE_CHECKING:
     from docker import DockerClient
 
 NAME = "node"
 REPOSITORY = "msgrlab/node"
-_SOURCE = Path(toolkit.__file__).parents[1]
+_SOURCE = PACKAGES
 _PACKAGES = ("messenger", "toolkit")
 _BASES = "msgrlab/python"
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -39,7 +39,7 @@ _LOCKS = ("requirements.txt", "pip.txt")
 """What a node imports, and what installs that; the rest of our dependencies is not in the image."""
 _RECIPE = ("Dockerfile", "msgrlab", *_LOCKS)
 _KEPT = 3
-"""Images of earlier sources that are kept, for whoever goes back to one."""
+"""Number of images of earlier sources that are kept."""
 _HASH_DIGITS = 12
 
 
@@ -65,15 +65,15 @@ def build(
     Args:
         place: of the engine (:mod:`toolkit.machine.docker_engine`).
         root: where parts and logs are kept; :func:`toolkit.cluster.images.default_root` unless given.
-        say: told in one line when something has to be made.
-        tell: told every step of that.
+        say: called with one line if something has to be made.
+        tell: called with each step of that.
         archive: Debian's, for a base; :meth:`Archive.wanted` unless given.
 
     Raises:
         LocalError: it cannot be made; where to read why.
         Unsupported: no engine answers, or there is nothing to make a base of.
     """
-    root = root or debian.default_root()
+    root = root or default_root()
     with connected(place) as engine:
         if docker.has(engine, tag()):
             return tag()
@@ -89,7 +89,7 @@ def build(
 
 
 def exists(engine: "DockerClient") -> bool:
-    """Whether the engine has a node's image, of this source or another."""
+    """True if the engine has a node's image, of this source or another."""
     return bool(engine.api.images(name=REPOSITORY))
 
 
@@ -133,7 +133,7 @@ def _wheelhouse(python: str, architecture: str, root: Path, work: Work) -> Path:
 
 def _recipe() -> Path:
     """The directory with the Dockerfile: of a checkout, or of the installed package."""
-    for clusters in (_SOURCE / "clusters", Path(toolkit.__file__).parent / "cluster/ready"):
+    for clusters in (_SOURCE / "clusters", _SOURCE / "toolkit/cluster/ready"):
         if (clusters / "images/node/Dockerfile").exists():
             return clusters / "images/node"
     raise LocalError(f"clusters/images/node is not in {_SOURCE}: msgrlab is not installed as a whole")

@@ -1,4 +1,4 @@
-"""Making an image: one at a time, with everything that is said in a log, and nothing half-made left behind."""
+"""Making an image: one at a time, with all output in a log; a failure leaves no partial image behind."""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -10,7 +10,7 @@ from toolkit.machine.changes import Tree
 from toolkit.machine.private import locked
 
 Tell = Callable[[str], None]
-"""Told in a few words what is being done, for whoever waits."""
+"""Callback that gets each step in a few words."""
 
 
 class ProgramFailed(LocalError):
@@ -23,15 +23,15 @@ class ProgramFailed(LocalError):
 
 
 def silent(_what: str) -> None:
-    """Whoever waits does not want to know."""
+    """Report no progress."""
 
 
 class Work:
-    """Programs that make an image; what they say goes into a log.
+    """Programs that make an image; their output goes into a log.
 
     Args:
-        log: file that is written anew.
-        tell: told the last line of what they say.
+        log: file that is overwritten.
+        tell: called with the last line of their output.
     """
 
     def __init__(self, log: Path, tell: Tell = silent) -> None:
@@ -77,7 +77,7 @@ class Work:
 
 @contextmanager
 def alone(path: Path, say: Tell) -> Iterator[None]:
-    """Nobody else on this machine makes what is to be at ``path`` meanwhile; wait for whoever does.
+    """Hold the lock on making ``path`` on this machine; wait for another process that makes it.
 
     Raises:
         LocalError: nothing can be written there.

@@ -73,7 +73,7 @@ class ClusterSpec(Part):
     networks: dict[NodeName, Network] = Field(default={"public": Network()})
     """Networks by name; one, called public, unless given."""
     nodes: dict[NodeName, AnyNode]
-    """Who is there, by name."""
+    """Nodes by name."""
     ceph: Ceph = Ceph()
     """About the real daemons among the nodes."""
     links: tuple[Link, ...] = ()
@@ -81,16 +81,21 @@ class ClusterSpec(Part):
     traffic: tuple[Traffic, ...] = ()
     """What nodes send by themselves."""
     captures: tuple[Capture, ...] = ()
-    """Whose packets are written down."""
+    """Nodes whose packets are captured."""
     proxies: tuple[Proxy, ...] = ()
-    """Who dials whom through a proxy that sees frames."""
+    """Pairs of nodes of which one dials the other through a frame-aware proxy."""
     timeline: tuple[Moment, ...] = ()
     """Faults at certain moments."""
     chaos: Chaos | None = None
     """Faults at random."""
     records: Annotated[int, Field(ge=0)] = 1_000_000
-    """So many its history has at most, a kilobyte of memory each; what comes later is not written down. 0 is for
-    clusters that stay up for days and that nobody asks what happened."""
+    """Most records of its history in memory, a kilobyte each; later ones are dropped. 0 is for clusters whose
+    history is not needed."""
+    judged_every: Annotated[int, Field(ge=0)] = 100_000
+    """When so many records have come, they are judged, and those of messages that have arrived leave memory; the
+    file keeps them. 0: none leave."""
+    disk_bytes: Annotated[int, Field(ge=0)] = 1 << 33
+    """Most bytes of the history's file; later records are judged, but not written."""
     scenarios: tuple[Line, ...] = ()
     """Of the catalogue: those that show what the cluster is for (ids as ``msgrlab list`` shows them)."""
 
@@ -210,7 +215,7 @@ class ClusterSpec(Part):
 
 
 def _stand(info: ValidationInfo, *fields: str) -> bool:
-    """Whether these fields, which are above, have been found right."""
+    """True if these fields, which are above, have been found right."""
     return all(field in info.data for field in fields)
 
 

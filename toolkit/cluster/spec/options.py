@@ -14,6 +14,12 @@ from toolkit.cluster.spec.mistakes import Mistake, unknown
 Value = bool | int | float | str
 _OPTION = re.compile("[a-z][a-z0-9_]*")
 
+_OF_EACH_DAEMON = frozenset(
+    {"admin_socket", "cluster_addr", "log_file", "log_flush_on_exit", "pid_file", "public_addr"}
+    | {f"{kind}_data" for kind in ("mon", "osd", "mgr", "mds")}
+)
+"""Options that a cluster sets in the section of each daemon, which is stronger than [global]."""
+
 
 @cache
 def _config_types() -> dict[str, Any]:
@@ -63,4 +69,16 @@ def ceph_option_mistakes(options: Mapping[str, Value]) -> list[Mistake]:
             found.append(Mistake((name,), f"{name!r} is no option: give a-z 0-9 _, as in osd_pool_default_size"))
         elif isinstance(value, str) and not (value.isprintable() and value == value.strip()):
             found.append(Mistake((name,), f"ceph.conf cannot have {value!r}; give one line of text"))
+    return found
+
+
+def global_option_mistakes(options: Mapping[str, Value]) -> list[Mistake]:
+    """The same of options for [global], of which each has to have an effect."""
+    found = ceph_option_mistakes(options)
+    for name in options:
+        if name in _OF_EACH_DAEMON:
+            text = "the cluster sets it for each daemon; a node's own options may have it"
+            found.append(Mistake((name,), text))
+        elif name == "osd_objectstore":
+            found.append(Mistake((name,), "give it as ceph.store"))
     return found

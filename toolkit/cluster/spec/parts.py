@@ -20,7 +20,7 @@ from pydantic_core import PydanticCustomError
 from messenger.denc.entity import EntityType
 from messenger.session.policy import POLICIES
 from toolkit.cluster.spec.mistakes import Mistake, refuse, unknown
-from toolkit.cluster.spec.options import ceph_option_mistakes, option_mistakes
+from toolkit.cluster.spec.options import ceph_option_mistakes, global_option_mistakes, option_mistakes
 from toolkit.network.state import LinkState
 
 MAX_NODES = 200
@@ -91,13 +91,13 @@ class Speech(Part):
     """What nodes speak."""
 
     protocol: Literal["v1", "v2", "v1+v2"] = "v2"
-    """msgr v1, msgr v2, or both: whoever listens then has an address for each, and is dialled at that of v2 by all
-    who know it."""
+    """msgr v1, msgr v2, or both: a node that listens then has an address for each, and peers that speak v2 dial
+    that of v2."""
     mode: Literal["crc", "secure", "compressed"] = "crc"
     """Of v2 connections: checksums, encryption, or checksums with every frame between OSDs compressed. v1 has only
     crc."""
     auth: Literal["cephx", "none"] = "cephx"
-    """How nodes prove who they are."""
+    """How nodes authenticate."""
     cipher: Literal["aes", "aes256k"] = "aes"
     """Of all keys of the cluster."""
 
@@ -152,7 +152,7 @@ class Node(Member):
     policy: str = "lossless_peer"
     """Towards every peer; others for some types may follow: ``lossless_peer client=stateless_server``."""
     listens: bool = True
-    """Whether others can dial it."""
+    """True if other nodes can dial it."""
     speaks: Speech | None = None
     """What it speaks otherwise than the cluster does."""
     options: dict[str, OptionValue] = {}
@@ -219,9 +219,9 @@ class RadosClient(Member):
     """A client of the real cluster, one of ours, as a program of its own."""
 
     rados: str
-    """Who it is, as in client.writer; the cluster has a key for it."""
+    """Its entity name, as in client.writer; the cluster has a key for it."""
     pool: str = "objects"
-    """Whose objects it reads and writes; ``ceph.pools`` has it."""
+    """The pool whose objects it reads and writes; ``ceph.pools`` has it."""
     speaks: Speech | None = None
     """What it speaks otherwise than the cluster does."""
     options: dict[str, OptionValue] = {}
@@ -266,8 +266,9 @@ AnyNode = Annotated[
 class Ceph(Part):
     """What the real daemons share."""
 
-    release: Literal["host", "nautilus", "pacific", "reef", "tentacle"] = "host"
-    """``host`` for what is installed on this machine; others come from images."""
+    release: Literal["host", "embedded", "nautilus", "pacific", "reef", "tentacle"] = "host"
+    """``host`` for what is installed on this machine, or the newest image where nodes are containers; ``embedded``
+    for daemons of ours that real clients can use (docs/embedded.md); others come from images."""
     store: Literal["memstore", "bluestore"] = "memstore"
     """Where OSDs keep objects: in memory, or in a sparse file."""
     options: dict[str, OptionValue] = {}
@@ -288,7 +289,7 @@ class Ceph(Part):
     @field_validator("options")
     @classmethod
     def _are_options(cls, options: dict[str, OptionValue]) -> dict[str, OptionValue]:
-        refuse(ceph_option_mistakes(options))
+        refuse(global_option_mistakes(options))
         return options
 
 
@@ -307,18 +308,18 @@ class Link(LinkState):
     model_config = _SETTINGS
 
     sender: NodeName = Field(alias="from")
-    """Whose packets; a group stands for each of its nodes."""
+    """The sender of the packets; a group stands for each of its nodes."""
     receiver: NodeName = Field(alias="to")
-    """Whom they are for."""
+    """Their receiver."""
     both_ways: bool = False
-    """And those that go back."""
+    """True: also packets in the other direction."""
 
 
 class Traffic(Part):
     """What a node sends to another by itself, from the moment on at which all are up."""
 
     sender: NodeName = Field(alias="from")
-    """Who sends; a group stands for each of its nodes."""
+    """The node that sends; a group stands for each of its nodes."""
     receiver: NodeName = Field(alias="to")
     """To whom."""
     every_ms: Annotated[float, Field(gt=0, le=3_600_000)] = 100.0
@@ -335,7 +336,7 @@ class Capture(Part):
     """Packets of a node, written to the cluster's directory for as long as it is up."""
 
     node: NodeName
-    """Whose; a group stands for each of its nodes."""
+    """The node; a group stands for each of its nodes."""
     file: str = ""
     """Name; NODE.pcapng unless given."""
 
@@ -353,12 +354,12 @@ class Capture(Part):
 
 
 class Proxy(Part):
-    """Somebody between two nodes who sees frames; one node dials the other through it."""
+    """A frame-aware proxy between two nodes; one node dials the other through it."""
 
     sender: NodeName = Field(alias="from")
-    """Who dials."""
+    """The node that dials."""
     receiver: NodeName = Field(alias="to")
-    """Who is dialled."""
+    """The node that is dialled."""
     script: tuple[Line, ...] = ()
     """What it does, a line each (docs/proxy.md)."""
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,13 @@ def read_spec(path: str | Path) -> ClusterSpec:
     return parse_spec(read_text(found, MAX_BYTES, "cluster spec"), str(found))
 
 
+def read_values(path: str | Path) -> dict[str, Any]:
+    """What stands in the file of a spec that :func:`read_spec` has read: with its name, and nothing expanded."""
+    found = _find(str(path))
+    values = dict(parse_document(read_text(found, MAX_BYTES, "cluster spec")).value)
+    return values | {"name": values.get("name", _default_name(str(found)))}
+
+
 def _find(text: str) -> Path:
     path = Path(text)
     if path.suffix or path.name != text or text in ("", "."):
@@ -87,6 +94,18 @@ def parse_spec(text: str, name: str) -> ClusterSpec:
         what = f"a spec is a mapping, as in {_EXAMPLE}; this is {shown(values)}"
         raise LocalError(_line(name, document.line_of(()), what))
     return _validate(document, values | {"name": values.get("name", _default_name(name))}, name)
+
+
+def checked(values: Mapping[str, Any]) -> ClusterSpec:
+    """The cluster that JSON values describe, as :meth:`ClusterSpec.as_json` has them.
+
+    Raises:
+        LocalError: the first mistake in them, as ``WHERE: WHAT``.
+    """
+    try:
+        return ClusterSpec.model_validate(values)
+    except ValidationError as error:
+        raise LocalError(_described(next(mistakes_of(error)))) from None
 
 
 def _default_name(file: str) -> str:

@@ -1,4 +1,4 @@
-"""What the parts of a spec have to do with each other: who can reach whom, and what does not go together."""
+"""Rules between the parts of a spec: which nodes can reach each other, and which settings exclude each other."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -8,6 +8,7 @@ from messenger.denc.entity import EntityType
 from messenger.session.policy import POLICIES, Policy
 from toolkit.cluster.spec import groups
 from toolkit.cluster.spec.mistakes import Mistake, unknown
+from toolkit.cluster.spec.options import option_mistakes
 from toolkit.cluster.spec.parts import (
     AnyNode,
     Capture,
@@ -100,7 +101,7 @@ def room_mistakes(networks: Mapping[str, Network], nodes: Nodes) -> list[Mistake
 
 
 def identity_mistakes(nodes: Nodes) -> list[Mistake]:
-    """Two who are the same for others."""
+    """Two nodes that peers cannot distinguish."""
     found: list[Mistake] = []
     owners: dict[str, str] = {}
     for name, node in nodes.items():
@@ -117,7 +118,7 @@ def identity_mistakes(nodes: Nodes) -> list[Mistake]:
 
 
 def _identity(node: AnyNode) -> tuple[str, str]:
-    """Who it is for others, and the field that says so; daemons are named by the cluster."""
+    """The entity name that its peers see, and the field with it; the cluster names daemons."""
     if isinstance(node, Node):
         return node.entity, "entity"
     return (node.rados, "rados") if isinstance(node, RadosClient) else ("", "")
@@ -203,7 +204,7 @@ def link_mistakes(links: Sequence[Link], nodes: Nodes, networks: Sequence[str]) 
 
 
 def proxy_mistakes(proxies: Sequence[Proxy], nodes: Nodes, networks: Sequence[str]) -> list[Mistake]:
-    """Proxies where nobody dials, or that are there twice."""
+    """Proxies on paths without dials, and duplicate ones."""
     found = []
     seen: set[tuple[str, str]] = set()
     for position, proxy in enumerate(proxies):
@@ -303,7 +304,7 @@ def _nothing_in_common(name: str, mine: Speech, other: str, theirs: Speech) -> s
 
 
 def capture_mistakes(captures: Sequence[Capture], nodes: Nodes) -> list[Mistake]:
-    """Captures of nobody, or into the same file."""
+    """Captures without nodes, and captures into the same file."""
     known = [*nodes, *groups.members(nodes)]
     found = []
     files: set[str] = set()
@@ -343,6 +344,8 @@ def ceph_mistakes(ceph: Ceph, nodes: Nodes, speaks: Speech, networks: Sequence[s
         mistake for name, client in clients.items() for mistake in _client_mistakes(name, client, ceph, speaks)
     ]
     found += _public_mistakes({**daemons, **clients}, networks)
+    if ceph.release == "embedded":
+        return found + list(_embedded_mistakes(ceph, daemons, speaks))
     if speaks.mode == "compressed" and ceph.release not in ("host", *_COMPRESSING):
         text = f"{ceph.release} does not compress; {' and '.join(_COMPRESSING)} do"
         found.append(Mistake(("ceph", "release"), text))
@@ -351,6 +354,23 @@ def ceph_mistakes(ceph: Ceph, nodes: Nodes, speaks: Speech, networks: Sequence[s
             Mistake(("ceph", "release"), f"{ceph.release} has no keys of cipher {speaks.cipher}; give tentacle")
         )
     return found
+
+
+def _embedded_mistakes(ceph: Ceph, daemons: Mapping[str, Daemon], speaks: Speech) -> Iterator[Mistake]:
+    monitors = 0
+    for name, daemon in daemons.items():
+        place = ("nodes", daemon.group or name)
+        monitors += daemon.ceph == "mon"
+        if daemon.ceph not in ("mon", "osd"):
+            yield Mistake((*place, "ceph"), f"there is no embedded {daemon.ceph}; give mon or osd")
+        elif daemon.ceph == "mon" and monitors == 2:
+            yield Mistake(place, "an embedded cluster has one monitor")
+        for mistake in option_mistakes(daemon.options):
+            yield mistake.below(*place, "options")
+    if ceph.store != "memstore":
+        yield Mistake(("ceph", "store"), "embedded OSDs keep objects in memory; give memstore, or leave it out")
+    if speaks.mode == "compressed":
+        yield Mistake(("speaks", "mode"), "embedded OSDs do not talk to each other; give crc or secure")
 
 
 def _client_mistakes(name: str, client: RadosClient, ceph: Ceph, speaks: Speech) -> Iterator[Mistake]:

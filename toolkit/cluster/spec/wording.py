@@ -1,4 +1,4 @@
-"""Mistakes in the words of whoever writes specs: pydantic's errors, each with its place and a hint."""
+"""Mistakes in specs, for their authors: pydantic's errors, each with its place and a hint."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -63,7 +63,7 @@ def _mistakes(detail: ErrorDetails) -> list[Mistake]:
 
 
 def _is_branch(part: str | int) -> bool:
-    """Whether it says which of several models was tried, and is no place of the text."""
+    """True if it says which of several models was tried, and is no place of the text."""
     return isinstance(part, str) and (part.startswith(("<", "[")) or part in _LOSSES)
 
 

@@ -19,8 +19,10 @@ def main() -> int:
     zygote = Zygote() if kind != ["exec"] else None
     from toolkit.cluster.backends.base import Backend  # noqa: PLC0415 - as said
     from toolkit.cluster.supervisor.server import Supervisor  # noqa: PLC0415
+    from toolkit.machine.descriptors import raise_limit  # noqa: PLC0415
     from toolkit.machine.leases import Lease  # noqa: PLC0415
 
+    raise_limit()  # not that of the nodes, which may be about limits
     Backend.zygote = zygote
     # What anything here prints goes to the log: on the standard output the front expects lines of JSON.
     tell = os.fdopen(os.dup(sys.stdout.fileno()), "wb")

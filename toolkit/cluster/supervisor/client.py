@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import select
+import selectors
 import signal
 import socket
 import subprocess
@@ -13,11 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from messenger.errors import LocalError
-from toolkit.attention import wait_for_end
 from toolkit.cluster.supervisor import wire
-from toolkit.interpreters import PYTHON, environment
+from toolkit.machine.attention import wait_for_end
+from toolkit.machine.interpreters import PYTHON, environment
 from toolkit.machine.labels import PROCESS_VARIABLE
-from toolkit.machine.leases import STATE_VARIABLE, Lease, leases
+from toolkit.machine.leases import STATE_VARIABLE, Lease, clusters
+from toolkit.machine.private import Peer
 
 LOG = "supervisor.log"
 _ENDING = "ending"
@@ -25,12 +27,15 @@ _ENDING = "ending"
 _ENDING_S = 60.0
 _SILENCE_S = 10.0
 """A supervisor that takes a cluster down is heard of more often than that."""
+_LOOK_S = 1.0
+"""How often a supervisor that says nothing is looked at."""
+_CHUNK_BYTES = 1 << 16
 _LAST_WORDS_S = 3.0
 """How long a supervisor may take to end by itself before it is ended; its journal is undone then."""
 
 
 class NotKept(LocalError):
-    """Nobody keeps the cluster up: what there is of it has been left behind."""
+    """The cluster has no supervisor; what there is of it was left behind."""
 
 
 def ask(lease: Lease, do: str, *, timeout_s: float = 60.0, **args: Any) -> Any:  # noqa: ANN401 - as JSON
@@ -57,7 +62,7 @@ def ask(lease: Lease, do: str, *, timeout_s: float = 60.0, **args: Any) -> Any: 
 def ask_down(lease: Lease, keep: Path | None = None, *, keep_keys: bool = False) -> list[str] | None:
     """Have the supervisor take its cluster down, and wait until it has ended itself.
 
-    Removing many files takes its time; a supervisor that works says so, and is waited for.
+    Removing many files takes time; the supervisor sends signs of life meanwhile, and the call waits for it.
 
     Args:
         lease: of the cluster.
@@ -100,19 +105,24 @@ def _connected(lease: Lease, timeout_s: float) -> Iterator[socket.socket]:
             if lease.is_held:
                 raise NotKept(f"cluster {name!r} is on its way up or down") from None
             raise NotKept(f"cluster {name!r} is kept up by nobody any more: msgrlab down {name}") from None
-        wire.check_peer(connection)
+        if (peer := wire.check_peer(connection)).is_stopped:
+            raise LocalError(_stopped(name, peer.pid))
         yield connection
+
+
+def _stopped(name: str, pid: int) -> str:
+    return f"cluster {name!r}: its supervisor, process {pid}, is stopped: kill -CONT {pid}, or msgrlab down {name}"
 
 
 def chosen(name: str) -> Lease:
     """The cluster of a name; without one, the only one there is.
 
     Raises:
-        LocalError: there is none of that name, or it must be said which.
+        LocalError: there is none of that name, or several are up and no name is given.
     """
     if name:
         return Lease.find(name)
-    known = leases()
+    known = clusters()
     if not known:
         raise LocalError("no cluster is up: msgrlab up two-peers")
     if len(known) > 1:
@@ -130,10 +140,18 @@ class Starting:
         backend: otherwise than the spec says; empty for what that says.
         settings: ``KEY=VALUE``, changes of the spec.
         foreground: whether the cluster goes down with this process.
+        keep: whether it stays if it does not come up.
     """
 
     def __init__(
-        self, lease: Lease, spec: Path, backend: str, settings: list[str], *, foreground: bool = False
+        self,
+        lease: Lease,
+        spec: Path,
+        backend: str,
+        settings: list[str],
+        *,
+        foreground: bool = False,
+        keep: bool = False,
     ) -> None:
         self._lease = lease
         own = {PROCESS_VARIABLE: str(lease.label), STATE_VARIABLE: str(lease.directory.parent)}
@@ -147,41 +165,75 @@ class Starting:
                 cwd="/",
                 start_new_session=True,
             )
-        wanted = {"spec": str(spec.resolve()), "backend": backend, "settings": settings, "foreground": foreground}
+        wanted = {
+            "spec": str(spec.resolve()),
+            "backend": backend,
+            "settings": settings,
+            "foreground": foreground,
+            "keep": keep,
+        }
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.write(json.dumps(wanted).encode() + b"\n")
             self._process.stdin.flush()
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """What it tells, until the cluster is ready (``{"ready": ...}`` comes last).
+        """Its messages until the cluster is ready (``{"ready": ...}`` comes last).
 
         Raises:
             Unsupported: it cannot be had here.
-            LocalError: it does not come up; nothing of it is left.
+            LocalError: it does not come up; nothing of it is left, unless ``keep`` is set.
         """
-        assert self._process.stdout is not None
+        is_kept = False
         try:
-            for line in self._process.stdout:
+            for line in self._lines():
                 values = json.loads(line)
+                is_kept = bool(values.get("kept"))
                 wire.result(values)
                 yield values
                 if "ready" in values:
                     return
             raise LocalError(f"cluster {self._lease.label.name!r} did not come up: {self._last_words()}")
         except BaseException:
-            self.end()
+            if is_kept:
+                self.leave()
+            else:
+                self.end()
             raise
+
+    def _lines(self) -> Iterator[bytes]:
+        """The supervisor's lines until it ends.
+
+        Raises:
+            LocalError: it was stopped.
+        """
+        assert self._process.stdout is not None
+        supervisor = Peer(self._process.pid, os.geteuid())
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            unread = b""
+            while True:
+                if not selector.select(_LOOK_S):
+                    if supervisor.is_stopped:
+                        raise LocalError(
+                            f"cluster {self._lease.label.name!r} did not come up: its supervisor was stopped"
+                        )
+                    continue
+                chunk = os.read(self._process.stdout.fileno(), _CHUNK_BYTES)
+                *whole, unread = (unread + chunk).split(b"\n")
+                yield from whole
+                if not chunk:
+                    return
 
     def leave(self) -> None:
         """It goes on by itself."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
-        self._process.returncode = 0  # whose parent is somebody else when this process has ended
+        self._process.returncode = 0  # it outlives this process, which then is not its parent
 
     def wait(self) -> None:
-        """Wait until the cluster is down, or this process is told to end."""
+        """Wait until the cluster is down or this process gets a signal to end."""
         wait_for_end(self._process)
 
     def end(self) -> None:
@@ -193,7 +245,8 @@ class Starting:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
         try:
-            self._process.wait(_LAST_WORDS_S)
+            stopped = Peer(self._process.pid, os.geteuid()).is_stopped
+            self._process.wait(0 if stopped else _LAST_WORDS_S)
         except subprocess.TimeoutExpired:
             self._process.send_signal(signal.SIGKILL)
             self._process.wait()

@@ -8,8 +8,8 @@ from messenger.errors import LocalError
 from toolkit.cluster.nodes import MessengerNode, ProgramNode
 from toolkit.cluster.running import Cluster
 from toolkit.cluster.spec.model import Chaos
-from toolkit.cluster.status import is_event, told
-from toolkit.scenarios.nodes import NodeApp
+from toolkit.cluster.status import is_event, record_json
+from toolkit.node import NodeApp
 
 _MOST_RECORDS = 10_000
 _LONGEST_WAIT_S = 30.0
@@ -19,6 +19,9 @@ class Requests:
     """Answers requests about a cluster: each is a method, with its arguments by name."""
 
     KNOWN = (
+        "add_link",
+        "add_node",
+        "add_proxy",
         "check",
         "command",
         "draw",
@@ -27,7 +30,12 @@ class Requests:
         "faults",
         "history",
         "proxies",
+        "remove_link",
+        "remove_node",
+        "remove_proxy",
+        "start_capture",
         "status",
+        "stop_capture",
         "torment",
         "words",
     )
@@ -50,15 +58,15 @@ class Requests:
         return getattr(self, do)(**args)
 
     def status(self) -> dict[str, Any]:
-        """See :meth:`Cluster.status`."""
+        """The status, as JSON."""
         return self._cluster.status()
 
     def check(self, only: list[str] | None = None) -> list[dict[str, Any]]:
-        """See :meth:`Cluster.check`."""
+        """The verdict of the invariants on its history so far; raises LocalError if there is no such invariant."""
         return [asdict(result) for result in self._cluster.check(only)]
 
     def fault(self, text: str) -> str:
-        """See :meth:`Cluster.fault`."""
+        """Do a fault, by the words of docs/faults.md; returns what came of it."""
         return self._cluster.fault(text)
 
     def faults(self) -> list[str]:
@@ -73,13 +81,13 @@ class Requests:
 
     def draw(self, chaos: dict[str, Any]) -> list[dict[str, Any]]:
         """The timeline of chaos, as in a spec; nothing is done."""
-        from toolkit.faults.nemesis import Crowd, draw  # noqa: PLC0415 - as above
+        from toolkit.cluster.nemesis import Crowd, draw  # noqa: PLC0415 - as above
 
         return draw(Chaos(**chaos), Crowd.of(self._cluster.scene)).values()
 
     def torment(self, timeline: list[dict[str, Any]], seed: int | None = None) -> dict[str, Any]:
         """Do a timeline to the cluster, and judge; the answer comes when all is over."""
-        from toolkit.faults.nemesis import Timeline, torment  # noqa: PLC0415 - as above
+        from toolkit.cluster.nemesis import Timeline, torment  # noqa: PLC0415 - as above
 
         return torment(self._cluster, Timeline.of_values(timeline), seed=seed).as_json()
 
@@ -117,14 +125,50 @@ class Requests:
             wait_s: for so long it is waited for records, if there are none.
         """
         history = self._cluster.history
-        known = len(history) if after < 0 else after
+        known = history.count if after < 0 else after
         if wait_s:
             history.wait_beyond(known, min(wait_s, _LONGEST_WAIT_S))
-        records = history.so_far().records[known : known + _MOST_RECORDS]
-        return {"next": known + len(records), "records": [told(each) for each in records if is_event(each)]}
+        known, records = history.behind(known, _MOST_RECORDS)
+        return {"next": known, "records": [record_json(each) for each in records if is_event(each)]}
+
+    def add_node(self, name: str, values: dict[str, Any]) -> dict[str, Any]:
+        """Add a node; returns its status."""
+        return {"node": name, **self._cluster.add_node(name, **values).status()}
+
+    def remove_node(self, name: str) -> dict[str, Any]:
+        """Remove a node; returns what could not be undone of faults that name it."""
+        return {"node": name, "problems": self._cluster.remove_node(name)}
+
+    def add_link(self, sender: str, receiver: str, values: dict[str, Any]) -> dict[str, Any]:
+        """Impair a link; returns it as in a spec."""
+        link = self._cluster.add_link(sender, receiver, **values)
+        return link.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+
+    def remove_link(self, sender: str, receiver: str) -> dict[str, Any]:
+        """Impair it no longer."""
+        self._cluster.remove_link(sender, receiver)
+        return {"from": sender, "to": receiver}
+
+    def add_proxy(self, sender: str, receiver: str, script: list[str]) -> dict[str, Any]:
+        """Put a proxy between two nodes; returns it as in a spec."""
+        return self._cluster.add_proxy(sender, receiver, script).model_dump(mode="json", by_alias=True)
+
+    def remove_proxy(self, sender: str, receiver: str) -> dict[str, Any]:
+        """End it."""
+        self._cluster.remove_proxy(sender, receiver)
+        return {"from": sender, "to": receiver}
+
+    def start_capture(self, node: str, file: str = "") -> dict[str, Any]:
+        """Capture a node's packets."""
+        return {"node": node, "file": str(self._cluster.start_capture(node, file).path)}
+
+    def stop_capture(self, node: str) -> dict[str, Any]:
+        """End that; returns what it has."""
+        taken = self._cluster.stop_capture(node)
+        return {"node": node, "file": str(taken.path), "packets": taken.packets, "dropped": taken.dropped}
 
     def proxies(self) -> list[dict[str, Any]]:
-        """Who stands between which nodes."""
+        """The proxies, with the nodes on both sides of each."""
         return [
             {"from": dialler, "to": dialled, "listens": f"{proxy.host}:{proxy.port}"}
             for (dialler, dialled), proxy in self._cluster.proxies.items()

@@ -13,17 +13,18 @@ from types import FrameType
 from typing import Any, BinaryIO
 
 from messenger.errors import LocalError
-from toolkit.attention import wait_for_event
 from toolkit.cluster.choosing import spec_from
+from toolkit.cluster.failure import NotUp
 from toolkit.cluster.running import Cluster
 from toolkit.cluster.supervisor import wire
 from toolkit.cluster.supervisor.requests import Requests
+from toolkit.machine.attention import wait_for_event
 from toolkit.machine.leases import Lease
 from toolkit.machine.private import FILE_MODE
 
 _STARTING = "the cluster is not ready"
 _NEWS_S = 0.5
-"""How often a client that waits for the end hears that it is coming."""
+"""Interval of the signs of life to a client that waits for the end."""
 _LOOK_S = 0.5
 """How often the supervisor looks whether its directory is still there."""
 _GOODBYE_S = 2.0
@@ -31,7 +32,7 @@ _GOODBYE_S = 2.0
 
 
 class _Over(BaseException):
-    """Somebody wants the cluster down: whatever the main thread does, it ends."""
+    """Raised in the main thread when the cluster is to go down."""
 
 
 class Supervisor:
@@ -39,10 +40,10 @@ class Supervisor:
 
     Args:
         lease: of the cluster; its lock is held by this process.
-        wanted: what is to be brought up: ``spec`` (a file), ``settings``, ``backend``; and ``foreground``, whether
-            it goes down with whoever asked.
-        front: whoever asked: its end of input before the cluster is ready (or at any time) takes it down.
-        tell: takes what happens on the way up, as lines of JSON.
+        wanted: what is to be brought up: ``spec`` (a file), ``settings``, ``backend``; ``foreground``, whether it
+            goes down with the command that started it; and ``keep``, whether it stays if it does not come up.
+        front: input from that command: its end takes a cluster down that is not ready, or runs in foreground.
+        tell: gets the events of the way up, as lines of JSON.
     """
 
     def __init__(self, lease: Lease, wanted: dict[str, Any], front: BinaryIO, tell: BinaryIO) -> None:
@@ -64,7 +65,7 @@ class Supervisor:
         """Requests that are answered when it is over."""
 
     def run(self) -> int:
-        """Keep it up until somebody wants it down; the exit code."""
+        """Keep the cluster up until it is to go down; returns the exit code."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -73,7 +74,12 @@ class Supervisor:
         code = 0
         try:
             threading.Thread(target=self._watch_front, name="front", daemon=True).start()
-            self._bring_up()
+            try:
+                self._bring_up()
+            except NotUp as error:
+                if not error.is_kept:
+                    raise
+                self._stay(error)
             wait_for_event(self._wake)
         except _Over:
             pass
@@ -110,14 +116,27 @@ class Supervisor:
             progress,
             lambda words: self._tell(announce=words),
         )
-        self._cluster.up()
+        self._cluster.up(keep=bool(self._wanted.get("keep")))
         self._requests = Requests(self._cluster)
         nodes = {
             name: {"kind": node.kind, "address": node.address, "pid": node.pid}
             for name, node in self._cluster.nodes.items()
         }
         about = {"name": self._cluster.name, "seconds": round(self._cluster.ready_s, 3), "nodes": nodes}
+        conf = self._cluster.ceph_conf
+        about |= {"ceph_conf": str(conf) if conf is not None else None}
         self._tell(ready=about | {"directory": str(self._cluster.directory)})
+        self._leave_front()
+
+    def _stay(self, error: NotUp) -> None:
+        """Keep a cluster that did not come up, for a look at it."""
+        assert self._cluster is not None
+        self._requests = Requests(self._cluster)
+        self._tell(**wire.refusal(error), kept=True)
+        self._leave_front()
+
+    def _leave_front(self) -> None:
+        """Have the command that waits go on, unless the cluster goes down with it."""
         with self._telling:
             if self._tell_out is not None and not self._wanted["foreground"]:
                 self._tell_out.close()
@@ -132,7 +151,7 @@ class Supervisor:
                 self._tell_out.flush()
 
     def _watch_front(self) -> None:
-        """Whoever started this is gone, or has left: before the cluster is ready that ends it."""
+        """End the cluster if its command goes away before it is ready, or at any time in foreground."""
         while self._front.read(4096):
             pass
         if self._requests is None or self._wanted["foreground"]:
@@ -148,7 +167,8 @@ class Supervisor:
             except OSError:
                 is_there = False
             if not is_there:
-                self._end()
+                if self._cluster is None or self._cluster.stage == "up":  # else it removes its directory itself
+                    self._end()
                 return
 
     # ---- the end

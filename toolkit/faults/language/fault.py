@@ -7,6 +7,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar
 
+from messenger.compat import override
 from messenger.errors import LocalError
 from toolkit.errors import Unsupported
 from toolkit.faults.language import grammar
@@ -55,7 +56,7 @@ class Fault(ABC):
         """End it, if it lasts; raises as :meth:`do`."""
 
     def undone_by(self, other: "Fault") -> bool:  # noqa: ARG002 - by fault
-        """Whether another fault ends this one, as ``thaw b`` ends ``freeze b``."""
+        """True if ``other`` reverts this fault, as ``thaw b`` reverts ``freeze b``."""
         return False
 
     def missing(self, scene: "Scene") -> str:  # noqa: ARG002 - by fault
@@ -96,22 +97,22 @@ class Undo(Fault):
 
     fault: Fault
 
+    @override
     def do(self, scene: "Scene") -> str:
-        """See :class:`Fault`."""
         scene.undo(self.fault)
         return ""
 
+    @override
     def missing(self, scene: "Scene") -> str:
-        """See :class:`Fault`."""
         return self.fault.missing(scene)
 
     @property
+    @override
     def nodes(self) -> tuple[str, ...]:
-        """See :class:`Fault`."""
         return self.fault.nodes
 
+    @override
     def among(self, names: Mapping[str, str]) -> "Undo":
-        """See :class:`Fault`."""
         return Undo(self.fault.among(names))
 
     def __str__(self) -> str:

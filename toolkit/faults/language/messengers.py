@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 
+from messenger.compat import override
 from messenger.errors import LocalError
 from messenger.interception import Action, grid
 from messenger.v1.wire import Piece
@@ -14,9 +15,8 @@ from toolkit.faults.language.fault import Area, Fault
 from toolkit.faults.language.grammar import NODE, TEXT, Kind, argument, count
 from toolkit.faults.language.scene import Scene
 from toolkit.faults.points import parse_point
-from toolkit.faults.script import Rule, strikes
 from toolkit.faults.strike import Strike
-from toolkit.faults.told import told
+from toolkit.faults.told import strike_record
 
 
 class _OfMessenger(Fault):
@@ -27,8 +27,8 @@ class _OfMessenger(Fault):
     AREA = Area.MESSENGER
     node: str
 
+    @override
     def missing(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         return scene.not_ours(self.node)
 
 
@@ -42,8 +42,8 @@ class MarkDown(_OfMessenger):
     node: str = argument(NODE, "A")
     peer: str = argument(NODE, "B")
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         scene.command(self.node, "mark_down", peer=self.peer)
         return ""
 
@@ -88,8 +88,8 @@ class Arm(_OfMessenger):
     action: Action = argument(_ACTION)  # noqa: RUF009 - makes a field
     nth: int = argument(count("NTH", 1), default=1)
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         scene.command(self.node, "arm", point=self.point, action=self.action.value, nth=self.nth)
         return ""
 
@@ -118,13 +118,15 @@ class Unblock(_OfMessenger):
     node: str = argument(NODE)
     point: str = argument(_POINT, default="")
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         scene.command(self.node, "unblock", point=self.point)
         return ""
 
 
 def _read_rule(text: str) -> str:
+    from toolkit.faults.script import Rule  # noqa: PLC0415 - few scenarios have rules
+
     try:
         return str(Rule.parse(text))
     except LocalError as error:
@@ -136,7 +138,7 @@ _RULE = Kind("RULE", _read_rule)
 
 @dataclass(frozen=True, slots=True)
 class Proxy(Fault):
-    """Give whoever stands between two nodes a rule (docs/proxy.md): what to do with which frame; ``->`` dials."""
+    """Give the proxy between two nodes a rule (docs/proxy.md): what to do with which frame; ``->`` dials."""
 
     WORD = "proxy"
     AREA = Area.MESSENGER
@@ -147,8 +149,10 @@ class Proxy(Fault):
     b: str = argument(NODE, "B")
     rule: str = argument(_RULE)
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
+        from toolkit.faults.script import strikes  # noqa: PLC0415 - as above
+
         proxy = scene.proxy(self.a, self.b)
         dialler, dialled = proxy.parties
         added = strikes(self.rule, dialler, dialled)
@@ -160,20 +164,20 @@ class Proxy(Fault):
         """What it holds goes on."""
         scene.proxy(self.a, self.b).forget(scene.recall(self))
 
+    @override
     def missing(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         return scene.no_proxy(self.a, self.b)
 
     @staticmethod
     def _struck(scene: Scene, dialler: str, dialled: str, strike: Strike) -> None:
         """In the proxy's thread."""
-        kind, fields = told(dialler, dialled, strike)
+        kind, fields = strike_record(dialler, dialled, strike)
         scene.write(NETWORK, kind, **fields)
 
 
 @dataclass(frozen=True, slots=True)
 class Release(Fault):
-    """Have whoever stands between two nodes let go what a rule of that name holds back."""
+    """Have the proxy between two nodes release what a rule of that name holds."""
 
     WORD = "release"
     AREA = Area.MESSENGER
@@ -183,11 +187,11 @@ class Release(Fault):
     b: str = argument(NODE, "B")
     name: str = argument(TEXT, "NAME")
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         count = scene.proxy(self.a, self.b).release(self.name)
         return f"{count} released"
 
+    @override
     def missing(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         return scene.no_proxy(self.a, self.b)

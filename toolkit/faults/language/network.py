@@ -1,16 +1,18 @@
 """Faults of the network between nodes."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
+from messenger.compat import override
 from messenger.errors import LocalError
 from toolkit.errors import Unsupported
 from toolkit.faults.language.fault import Area, Fault
 from toolkit.faults.language.grammar import NODE, Kind, argument, count, flag, number, option, rest
 from toolkit.faults.language.scene import Scene
-from toolkit.network.state import LinkState
-from toolkit.network.words import words_of_text
+
+if TYPE_CHECKING:
+    from toolkit.network.state import LinkState
 
 _PORT = count("PORT", 1, 65_535)
 _MTU = count("MTU", 68, 65_535)
@@ -28,8 +30,8 @@ class _OfNetwork(Fault):
     NEEDS: ClassVar[str]
     """The method of :class:`NetworkFaults`."""
 
+    @override
     def missing(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         return scene.lacks(self.NEEDS)
 
     def undone_by(self, other: Fault) -> bool:
@@ -49,8 +51,8 @@ class _Blocks(_OfNetwork):
         """From whom to whom nothing passes."""
         raise NotImplementedError
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         done: list[tuple[str, str]] = []
         try:
             with scene.network.at_once():
@@ -65,8 +67,8 @@ class _Blocks(_OfNetwork):
             scene.path("partition", a, b)
         return ""
 
+    @override
     def undo(self, scene: Scene) -> None:
-        """See :class:`Fault`."""
         with scene.network.at_once():
             for way in self.ways(scene):
                 scene.unblock(*way)
@@ -76,7 +78,7 @@ class _Blocks(_OfNetwork):
 
 @dataclass(frozen=True, slots=True)
 class Partition(_Blocks):
-    """Lose every packet between two nodes, or only those from the first to the second; nobody is told."""
+    """Lose every packet between two nodes, or only those from the first to the second, without an error."""
 
     WORD = "partition"
     EXAMPLE = "partition a b --one-way"
@@ -85,8 +87,8 @@ class Partition(_Blocks):
     b: str = argument(NODE, "B")
     one_way: bool = flag()
 
-    def ways(self, scene: Scene) -> list[tuple[str, str]]:  # noqa: ARG002 - as of its class
-        """See :class:`_Blocks`."""
+    @override
+    def ways(self, scene: Scene) -> list[tuple[str, str]]:
         return [(self.a, self.b)] if self.one_way else [(self.a, self.b), (self.b, self.a)]
 
 
@@ -99,8 +101,8 @@ class Isolate(_Blocks):
 
     a: str = argument(NODE, "A")
 
+    @override
     def ways(self, scene: Scene) -> list[tuple[str, str]]:
-        """See :class:`_Blocks`."""
         others = [name for name in scene.names if name != self.a]
         return [way for other in others for way in ((self.a, other), (other, self.a))]
 
@@ -123,19 +125,23 @@ class Flap(_OfNetwork):
     period_s: float = option(number("SECONDS", 0.01, most=3600.0), 1.0)
     up: float = option(number("FRACTION", above=0.0, most=0.99), 0.5)
 
+    @override
+    def missing(self, scene: Scene) -> str:
+        return scene.lacks(self.NEEDS) or scene.lacks("time")
+
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         if reason := self.missing(scene):
             raise Unsupported(f"flap: {reason}")
         scene.tick(self, self._steps(scene))
         return ""
 
+    @override
     def undo(self, scene: Scene) -> None:
-        """See :class:`Fault`."""
         scene.still(self)
 
-    def _steps(self, scene: Scene) -> Iterator[float]:
-        """Down first; whoever stops it finds the network whole."""
+    def _steps(self, scene: Scene) -> Generator[float, None, None]:
+        """Take it down first; stopping the fault leaves the network whole."""
         both = Partition(self.a, self.b)
         while True:
             both.do(scene)
@@ -146,7 +152,9 @@ class Flap(_OfNetwork):
             yield self.period_s * self.up
 
 
-def _read_state(text: str) -> LinkState:
+def _read_state(text: str) -> "LinkState":
+    from toolkit.network.state import LinkState  # noqa: PLC0415 - half a second, for few faults
+
     words = text.split()
     if not words:
         raise ValueError(f"says nothing; {_CLEAR} is a link without impairments")
@@ -156,7 +164,9 @@ def _read_state(text: str) -> LinkState:
         raise ValueError(f"makes no sense: {str(error).removeprefix('link: ')}") from None
 
 
-def _write_state(state: LinkState) -> str:
+def _write_state(state: "LinkState") -> str:
+    from toolkit.network.words import words_of_text  # noqa: PLC0415 - as above
+
     words = (_without_unit(word) for word in words_of_text(str(state)) if word != _DEFAULT)
     return " ".join(words) or _CLEAR
 
@@ -179,18 +189,18 @@ class Link(_OfNetwork):
 
     a: str = argument(NODE, "A")
     b: str = argument(NODE, "B")
-    state: LinkState = rest(_STATE)  # noqa: RUF009 - makes a field
+    state: "LinkState" = rest(_STATE)  # noqa: RUF009 - makes a field
     both_ways: bool = flag()
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         for a, b in self._ways:
             scene.set_link(self, a, b, self.state)
             scene.path("link", a, b, str(self.state))
         return ""
 
+    @override
     def undo(self, scene: Scene) -> None:
-        """See :class:`Fault`."""
         for a, b in self._ways:
             scene.unset_link(self, a, b)
             scene.path("heal", a, b)
@@ -213,14 +223,14 @@ class Block(_OfNetwork):
     b: str = argument(NODE, "B")
     port: int = argument(_PORT)
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         scene.block(self.a, self.b, self.port)
         scene.path("block", self.a, self.b, f"port {self.port}")
         return ""
 
+    @override
     def undo(self, scene: Scene) -> None:
-        """See :class:`Fault`."""
         scene.unblock(self.a, self.b, self.port)
         scene.path("heal", self.a, self.b, f"port {self.port}")
 
@@ -238,15 +248,15 @@ class Refuse(_OfNetwork):
     b: str = argument(NODE, "B")
     port: int = argument(_PORT, default=0)
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
-        scene.network.refuse(self.a, self.b, port=self.port)
+        scene.refuse(self.a, self.b, self.port)
         scene.path("refuse", self.a, self.b, self._detail)
         return ""
 
+    @override
     def undo(self, scene: Scene) -> None:
-        """See :class:`Fault`."""
-        scene.network.refuse(self.a, self.b, port=self.port, refused=False)
+        scene.refuse(self.a, self.b, self.port, refused=False)
         scene.path("heal", self.a, self.b, self._detail)
 
     @property
@@ -256,7 +266,7 @@ class Refuse(_OfNetwork):
 
 @dataclass(frozen=True, slots=True)
 class BlackHole(_OfNetwork):
-    """Lose packets from one node to another that are longer than MTU bytes, and tell nobody."""
+    """Lose packets from one node to another that are longer than MTU bytes, without an error."""
 
     WORD = "black-hole"
     EXAMPLE = "black-hole a b 600"
@@ -267,14 +277,14 @@ class BlackHole(_OfNetwork):
     b: str = argument(NODE, "B")
     mtu_bytes: int = argument(_MTU)
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         scene.network.black_hole(self.a, self.b, self.mtu_bytes)
         scene.path("black hole", self.a, self.b, f"above {self.mtu_bytes} bytes")
         return ""
 
+    @override
     def undo(self, scene: Scene) -> None:
-        """See :class:`Fault`."""
         scene.network.black_hole(self.a, self.b, 0)
         scene.path("heal", self.a, self.b)
 
@@ -291,14 +301,14 @@ class Nat(_OfNetwork):
     a: str = argument(NODE, "A")
     b: str = argument(NODE, "B")
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         scene.network.nat(self.a, self.b)
         scene.path("nat", self.a, self.b)
         return ""
 
+    @override
     def undo(self, scene: Scene) -> None:
-        """See :class:`Fault`."""
         scene.network.nat(self.a, self.b, translated=False)
         scene.path("heal", self.a, self.b)
 
@@ -315,8 +325,8 @@ class NatFlush(_OfNetwork):
     b: str = argument(NODE, "B")
     silent: bool = flag()
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         forgotten = _connections(scene.network.nat_flush(self.a, self.b, silent=self.silent))
         scene.cut(self.a, self.b, f"the NAT forgets {forgotten}" + ", silently" * self.silent)
         return forgotten
@@ -333,8 +343,8 @@ class Reset(_OfNetwork):
     a: str = argument(NODE, "A")
     b: str = argument(NODE, "B")
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         ended = scene.network.reset(self.a, self.b)
         scene.cut(self.a, self.b, f"reset of {_connections(ended)}")
         return _connections(ended)
@@ -351,8 +361,8 @@ class Finish(_OfNetwork):
     a: str = argument(NODE, "A")
     b: str = argument(NODE, "B")
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         ended = scene.network.finish(self.a, self.b)
         scene.cut(self.a, self.b, f"FIN from {self.a} into {_connections(ended)}")
         return _connections(ended)
@@ -374,12 +384,12 @@ class Heal(_OfNetwork):
             raise LocalError("heal: between which two nodes? It is written: heal [A B]")
 
     def heals(self, fault: Fault) -> bool:
-        """Whether this ends a fault of the network."""
+        """True if this ends a fault of the network."""
         ways = {frozenset(way) for way in fault.pairs}
         return not self.a or frozenset((self.a, self.b)) in ways
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         if not self.a:
             scene.whole_network()
             scene.path("heal")

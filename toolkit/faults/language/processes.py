@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from messenger.compat import override
 from messenger.errors import LocalError
 from toolkit.errors import Unsupported
 from toolkit.faults.language.fault import Area, Fault
@@ -51,8 +52,8 @@ class Kill(_Ends):
 
     node: str = argument(NODE)
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         scene.end(self.node)
         return ""
 
@@ -66,8 +67,8 @@ class Stop(_Ends):
 
     node: str = argument(NODE)
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         if self.node in scene.frozen_nodes:
             raise LocalError(f"{self.node} is frozen, so it cannot do anything in order: thaw {self.node}")
         scene.end(self.node, in_order=True)
@@ -84,15 +85,15 @@ class Freeze(_OfProcess):
 
     node: str = argument(NODE)
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         if self.node in scene.frozen_nodes:
             raise LocalError(f"{self.node} is frozen already")
         scene.freeze(self.node)
         return ""
 
+    @override
     def undo(self, scene: Scene) -> None:
-        """See :class:`Fault`."""
         scene.thaw(self.node)
 
     def undone_by(self, other: Fault) -> bool:
@@ -109,8 +110,8 @@ class Thaw(_OfProcess):
 
     node: str = argument(NODE)
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         if self.node not in scene.frozen_nodes:
             raise LocalError(f"{self.node} is not frozen")
         scene.thaw(self.node)
@@ -126,8 +127,8 @@ class Start(_OfProcess):
 
     node: str = argument(NODE)
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         if scene.node(self.node).alive:
             raise LocalError(f"{self.node} runs already")
         scene.restart(self.node)
@@ -145,22 +146,22 @@ class Restart(_OfProcess):
     new_nonce: bool = flag()
     wiped: bool = flag()
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         scene.restart(self.node, new_nonce=self.new_nonce, wiped=self.wiped)
         return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Mend(Fault):
-    """Make all whole again: undo everything that lasts, heal the network, start whoever does not run."""
+    """Undo all lasting faults, heal the network and start the nodes that do not run."""
 
     WORD = "mend"
     AREA = Area.PROCESSES
     EXAMPLE = "mend"
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         if failed := scene.make_whole():
             raise LocalError("; ".join(failed))
         return ""
@@ -177,8 +178,8 @@ class Clock(_OfProcess):
     node: str = argument(NODE)
     seconds: float = argument(number("SECONDS", -(10**9), most=10**9))
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         self._jump(scene, self.seconds)
         return ""
 
@@ -219,8 +220,8 @@ class _Limits(_OfProcess):
     def most(self, pid: int) -> int:
         """The limit for the process as it is now."""
 
+    @override
     def do(self, scene: Scene) -> str:
-        """See :class:`Fault`."""
         pid = self._pid(scene)
         try:
             soft, hard = resource.prlimit(pid, self.LIMIT)
@@ -265,8 +266,9 @@ class Descriptors(_Limits):
     node: str = argument(NODE)
     left: int = argument(count("LEFT", most=100_000))
 
+    @override
     def most(self, pid: int) -> int:
-        """See :class:`_Limits`; the limit is a number that no new descriptor may have."""
+        """The limit: no new descriptor may have this number or a higher one."""
         used = {int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()}
         free = (number for number in itertools.count() if number not in used)
         return next(itertools.islice(free, self.left, None))
@@ -283,8 +285,8 @@ class Memory(_Limits):
     node: str = argument(NODE)
     more_mib: int = argument(count("MIB", most=1 << 20))
 
+    @override
     def most(self, pid: int) -> int:
-        """See :class:`_Limits`."""
         pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[0])
         return pages * resource.getpagesize() + self.more_mib * _MIB
 

@@ -3,7 +3,8 @@
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import closing
 from functools import partial
 from itertools import islice, permutations
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,12 +14,12 @@ from toolkit.checks.history import NETWORK, SCENARIO, History
 from toolkit.errors import Unsupported
 from toolkit.faults.language.fault import Fault
 from toolkit.faults.language.grammar import did_you_mean
+from toolkit.faults.strike import Strike
 from toolkit.network.faults import NetworkFaults
-from toolkit.network.state import LinkState
 
 if TYPE_CHECKING:
-    from toolkit.cluster.spec.model import ClusterSpec, Traffic
     from toolkit.faults.proxy import FaultProxy
+    from toolkit.network.state import LinkState
 
 MESSENGER = "messenger"
 """Kind of the nodes that are ours."""
@@ -33,7 +34,7 @@ class NodeHere(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether its process runs."""
+        """True if its process runs."""
 
     @property
     def pid(self) -> int:
@@ -44,7 +45,7 @@ class NodeHere(Protocol):
         """Where it listens."""
 
     def ready(self) -> bool:
-        """Whether it can be spoken to."""
+        """True if it answers commands."""
 
     def kill(self) -> None:
         """End it without warning."""
@@ -60,6 +61,34 @@ class NodeHere(Protocol):
 
     def command(self, verb: str, **args: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
         """Have it do something."""
+
+
+class TrafficHere(Protocol):
+    """What faults need of traffic; see :class:`toolkit.cluster.spec.parts.Traffic`."""
+
+    sender: str
+    receiver: str
+    every_ms: float
+    size_bytes: int
+    count: int
+    keepalive: bool
+
+
+class ProxyHere(Protocol):
+    """What faults need of a proxy that takes rules; see :class:`toolkit.faults.proxy.FaultProxy`."""
+
+    @property
+    def parties(self) -> tuple[str, str]:
+        """Names of the connector and of the acceptor."""
+
+    def follow(self, strikes: Iterable[Strike], struck: Callable[[Strike], None]) -> None:
+        """Add strikes; ``struck`` is called for each strike."""
+
+    def forget(self, strikes: Iterable[Strike]) -> None:
+        """Remove the strikes and release what they hold."""
+
+    def release(self, name: str) -> int:
+        """Release everything held under ``name``; returns how much."""
 
 
 class ClusterHere(Protocol):
@@ -78,22 +107,30 @@ class ClusterHere(Protocol):
         """What can be done to its network."""
 
     @property
-    def proxies(self) -> "Mapping[tuple[str, str], FaultProxy]":
-        """Who stands between which nodes."""
+    def proxies(self) -> "Mapping[tuple[str, str], ProxyHere]":
+        """The proxies that take rules, by the nodes between which they stand."""
+
+    def proxies_on(self, dialler: str, dialled: str, port: int = 0) -> "Iterable[FaultProxy]":
+        """All proxies on the way from one node to another, or to a port of it."""
 
 
 class _Ticker:
-    """Does something again and again, in a thread of its own, until it is told to end."""
+    """Repeats an action in a thread of its own until it is stopped."""
 
-    def __init__(self, name: str, steps: Iterator[float]) -> None:
+    def __init__(self, name: str, steps: Generator[float, None, None], failed: Callable[[str], None]) -> None:
+        pause_s = next(steps)  # what cannot be done at all raises here, not in the thread
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, args=(steps,), name=name, daemon=True)
+        self._failed = failed
+        self._thread = threading.Thread(target=self._run, args=(pause_s, steps), name=name, daemon=True)
         self._thread.start()
 
-    def _run(self, steps: Iterator[float]) -> None:
-        for pause_s in steps:
-            if self._ended.wait(pause_s):
-                return
+    def _run(self, pause_s: float, steps: Generator[float, None, None]) -> None:
+        try:
+            with closing(steps):
+                while not self._ended.wait(pause_s):
+                    pause_s = next(steps)
+        except LocalError as error:
+            self._failed(str(error))
 
     def end(self) -> None:
         """End it; nothing more is done when this returns."""
@@ -120,7 +157,7 @@ class Scene:
         self._links: dict[tuple[str, str], dict[Fault, LinkState]] = defaultdict(dict)
         self._frozen: set[str] = set()
         self._untold: dict[str, set[str]] = defaultdict(set)
-        """Nodes that have another address since, by the frozen node that could not be told."""
+        """Nodes with a new address, by the frozen node that could not be informed."""
         self._remembered: dict[Fault, Any] = {}
         self._tickers: dict[Fault, _Ticker] = {}
 
@@ -161,15 +198,42 @@ class Scene:
 
     def undo_all(self) -> list[str]:
         """Undo everything that lasts, the last one first; returns what could not be undone, a line each."""
+        return self._undo_those(lambda _fault: True)
+
+    def _undo_those(self, are_meant: Callable[[Fault], bool]) -> list[str]:
         failed = []
         with self._lock:
-            for fault in list(self._in_force)[::-1]:
+            for fault in [one for one in self._in_force if are_meant(one)][::-1]:
                 try:
                     self.undo(fault)
                 except LocalError as error:
                     failed.append(f"{fault}: {error}")
                     self._in_force.pop(fault, None)
         return failed
+
+    def leave(self, name: str) -> list[str]:
+        """Undo what lasts of the faults that name a node, which is about to leave the cluster.
+
+        Returns:
+            What could not be undone, a line each.
+        """
+        with self._lock:
+            failed = self._undo_those(lambda fault: name in fault.nodes)
+            self._ended(name)
+            for blocked in [way for way in self._blocked if name in way[:2]]:
+                del self._blocked[blocked]
+            for ways in (self._base_links, self._links):
+                for way in [way for way in ways if name in way]:
+                    del ways[way]
+            return failed
+
+    def set_base(self, sender: str, receiver: str, state: "LinkState") -> None:
+        """Treat packets on a way so, unless a fault says otherwise; then from its end on."""
+        with self._lock:
+            if (sender, receiver) in self._base_links:
+                self._base_links[sender, receiver] = state
+            else:
+                self.network.set_link(sender, receiver, state)
 
     def make_whole(self) -> list[str]:
         """Undo everything that lasts, heal the network, and have every node run that does not.
@@ -227,8 +291,8 @@ class Scene:
             about = {"keepalive": traffic.keepalive}
             self.command(traffic.sender, "traffic", peer=traffic.receiver, every_ms=0, **about)
 
-    def _traffic(self, names: Iterable[str]) -> "list[Traffic]":
-        spec: ClusterSpec | None = getattr(self._cluster, "spec", None)
+    def _traffic(self, names: Iterable[str]) -> list[TrafficHere]:
+        spec = getattr(self._cluster, "spec", None)
         return [] if spec is None else [one for one in spec.traffic if one.sender in names]
 
     # ---- for faults
@@ -249,7 +313,7 @@ class Scene:
 
     @property
     def network(self) -> NetworkFaults:
-        """See :class:`Cluster`."""
+        """The faults of the network between the nodes."""
         return self._cluster.network
 
     def node(self, name: str) -> NodeHere:
@@ -288,11 +352,11 @@ class Scene:
         """Why the network cannot do something (a method of :class:`NetworkFaults`); empty if it can."""
         return self.network.lacks.get(what, "")
 
-    def proxy(self, a: str, b: str) -> "FaultProxy":
-        """Who stands between two nodes.
+    def proxy(self, a: str, b: str) -> ProxyHere:
+        """The proxy between two nodes.
 
         Raises:
-            Unsupported: nobody.
+            Unsupported: there is none.
         """
         found = self._cluster.proxies.get((a, b)) or self._cluster.proxies.get((b, a))
         if found is None:
@@ -300,7 +364,7 @@ class Scene:
         return found
 
     def no_proxy(self, a: str, b: str) -> str:
-        """Why there is nobody between two nodes; empty if there is."""
+        """Why there is no proxy between two nodes; empty if there is one."""
         pairs = self._cluster.proxies
         if (a, b) in pairs or (b, a) in pairs:
             return ""
@@ -314,7 +378,7 @@ class Scene:
         self._frozen.add(name)
 
     def thaw(self, name: str) -> None:
-        """Let it go on; it is told what it has missed."""
+        """Thaw it, and send it the changes that it missed."""
         self.node(name).freeze(frozen=False)
         self._frozen.discard(name)
         for peer in self._untold.pop(name, ()):
@@ -366,19 +430,25 @@ class Scene:
         return frozenset(self._frozen)
 
     def block(self, sender: str, receiver: str, port: int = 0) -> None:
-        """Block a way, on top of whoever blocks it already."""
+        """Block a path; blocks add up."""
         if not self._blocked[sender, receiver, port]:
             self.network.block(sender, receiver, port=port)
         self._blocked[sender, receiver, port] += 1
 
     def unblock(self, sender: str, receiver: str, port: int = 0) -> None:
-        """No longer do so; it is open once nobody blocks it."""
+        """Remove one block; the path is open once none is left."""
         left = self._blocked[sender, receiver, port] - 1
         if left <= 0:
             self.network.unblock(sender, receiver, port=port)
         self._blocked[sender, receiver, port] = max(left, 0)
 
-    def set_link(self, fault: Fault, sender: str, receiver: str, state: LinkState) -> None:
+    def refuse(self, sender: str, receiver: str, port: int = 0, *, refused: bool = True) -> None:
+        """Refuse dials, or accept them again; a proxy on the dialler's host has to do so too."""
+        self.network.refuse(sender, receiver, port=port, refused=refused)
+        for proxy in self._cluster.proxies_on(sender, receiver, port):
+            proxy.refuse(refused=refused)
+
+    def set_link(self, fault: Fault, sender: str, receiver: str, state: "LinkState") -> None:
         """Treat packets on a way so, whatever others say of it."""
         way = (sender, receiver)
         base = self._base_links.get(way) or self.network.link(*way)
@@ -399,14 +469,24 @@ class Scene:
         """Nothing is done to the network any more."""
         for fault in list(self._tickers):
             self.still(fault)
+        for way in permutations(self.names, 2):
+            for proxy in self._cluster.proxies_on(*way):
+                proxy.heal()
         self.network.heal()
         self._blocked.clear()
         self._links.clear()
         self._base_links.clear()
 
-    def tick(self, fault: Fault, steps: Iterator[float]) -> None:
-        """Have a fault go on by itself: each step does something and says how many seconds to wait then."""
-        self._tickers[fault] = _Ticker(str(fault), steps)
+    def tick(self, fault: Fault, steps: Generator[float, None, None]) -> None:
+        """Run the first step of a fault now, and the others in a thread, until :meth:`still`.
+
+        A step yields the seconds to wait before the next one. The history records a step that fails in the thread.
+
+        Raises:
+            LocalError: the first step cannot be done.
+            Unsupported: it cannot be had here.
+        """
+        self._tickers[fault] = _Ticker(str(fault), steps, partial(self.not_done, fault))
 
     def still(self, fault: Fault) -> None:
         """Have it do nothing more."""

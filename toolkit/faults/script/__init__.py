@@ -1,4 +1,4 @@
-"""Scripts for somebody in the middle: rules that say where in a conversation what is done (docs/proxy.md)."""
+"""Scripts of the proxy: rules for actions at points of a conversation (docs/proxy.md)."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -65,8 +65,8 @@ def strikes(rules: Rules, connector: str, acceptor: str) -> list[Strike]:
 
     Args:
         rules: texts or values.
-        connector: who is meant by ``->``.
-        acceptor: who is meant by ``<-``.
+        connector: the sender of ``->``.
+        acceptor: the sender of ``<-``.
 
     Raises:
         LocalError: a text that is no rule, or a rule that names another party.

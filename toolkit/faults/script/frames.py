@@ -23,8 +23,8 @@ def as_decoded(frame: SeenFrame, connector: str, acceptor: str) -> DecodedFrame:
 
     Args:
         frame: which.
-        connector: who sends towards the server.
-        acceptor: who answers.
+        connector: name of the sender of frames to the server.
+        acceptor: name of the sender of frames to the client.
     """
     v1 = frame.source is not None and frame.source.is_v1
     protocol, mode = _FORMS.get(frame.form, ("v1" if v1 else "v2.1", "crc"))

@@ -52,7 +52,7 @@ class Where:
     passes: Passes = ALL
     """Which of them."""
     per_link: bool = False
-    """Counted on each link anew."""
+    """Passes are counted on each link separately."""
     links: Passes = ALL
     """On which links, counted since the rule was set."""
     filter: str = ""
@@ -158,9 +158,9 @@ class Rule:
         """It, ready for the breakpoints of a tap; counts from now on.
 
         Args:
-            connector: who is meant by ``->``.
-            acceptor: who is meant by ``<-``.
-            lenient: frames that cannot be changed pass; otherwise that raises LocalError in whoever moves bytes.
+            connector: the sender of ``->``.
+            acceptor: the sender of ``<-``.
+            lenient: frames that cannot be changed pass; otherwise the mover of the bytes gets LocalError.
 
         Raises:
             LocalError: it names a party that is neither.

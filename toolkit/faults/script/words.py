@@ -69,7 +69,7 @@ class Words:
         return self._words[self._at - 1]
 
     def has(self, *texts: str) -> bool:
-        """Whether the next words are these; then they are taken."""
+        """True if the next words are these; then they are taken."""
         if [word.text for word in self._words[self._at : self._at + len(texts)]] != list(texts):
             return False
         self._at += len(texts)
@@ -141,7 +141,7 @@ def rate(text: str) -> float:
 
 
 def name(text: str) -> str:
-    """A name that somebody made up; raises ValueError."""
+    """A user's name; raises ValueError."""
     if _NAME.fullmatch(text) is None:
         raise ValueError(text)
     return text
@@ -161,7 +161,7 @@ def assignment(text: str) -> tuple[str, str]:
 
 
 def plain(value: float) -> str:
-    """A number as short as it can be said exactly."""
+    """The shortest exact text of a number."""
     text = repr(value)
     return text.removesuffix(".0")
 

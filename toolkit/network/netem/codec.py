@@ -1,6 +1,6 @@
 """Link states as netem's options, and back.
 
-Options name everything, be it nothing: whatever netem is not told on a change it keeps as it was.
+Options name every value, also 0: netem keeps the former value of an option that a change leaves out.
 """
 
 import struct

@@ -56,7 +56,7 @@ def abilities() -> Abilities:
 
 
 def has_netem() -> bool:
-    """Whether the kernel has netem, and we may use it."""
+    """True if the kernel has netem, and we may use it."""
     return abilities().netem
 
 
@@ -119,7 +119,7 @@ def find(route: "IPRoute", index: int, handle: int) -> "NetemMessage | None":
 def read(route: "IPRoute", index: int, handle: int) -> LinkState | None:
     """How a queue treats packets, as the kernel has it; None if there is none.
 
-    The distribution of its jitter is not among what the kernel tells.
+    The kernel does not report the distribution of its jitter.
     """
     from toolkit.network.netem.codec import decode
 

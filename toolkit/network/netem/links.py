@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, ClassVar
 
+from messenger.compat import override
 from messenger.errors import LocalError
 from toolkit.errors import Unsupported
 from toolkit.machine.rtnetlink import rtnetlink
@@ -18,16 +19,16 @@ if TYPE_CHECKING:
 _FIRST = 0x10000
 """Handle of an interface's first queue, 1: as tc writes it; its classes are 1:1 and so on."""
 _AS_FAST_AS_IT_GOES = "32gbit"
-"""HTB wants a rate for a class; what netem lets go shall not wait for that."""
+"""HTB requires a rate for a class; packets that leave netem must not wait for it."""
 _BURST_BYTES = 1 << 20
 _QUANTUM_BYTES = 60_000
 
 
 class NetemLinks(Links):
-    """See :class:`Links`.
+    """Links impaired by netem.
 
     Where a sender has one peer on a network, netem is the queue of its interface. Where it has more, the interface
-    has a class for every link, told by the receiver's Ethernet address; packets to all go past them.
+    has a class for every link, selected by the receiver's Ethernet address; broadcasts bypass them.
     """
 
     way: ClassVar[Way] = "netem"
@@ -39,7 +40,7 @@ class NetemLinks(Links):
 
     @staticmethod
     def can(states: Mapping[Pair, LinkState]) -> bool:
-        """Whether the kernel can do all this."""
+        """True if the kernel can do all this."""
         try:
             NetemLinks.check(states)
         except Unsupported:
@@ -59,8 +60,8 @@ class NetemLinks(Links):
         if not abilities.seed and any(state.seed is not None for state in states.values()):
             raise Unsupported("netem takes a seed since Linux 6.5 only; MSGRLAB_LINKS=wire does on any")
 
+    @override
     def describe(self) -> str:
-        """See :meth:`Links.describe`."""
         return "netem, in the kernel"
 
     def _apply(self, states: Mapping[Pair, LinkState]) -> None:
@@ -121,7 +122,7 @@ class NetemLinks(Links):
             found = kernel.read(route, index, _handle(self._number(cable, peer)))
         if found is None:
             raise LocalError(f"the netem from {pair[0]} to {pair[1]} has gone")
-        # The kernel does not tell the one, and draws the other where it was given none.
+        # The kernel does not report the distribution, and draws the seed if none was given.
         wanted = self._wanted[pair]
         unknown = {"distribution": wanted.distribution} | ({} if wanted.seed is not None else {"seed": None})
         return found.model_copy(update=unknown)

@@ -1,4 +1,4 @@
-"""The wire as a process: ``python -m toolkit.network.wire``, told what to do by JSON lines on its input.
+"""The wire as a process: ``python -m toolkit.network.wire``, controlled by JSON lines on its input.
 
 Each line is an object with ``do`` and its arguments; each is answered by a line: ``{"ok": ...}`` or
 ``{"error": ..., "unsupported": ...}``. The process ends, and all its interfaces go, when its input does.
@@ -75,7 +75,7 @@ class Control:
 def main() -> None:
     """Serve until the input ends."""
     with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)  # packets are not to wait for those who send them
+        os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)  # packets must not wait for their senders
     with contextlib.suppress(OSError):
         _SLACK.write_text("1")
     switch = Switch()

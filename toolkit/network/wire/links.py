@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from messenger.compat import override
 from messenger.errors import LocalError
 from toolkit.errors import Unsupported
 from toolkit.machine.changes import Change, Interface
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class WireLinks(Links):
-    """See :class:`Links`.
+    """Links impaired by the switch in user space.
 
     As long as all links are clear, packets go through the bridge and there is no wire. Then every port leaves the
     network's bridge for one of its own, which joins it to a tap of the wire; the wire is the switch from there on.
@@ -44,8 +45,8 @@ class WireLinks(Links):
         self._wire: Wire | None = None
         self._bridges: dict[Cable, int] = {}
 
+    @override
     def describe(self) -> str:
-        """See :meth:`Links.describe`."""
         if self._wire is None:
             return "bridges; the wire in user space when a link needs it"
         if not self._wire.alive:

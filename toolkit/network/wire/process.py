@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from messenger.errors import LocalError
-from toolkit import interpreters
 from toolkit.errors import Unsupported
-from toolkit.interpreters import PYTHON
+from toolkit.machine import interpreters
+from toolkit.machine.interpreters import PYTHON
 from toolkit.network.state import LinkState
 
 _ANSWER_TIMEOUT_S = 20.0
@@ -27,7 +27,7 @@ class Attachment:
     host: str
     network: str
     namespace: Path | None
-    """File of the network namespace that it is in; None: that of whoever starts the wire."""
+    """File of the network namespace that it is in; None: that of the process that starts the wire."""
     interface: str = "eth0"
     mtu: int = 1500
     behind: str = ""
@@ -52,7 +52,7 @@ class Wire:
                 stdout=subprocess.PIPE,
                 stderr=files.enter_context(log.open("ab")) if log else None,
                 env={**interpreters.environment(), **(environment or {})},
-                start_new_session=True,  # an interrupt at the terminal is for whoever keeps the cluster
+                start_new_session=True,  # an interrupt at the terminal is for the process that keeps the cluster
             )
         self._lock = threading.Lock()
 
@@ -63,7 +63,7 @@ class Wire:
 
     @property
     def alive(self) -> bool:
-        """Whether the process is there."""
+        """True if the process is there."""
         return self._process.poll() is None
 
     def attach(self, *attachments: Attachment) -> list[str]:

@@ -1,1 +1,1 @@
-"""A client of a real cluster as a node: told what to do over its control channel, and writing its history."""
+"""A client of a real cluster as a node: takes commands over its control channel and writes its history."""

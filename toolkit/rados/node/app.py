@@ -1,4 +1,4 @@
-"""What a client node can be told: to write and read objects, to watch them, and to say how it is."""
+"""Commands of a client node: write and read objects, watch them, report its state."""
 
 import asyncio
 import hashlib
@@ -9,16 +9,17 @@ from typing import Any
 
 from messenger.driver import Connection, Driver
 from messenger.errors import LocalError, MsgrError
+from toolkit.node.inside import Inside
+from toolkit.node.recording import Write
 from toolkit.rados.errors import RadosError
 from toolkit.rados.ioctx import IoCtx
-from toolkit.rados.node.recording import RecordingClient, Write
+from toolkit.rados.node.recording import RecordingClient
 from toolkit.rados.node.spec import RadosSpec
 from toolkit.rados.watching import Watch
-from toolkit.scenarios.nodes.inside import Inside
 
 CONNECT_TIMEOUT_S = 15.0
 WAIT_S = 10.0
-"""How long an answer waits for what it is about, unless told otherwise; then it goes on by itself."""
+"""How long an answer waits for its operation by default; after that the operation goes on by itself."""
 _DIGEST_BYTES = 8
 
 
@@ -61,7 +62,7 @@ class RadosApp(Inside):
     """Carries out commands on the objects of a pool.
 
     Args:
-        spec: who it is.
+        spec: what it is to be.
         write: takes history records.
     """
 
@@ -133,7 +134,7 @@ class RadosApp(Inside):
     # ---- objects
 
     async def put(self, oid: str, text: str = "", size_bytes: int = 0, wait_s: float = WAIT_S) -> dict[str, Any]:
-        """Write an object, with this text or so many bytes that nobody else writes."""
+        """Write an object, with this text or with so many bytes that no other write has."""
         data = text.encode() if text or not size_bytes else self._payload(oid, size_bytes)
         return await self._answered(self._write(oid, data), wait_s)
 
@@ -268,7 +269,7 @@ class RadosApp(Inside):
         await self._watches.pop(oid).close()
 
     async def notify(self, oid: str, text: str = "", timeout_s: int = 5) -> dict[str, Any]:
-        """Notify the watchers of an object; how they answered, and who did not."""
+        """Notify the watchers of an object; returns their answers, and the watchers without one."""
         result = await self._pool.notify(oid, text.encode(), timeout_s)
         replies = [reply.decode(errors="replace") for reply in result.replies.values()]
         return {"replies": replies, "missed": [list(watcher) for watcher in result.missed]}

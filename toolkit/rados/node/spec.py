@@ -6,7 +6,7 @@ from messenger.cephx.exchange import ConMode
 from messenger.cephx.keyring import Keyring
 from messenger.config import Config
 from messenger.errors import LocalError
-from toolkit.scenarios.nodes.program import ProgramSpec
+from toolkit.node.program import ProgramSpec
 
 
 @dataclass(slots=True, kw_only=True)
@@ -16,7 +16,7 @@ class RadosSpec(ProgramSpec):
     WHAT = "client"
 
     rados: str
-    """Who it is: ``client.writer``."""
+    """Its entity name: ``client.writer``."""
     monitors: list[str]
     """Address vectors of the monitors; their types say which protocols to use."""
     keyring: str = ""

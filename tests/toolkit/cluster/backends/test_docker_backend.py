@@ -217,3 +217,23 @@ class TestSwarm:
                 backend.network.set_link("a", "b", LinkState(delay_ms=1))
             server.stdin.close()
             server.stdout.close()
+
+
+@pytest.mark.needs("docker", "netns")
+@pytest.mark.parametrize("can_enter", [True, False], ids=["in namespaces", "by programs"])
+def test_containers_that_a_firewall_keeps_apart_are_refused_at_once(monkeypatch, can_enter):
+    kind = backend_named("docker")
+    add = kind.add
+
+    def add_behind_a_firewall(backend, *wishes):
+        add(backend, *wishes)
+        backend.network.block("a", "b")
+        if not can_enter:
+            for host in backend.hosts.values():
+                host.namespace = None
+
+    monkeypatch.setattr(kind, "add", add_behind_a_firewall)
+    monkeypatch.setattr("toolkit.cluster.backends.docker.reachability._TIMEOUT_S", 0.5)
+    words = "network public: a and b do not reach each other: this machine's firewall drops what"
+    with pytest.raises(Unsupported, match=words), opened([PUBLIC], [HostWish("a", ("public",)), HOSTS[1]]):
+        pass

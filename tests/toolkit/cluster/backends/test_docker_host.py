@@ -140,7 +140,7 @@ def test_sockets_are_opened_inside(host):
 
 def test_another_machine_has_no_inside(host, monkeypatch):
     monkeypatch.setattr(host, "namespace", None)
-    monkeypatch.setattr(host, "_place", "tcp://far:2376")
+    monkeypatch.setattr(host, "place", "tcp://far:2376")
     with pytest.raises(Unsupported, match="node a: the network namespace of its container is on another machine"):
         host.inside(lambda: None)
 
@@ -163,7 +163,7 @@ def test_a_command_line_for_no_program(host):
 
 
 def test_a_terminal_is_handed_on(host):
-    """A shell in a container, as somebody at a terminal has it."""
+    """A shell in a container, as a user at a terminal has it."""
     ours, theirs = pty.openpty()
     command = host.entering(["sh", "-c", "test -t 0 && stty size; read word; echo got $word"])
     command[0] = sys.executable

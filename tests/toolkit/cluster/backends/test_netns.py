@@ -96,6 +96,7 @@ def test_what_fails_says_so(backend: NetnsBackend) -> None:
     assert host.interactive(["sh", "-c", "exit 7"]) == 7
 
 
+@pytest.mark.needs("iproute2")
 def test_hosts_may_be_on_several_networks_of_any_kind(new_lease: Callable[[], Lease]) -> None:
     backend = NetnsBackend(new_lease(), lambda _: None)
     networks = [NetworkWish("public", "10.1.2.0/24", mtu=9000), NetworkWish("six", "fd00:7::/64")]

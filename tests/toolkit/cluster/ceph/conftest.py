@@ -21,7 +21,7 @@ def ceph_spec(release: str = "host", osds: int = 2, **changes: Any) -> ClusterSp
 
 @pytest.fixture(scope="session")
 def ceph_cluster() -> Iterator[Callable[..., Cluster]]:
-    """Such clusters by backend, release and mode; whoever hurts one leaves it healthy."""
+    """Such clusters by backend, release and mode; a test that disturbs one leaves it healthy."""
     with ExitStack() as running:
 
         @functools.cache

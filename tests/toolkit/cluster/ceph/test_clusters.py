@@ -12,6 +12,7 @@ from tests.support.waiting import eventually
 from toolkit.cluster.ceph.programs import require_programs
 from toolkit.cluster.running import Cluster, up
 from toolkit.cluster.spec import ClusterSpec
+from toolkit.errors import Unsupported
 
 pytestmark = [pytest.mark.needs("ceph-osd", "ceph-mon", "ceph"), pytest.mark.xdist_group("ceph_cluster")]
 
@@ -174,5 +175,5 @@ def _lives(pid: int) -> bool:
 def test_programs_that_are_not_installed_are_named_with_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     packages = "ceph-common ceph-mds ceph-mgr ceph-mon ceph-osd"
-    with pytest.raises(LocalError, match=f"not installed: .*apt-get install {packages}"):
+    with pytest.raises(Unsupported, match=f"not installed: .*apt-get install {packages}"):
         require_programs({"mon", "osd", "mgr", "mds"}, "host")

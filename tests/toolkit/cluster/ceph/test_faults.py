@@ -1,14 +1,19 @@
 """Real daemons are killed, stopped, frozen and wiped under a client of ours, which goes on when they are back."""
 
+import json
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from messenger.errors import LocalError
+from tests.support.clusters import done, msgrlab, state
 from toolkit.cluster.ceph import CephNodes, RadosNode
 from toolkit.cluster.running import Cluster, up
 from toolkit.cluster.spec import ClusterSpec
+
+__all__ = ["state"]
 
 pytestmark = [pytest.mark.needs("ceph-osd", "ceph-mon", "ceph"), pytest.mark.xdist_group("ceph_cluster")]
 
@@ -49,6 +54,22 @@ def test_an_osd_comes_back_wiped(cluster: Cluster) -> None:
     osd.restart(wiped=True)
     assert osd.ready()
     assert cluster.nodes["mon"].status()["cluster"]["osds"]["up"] == 2
+
+
+@pytest.mark.usefixtures("state")
+def test_a_memstore_outlives_a_restart_and_verify_fails_where_one_was_killed(tmp_path: Path) -> None:
+    spec = tmp_path / "one.yaml"
+    spec.write_text("nodes: {mon: {ceph: mon}, osd: {ceph: osd}, app: {rados: client.app}}\n")
+    done("up", str(spec))
+    done("tell", "app", "fill", "--count", "20")
+    done("fault", "restart osd")
+    assert json.loads(done("tell", "app", "verify")) == {"checked": 20, "wrong": []}
+    done("tell", "app", "fill", "--count", "2", "--prefix", "lost")
+    done("fault", "kill osd")
+    done("fault", "start osd")
+    verified = msgrlab("tell", "app", "verify")
+    assert (verified.returncode, json.loads(verified.stdout)["wrong"]) == (1, ["lost0", "lost1"])
+    done("down")
 
 
 def test_an_osd_stops_in_good_order(cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""Who is who in a cluster of real daemons, and what ceph.conf says of it."""
+"""The daemons of a real cluster, and their settings in ceph.conf."""
 
 from collections.abc import Callable, Mapping, Sequence
 from configparser import ConfigParser
@@ -126,6 +126,26 @@ def test_options_of_the_spec_win() -> None:
     assert conf(found, "second")["osd.1"]["osd_max_backfills"] == "2"
     assert conf(found, "second")["osd.1"]["osd_debug_drop_op_probability"] == "0.5"
     assert "osd_max_backfills" not in conf(found, "first")["osd.0"]
+
+
+def test_options_of_all_daemons_win_over_defaults_of_each() -> None:
+    options = {"debug_ms": 5, "osd_fast_shutdown": True, "mon_data_avail_warn": 7}
+    found = layout(ceph={"options": options})
+    sections = [conf(found, node) for node in ("m0", "first")]
+    for each in sections:
+        everybody, own = each.values()
+        assert (everybody | own)["debug_ms"] == "5"
+        assert (everybody | own)["osd_fast_shutdown"] == "true"
+        assert (everybody | own)["mon_data_avail_warn"] == "7"
+    assert conf(layout(), "first")["osd.0"]["debug_ms"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("option", "text"), [("log_file", "a node's own options may have it"), ("osd_objectstore", "ceph.store")]
+)
+def test_options_of_all_daemons_that_could_not_win_are_refused(option: str, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        layout(ceph={"options": {option: "x"}})
 
 
 def test_everybody_has_a_key_and_what_it_may_do() -> None:

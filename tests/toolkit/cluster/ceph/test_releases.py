@@ -1,11 +1,14 @@
 """Every release of Ceph, out of its image, on every backend of this machine."""
 
+import asyncio
 import uuid
 
 import pytest
 
+from messenger.denc.address import AddrVec
 from tests.toolkit.cluster.ceph.conftest import ceph_spec
 from toolkit.cluster.running import up
+from toolkit.probe.findings import investigate
 
 RELEASES = ("nautilus", "pacific", "reef", "tentacle")
 
@@ -28,6 +31,10 @@ def test_a_release_serves_a_client_of_ours(release: str, backend: str) -> None:
     spec = ceph_spec(release, osds=1, speaks={"mode": "secure", "cipher": cipher})
     with up(spec, backend=backend, name=f"t{uuid.uuid4().hex[:12]}") as cluster:
         assert cluster.nodes["mon"].status()["cluster"]["health"] == "HEALTH_OK"
+        if backend == "process":
+            addr = next(iter(AddrVec.parse(cluster.nodes["mon"].address)))
+            probed = asyncio.run(investigate(addr, "client.admin", cluster.directory / "ceph.keyring", 10.0))
+            assert (probed.fault, probed.as_json()["status"]["fsid"]) == (None, probed.as_json()["fsid"])
         assert release in cluster.backend.hosts["mon"].run("ceph", "--version")
         app = cluster.nodes["app"]
         app.command("fill", count=5)

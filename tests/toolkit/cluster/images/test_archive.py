@@ -17,6 +17,7 @@ from toolkit.cluster.images import debian
 from toolkit.cluster.images.archive import Archive, Suite
 from toolkit.cluster.images.work import ProgramFailed, Work
 from toolkit.errors import Unsupported
+from toolkit.machine.cache import IMAGES_VARIABLE
 
 __all__ = ["state"]
 
@@ -161,14 +162,15 @@ def test_the_command_says_first_what_is_fetched_and_run(mirror: Mirror, tmp_path
 def test_a_cluster_that_needs_an_image_says_so_before_it_fetches_anything(
     mirror: Mirror, state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(debian.IMAGES_VARIABLE, str(tmp_path / "images"))
+    monkeypatch.setenv(IMAGES_VARIABLE, str(tmp_path / "images"))
     monkeypatch.setenv(archive_module.MIRROR_VARIABLE, mirror.url)
     monkeypatch.setenv(archive_module.KEYRING_VARIABLE, str(OLD))
     spec = tmp_path / "real.yaml"
     spec.write_text("nodes: {mon: {ceph: mon}}\nceph: {release: reef}\n")
     failed = msgrlab("up", str(spec), "--json")
     assert (failed.returncode, failed.stdout) == (2, "")
-    announced, refused = failed.stderr.splitlines()
+    announced, refused, logs = failed.stderr.splitlines()
+    assert logs.startswith("all logs are in ")
     assert announced.startswith(f"making an image of Ceph 18.2.7 in {tmp_path}/images/ceph-reef: ")
     assert refused.startswith("msgrlab: Debian trixie of ")
     assert list(state.iterdir()) == [state / ".lock"]

@@ -1,4 +1,4 @@
-"""Specs from files: what is found, and what is said of files that are none."""
+"""Specs from files: which files are found, and the errors for files that are no specs."""
 
 import os
 from pathlib import Path

@@ -48,7 +48,7 @@ def test_every_kind_of_cluster_is_there() -> None:
     assert {"two-peers", "client-server", "mesh", "mixed-protocols", "secure-only", "mixed"} <= specs.keys()
     releases = {name: spec.ceph.release for name, spec in specs.items() if spec.daemons()}
     assert releases == {
-        **{name: name for name in ("nautilus", "pacific", "reef", "tentacle")},
+        **{name: name for name in ("embedded", "nautilus", "pacific", "reef", "tentacle")},
         "mixed": "host",
         "replication": "host",
     }

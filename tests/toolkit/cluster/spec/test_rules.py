@@ -1,4 +1,4 @@
-"""What does not go together in a spec: each mistake in its line, and nothing said of what is right."""
+"""Settings of a spec that exclude each other: each mistake with its line, and no error for valid ones."""
 
 import pytest
 from pydantic import ValidationError
@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from messenger.config import Config
 from messenger.errors import LocalError
 from toolkit.cluster.spec import ClusterSpec, parse_spec
-from toolkit.scenarios.nodes import parse_entity
+from toolkit.node import parse_entity
 
 PEERS = "nodes:\n  a: {entity: osd.1}\n  b: {entity: osd.2}\n"
 

@@ -9,7 +9,9 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +50,14 @@ def spec(tmp_path: Path) -> str:
     path = tmp_path / "pair.yaml"
     path.write_text(SPEC)
     return str(path)
+
+
+@pytest.fixture
+def pair(spec: str) -> Iterator[str]:
+    """A cluster that is up."""
+    done("up", spec)
+    yield "pair"
+    done("down", "pair")
 
 
 def status_of(name: str) -> Any:
@@ -223,7 +233,7 @@ def test_a_supervisor_answers_requests(spec: str) -> None:
     assert [event["node"] for event in events["records"] if event["kind"] == "process"] == ["a", "b"]
     assert ask(lease, "history", after=events["next"])["records"] == []
     for request, complaint in (
-        ({"do": "dance"}, "unknown request 'dance'; known: check, command"),
+        ({"do": "dance"}, "unknown request 'dance'; known: add_link, "),
         ({"do": "fault"}, "missing a required argument: 'text'"),
         ({"do": "fault", "text": "dance"}, "no fault 'dance'"),
         ({"do": "check", "only": ["INV-99"]}, "INV-99"),
@@ -307,3 +317,52 @@ def test_cycles_leave_nothing(spec: str, state: Path) -> None:
         label = str(leases()[0].label)
         done("down", "pair")
         assert (remains(state), processes_of(label)) == ([], [])
+
+
+MESH = """\
+name: mesh
+nodes: {n: {entity: osd.1, count: 10}}
+"""
+"""Proxies listen on 90 ways."""
+
+
+def limited(limit: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A command line below a limit of open files."""
+    line = ["sh", "-c", f'ulimit {limit}; exec "$@"', "sh", *command_line(*arguments)]
+    return subprocess.run(line, capture_output=True, text=True, env=environment(), check=False)
+
+
+def test_a_soft_limit_of_open_files_is_no_limit_of_a_cluster(tmp_path: Path) -> None:
+    path = tmp_path / "mesh.yaml"
+    path.write_text(MESH)
+    brought_up = limited("-Sn 64", "up", str(path))
+    assert brought_up.returncode == 0, brought_up.stderr
+    assert len(status_of("mesh")["nodes"]) == 10
+    done("down", "mesh")
+
+
+def test_what_the_hard_limit_has_no_room_for_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mesh.yaml"
+    path.write_text(MESH)
+    refused = limited("-n 256", "up", str(path))
+    assert (refused.returncode, refused.stderr) == (
+        3,
+        "msgrlab: a cluster of 10 nodes on process takes 380 open files, and the limit is 256: ulimit -Hn 380\n",
+    )
+
+
+@pytest.mark.parametrize(
+    "words", [["status", "--json"], ["fault", "heal"], ["tell", "a", "sessions"]], ids=["status", "fault", "tell"]
+)
+def test_verbs_about_a_cluster_start_quickly(words: list[str], pair: str) -> None:
+    heavy = ("asyncio", "cryptography", "docker", "numpy", "pyroute2", "rich", "ruamel", "ssl", "toolkit.checks")
+    script = f"""
+import sys
+from toolkit.cli.main import run
+code = run({words!r})
+print(code, sorted(set({heavy!r}) & set(sys.modules)), file=sys.stderr)
+"""
+    finished = subprocess.run(
+        [sys.executable, "-c", script], env=environment(), capture_output=True, text=True, check=True
+    )
+    assert finished.stderr == "0 []\n"

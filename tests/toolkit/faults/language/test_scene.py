@@ -135,6 +135,31 @@ def test_flapping_goes_on_and_leaves_the_way_open(cluster: RecordedCluster) -> N
     assert cluster.calls.count(("block", "a", "b")) == cluster.calls.count(("unblock", "a", "b")) >= 3
 
 
+def test_flapping_that_cannot_begin_is_refused(cluster: RecordedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster.network, "block", no_rules)
+    with pytest.raises(Unsupported, match="no nft"):
+        cluster.do("flap a b")
+    assert cluster.scene.in_force == ()
+    assert not [thread for thread in threading.enumerate() if "flap" in thread.name]
+
+
+def test_flapping_that_cannot_go_on_says_so_in_the_history(
+    cluster: RecordedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.do("flap a b --period-s 0.02")
+    monkeypatch.setattr(cluster.network, "block", no_rules)
+    eventually(lambda: any(step["verb"] == "not done" for step in cluster.told("step")))
+    assert {"verb": "not done", "args": "flap a b --period-s 0.02: no nft"}.items() <= cluster.told("step")[
+        -1
+    ].items()
+    cluster.do("undo flap a b --period-s 0.02")
+    assert cluster.scene.in_force == ()
+
+
+def no_rules(*_: object, **__: object) -> None:
+    raise Unsupported("no nft")
+
+
 @pytest.mark.parametrize(
     ("texts", "complaint"),
     [

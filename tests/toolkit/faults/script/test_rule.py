@@ -158,7 +158,7 @@ _wheres = st.builds(
     _passes,
     st.booleans(),
     st.builds(Passes, st.integers(1, 9)) | st.just(ALL),
-    st.sampled_from(["", "message.seq > 5", "fields.name == 'x: y'", 'tag != "a\\":"']),
+    st.sampled_from(["", "message.seq > 5", "fields.name == 'x: y'", 'error != "a\\":"']),
 )
 _rules = st.one_of(
     st.builds(Rule, _wheres, _whats),

@@ -1,7 +1,6 @@
 """netem itself, in a machine whose kernel has it: what is set is read back, and happens."""
 
 import json
-import shlex
 import sys
 from pathlib import Path
 from statistics import median
@@ -9,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support import vm
+from toolkit.machine import vm
 from toolkit.network.state import LinkState
 
 pytestmark = [pytest.mark.needs("vm"), pytest.mark.xdist_group("netem in a machine")]
@@ -34,13 +33,13 @@ STATES = {
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def results() -> dict[str, dict[str, Any]]:
     """By the text of the state, or the name of the first value."""
     states = json.dumps([list(STATES), STATES])
-    command = f"cd {TREE} && exec {sys.executable} -B -m tests.toolkit.network.netem.guest {shlex.quote(states)}"
-    code, output = vm.run(command, tmp_path_factory.mktemp("vm"))
-    assert code == 0, output
-    found = [json.loads(line) for line in output.splitlines()]
+    command = [sys.executable, "-B", "-m", "tests.toolkit.network.netem.guest", states]
+    done = vm.run(command, directory=TREE, timeout_s=200)
+    assert done.code == 0, done
+    found = [json.loads(line) for line in done.stdout.splitlines()]
     return {one.get("set", next(iter(one))): one for one in found}
 
 

@@ -44,7 +44,7 @@ def test_numbers_are_correlated_as_said(percent: float) -> None:
 
 def test_correlated_losses_come_together() -> None:
     lost = outcomes(losses(Random(1).random, RandomLoss(percent=30, correlation_percent=60)))
-    # With netem's way of correlating, fewer are lost than said.
+    # With netem's way of correlating, fewer are lost than configured.
     assert 0.05 < fmean(lost) < 0.3
     assert fmean(bursts(lost)) > 1.3 / (1 - fmean(lost))
 

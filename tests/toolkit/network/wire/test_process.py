@@ -50,7 +50,7 @@ def wire() -> Iterator[Wire]:
 
 
 def interfaces(namespace: Path) -> dict[str, tuple[str, int, str]]:
-    """Address, MTU and state by name, as the kernel tells it."""
+    """Address, MTU and state by name, as the kernel reports them."""
     from pyroute2 import IPRoute
 
     with within(namespace), IPRoute() as route:

@@ -2,17 +2,21 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from ipaddress import ip_network
 from typing import TYPE_CHECKING, ClassVar
 
+from messenger.compat import override
 from messenger.errors import LocalError
 from toolkit.cluster.backends.base import Backend, HostWish, NetworkWish
 from toolkit.cluster.backends.docker.host import DIRECTORY, ContainerHost
+from toolkit.cluster.backends.docker.reachability import require_reachable
 from toolkit.cluster.backends.docker.subnets import Subnet, free, require_free, used
 from toolkit.cluster.backends.subnets import Addressing, assign
 from toolkit.cluster.images import names as images
 from toolkit.cluster.images import node
+from toolkit.cluster.images.docker import has
 from toolkit.errors import Unsupported
 from toolkit.machine.changes import DockerObjects
 from toolkit.machine.docker_engine import connect, connected, current_place, refused
@@ -53,13 +57,21 @@ class DockerBackend(Backend):
         self._network = self.network_kind(lease, self.hosts)
 
     @classmethod
+    @override
+    def lent(cls, networks: Sequence[NetworkWish]) -> AbstractContextManager[Backend]:
+        """Hosts are containers that wait for another lab, if there are any."""
+        from toolkit.cluster.containers import borrowed
+
+        return borrowed(networks)
+
+    @classmethod
     def places(cls) -> list[str]:
         """The engines that nodes are spread over."""
         return [current_place()]
 
     @classmethod
+    @override
     def check(cls, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
-        """See :meth:`Backend.check`."""
         fixed = _settled(networks, hosts)
         for wish in fixed:
             if wish.subnet:
@@ -79,8 +91,17 @@ class DockerBackend(Backend):
         if (kind := engine.version()["Os"]) != "linux":
             raise Unsupported(f"Docker at {place} has containers of {kind}: nodes take Linux")
 
+    @classmethod
+    @override
+    def ceph_releases(cls) -> list[str]:
+        found = list(images.RELEASES)
+        for place in cls.places():
+            with connected(place) as engine:
+                found = [name for name in found if has(engine, images.tag(images.CEPH_PREFIX + name))]
+        return found
+
+    @override
     def open(self, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
-        """See :meth:`Backend.open`."""
         places = self.places()
         for place in places:
             self.lease.journal.note(DockerObjects(str(self.lease.label), place))
@@ -88,17 +109,14 @@ class DockerBackend(Backend):
         with refused():
             self._networks = self._make_networks(_settled(networks, hosts), hosts)
         self.add(*hosts)
+        require_reachable(self.hosts, [network.name for network in networks])
 
+    @override
     def add(self, *wishes: HostWish) -> None:
-        """Make more hosts on the networks that there are.
-
-        Raises:
-            LocalError: it did not work.
-        """
         first = len(self._wishes)
         self._wishes += wishes
         addressing = assign(self._networks, self._wishes)
-        # From now on they are certain, whoever comes next.
+        # Fix the addresses: hosts that are added later must not change them.
         self._wishes = [replace(wish, addresses=addressing.of(wish.name)) for wish in self._wishes]
         places = list(self._engines)
         where = {wish.name: places[number % len(places)] for number, wish in enumerate(wishes, first)}
@@ -113,12 +131,13 @@ class DockerBackend(Backend):
                 self.hosts.update({host.name: host for host in made})
 
     @property
+    @override
     def network(self) -> NamespaceNetwork:
-        """See :meth:`Backend.network`."""
         return self._network
 
+    @override
     def close(self) -> None:
-        """See :meth:`Backend.close`."""
+        super().close()
         self._network.close()
         with refused():
             for engine in self._engines.values():
@@ -191,7 +210,7 @@ class DockerBackend(Backend):
     # ---- containers
 
     def _tags(self, place: str, hosts: Sequence[HostWish]) -> dict[str, str]:
-        """Docker's names of the images that hosts wish for; that of our node is made anew of a changed source."""
+        """Docker's names of the images that hosts wish for; our node's is built again if its source changed."""
         wished = {wish.image for wish in hosts}
         return {name: images.tag(name) if name else node.build(place, say=self.announce) for name in wished}
 

@@ -11,12 +11,13 @@ from copy import copy
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, TypeVar
 
+from messenger.compat import override
 from messenger.errors import LocalError
 from toolkit.cluster.backends.base import Host
 from toolkit.cluster.backends.docker.program import ContainerProgram
 from toolkit.errors import Unsupported
-from toolkit.interpreters import PYTHON
 from toolkit.machine.docker_engine import refused
+from toolkit.machine.interpreters import PYTHON
 from toolkit.machine.labels import PROCESS_VARIABLE
 from toolkit.network.namespaces import inside
 
@@ -61,7 +62,8 @@ class ContainerHost(Host):
         self.addresses = addresses
         self.directory = Path(DIRECTORY)
         self._api = engine.api
-        self._place = place
+        self.place = place
+        """Of the engine."""
         self._container = container
         self._logs = logs
         self._logs.mkdir(exist_ok=True)
@@ -75,8 +77,8 @@ class ContainerHost(Host):
         return other
 
     @refused()
+    @override
     def start(self, argv: Sequence[str], *, piped: bool = False, log: str = "") -> ContainerProgram:
-        """See :meth:`Host.start`."""
         return ContainerProgram(
             self._api,
             self._container,
@@ -87,8 +89,8 @@ class ContainerHost(Host):
             seen=self.namespace is not None,
         )
 
+    @override
     def run(self, *argv: str, stdin: str = "", timeout_s: float = 30.0) -> str:
-        """See :meth:`Host.run`."""
         program = self.start(argv, piped=True)
         assert program.stdin is not None
         assert program.stdout is not None
@@ -115,24 +117,24 @@ class ContainerHost(Host):
             raise LocalError(f"{self.name}: {argv[0]} ended with exit code {code}: {words}")
         return said
 
+    @override
     def interactive(self, argv: Sequence[str]) -> int:
-        """See :meth:`Host.interactive`."""
         from toolkit.cluster.backends.docker.terminal import run
 
         return run(self._api, self._container, self._with_variables(argv))
 
+    @override
     def entering(self, argv: Sequence[str]) -> list[str]:
-        """See :meth:`Host.entering`."""
         module = "toolkit.cluster.backends.docker.terminal"
-        return [*PYTHON, "-m", module, self._place, self._container, *self._with_variables(argv)]
+        return [*PYTHON, "-m", module, self.place, self._container, *self._with_variables(argv)]
 
     def _with_variables(self, argv: Sequence[str]) -> list[str]:
         settings = [f"{name}={value}" for name, value in self.variables.items()]
         return ["env", *settings, *argv] if settings else [*argv]
 
     @refused()
+    @override
     def write(self, name: str, content: bytes) -> Path:
-        """See :meth:`Host.write`."""
         packed = io.BytesIO()
         with tarfile.open(fileobj=packed, mode="w") as tar:
             entry = tarfile.TarInfo(name)
@@ -142,13 +144,16 @@ class ContainerHost(Host):
         self._api.put_archive(self._container, str(DIRECTORY), packed.getvalue())
         return self.directory / name
 
-    @refused()
+    @override
     def read(self, name: str) -> bytes:
-        """See :meth:`Host.read`."""
+        log = self._logs / name
+        return log.read_bytes() if log.is_file() else self._packed(name)
+
+    @refused()
+    def _packed(self, name: str) -> bytes:
+        """The content of a file in the container."""
         import docker.errors
 
-        if (log := self._logs / name).is_file():
-            return log.read_bytes()
         try:
             chunks, _ = self._api.get_archive(self._container, str(DIRECTORY / name))
         except docker.errors.NotFound:
@@ -159,16 +164,20 @@ class ContainerHost(Host):
                 raise LocalError(f"{self.name}: {DIRECTORY / name} in its container is no file")
             return file.read()
 
+    @override
+    def fetch(self, name: str) -> None:
+        (self._logs / name).write_bytes(self._packed(name))
+
+    @override
     def inside(self, what: Callable[[], T]) -> T:
-        """See :meth:`Host.inside`."""
         if self.namespace is None:
-            where = "takes root" if self._place.startswith("unix://") else f"is on another machine ({self._place})"
+            where = "takes root" if self.place.startswith("unix://") else f"is on another machine ({self.place})"
             raise Unsupported(f"node {self.name}: the network namespace of its container {where}")
         return inside(self.namespace, what)
 
 
 def _is_here(pid: int, label: str) -> bool:
-    """Whether a container's process is one of this machine, and this user's to meddle with."""
+    """True if a container's process runs on this machine and this user may signal it."""
     if os.geteuid() != 0:
         return False
     deadline_s = time.monotonic() + _BIRTH_TIMEOUT_S
@@ -181,7 +190,7 @@ def _is_here(pid: int, label: str) -> bool:
             return True
         if time.monotonic() > deadline_s:
             return False
-        time.sleep(_POLL_S)  # the engine says that it runs while it still is what the engine makes it out of
+        time.sleep(_POLL_S)  # the engine reports it as running before the process is the program itself
 
 
 def _feed(into: io.BufferedIOBase, content: bytes) -> None:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from docker import APIClient
 
 PROGRAM_VARIABLE = "MSGRLAB_PROGRAM"
-"""In the environment of a program and of what it starts; its value tells it from others."""
+"""In the environment of a program and of its children; the value identifies the program."""
 _FRAME = struct.Struct(">BxxxI")
-"""Ahead of everything that is said: on which stream, and how long it is."""
+"""Header of each piece of output: its stream and its length."""
 _REFUSAL = "OCI runtime exec failed"
 OUTPUT = 1
 """Of the two streams; the other one is for errors."""
@@ -122,7 +122,7 @@ class ContainerProgram:
         self._api.exec_start(sender["Id"])
 
     def errors(self) -> str:
-        """The last lines of what it has said on its standard error."""
+        """The last lines of its standard error."""
         return self._tail.decode(errors="replace")
 
     def _about(self) -> dict[str, Any]:
@@ -214,7 +214,7 @@ def attach(
 
 
 def frames(reader: io.BufferedIOBase) -> Iterator[tuple[int, bytes]]:
-    """What a program without a terminal says, with the number of the stream."""
+    """Output of a program without a terminal, with the number of the stream."""
     while len(head := reader.read(_FRAME.size)) == _FRAME.size:
         stream, length = _FRAME.unpack(head)
         yield stream, reader.read(length)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
+from messenger.compat import override
 from toolkit.cluster.backends.base import HostWish, NetworkWish
 from toolkit.cluster.backends.docker.backend import DockerBackend
 from toolkit.cluster.backends.docker.subnets import Subnet
@@ -26,8 +27,9 @@ _ACTIVE = "active"
 class OverlayNetwork(NamespaceNetwork):
     """Faults between hosts on overlays, whose other ends are in namespaces of the engine's."""
 
+    @override
     def set_link(self, sender: str, receiver: str, state: LinkState) -> None:
-        """See :meth:`NetworkFaults.set_link`; a link without impairments is all that there is."""
+        """Accept a link without impairments only."""
         if not state.is_clear:
             raise Unsupported(
                 f"link {sender} {receiver}: a swarm's networks have no impairments: --backend docker has"
@@ -53,8 +55,8 @@ class SwarmBackend(DockerBackend):
         return [CONTEXT_SCHEME + name for name in names if name] or [current_place()]
 
     @classmethod
+    @override
     def check(cls, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
-        """See :meth:`Backend.check`."""
         super().check(networks, hosts)
         manager = cls.places()[0]
         with connected(manager) as engine:

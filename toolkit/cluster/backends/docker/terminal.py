@@ -59,7 +59,7 @@ def _print(descriptor: int, content: bytes) -> None:
 
 @contextlib.contextmanager
 def _raw_terminal(api: "APIClient", program: str) -> Iterator[None]:
-    """Every key goes to the program, which is told the size of the terminal, now and when it changes."""
+    """Pass every key to the program, and the size of the terminal, now and when it changes."""
 
     def resize(*_: object) -> None:
         columns, lines = shutil.get_terminal_size()

@@ -1,0 +1,60 @@
+"""Histories that are judged while they go on."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.clusters import peers, state
+from tests.support.long_history import long_history
+from tests.support.waiting import eventually
+from toolkit.checks.history import History
+from toolkit.cluster import up
+from toolkit.cluster.judging import Judging
+from toolkit.cluster.live_history import LiveHistory
+
+__all__ = ["state"]
+
+
+def test_what_is_settled_leaves_memory_and_stays_in_the_file(tmp_path: Path) -> None:
+    history = LiveHistory(tmp_path / "history.ndjson", 1_000_000)
+    judging = Judging(history, 5000)
+    records = long_history("v2-crc", 1000)
+    for record in records:
+        history.put(record.time_s, record.node, record.kind, dict(record.fields))
+    judging.start()
+    eventually(lambda: (judging.status()["judged_until_s"] or 0) > 30)
+    judging.stop()
+    history.flush()
+    about = judging.status()
+    assert (about["records"], about["on_disk"]) == (len(records), len(records))
+    assert about["in_memory"] < 0.8 * len(records)
+    assert len(History.load(history.path)) == len(records)
+    known, behind = history.behind(len(records) - 10, 5)
+    assert (known, [record.time_s for record in behind]) == (
+        len(records) - 5,
+        [record.time_s for record in records[-10:-5]],
+    )
+    history.close()
+
+
+def test_a_file_that_has_its_bytes_gets_no_more_and_the_history_goes_on(tmp_path: Path) -> None:
+    history = LiveHistory(tmp_path / "history.ndjson", 1_000_000, disk_bytes=500)
+    for number in range(20):
+        history.append(float(number), "a", "clock", step_s=1.0)
+        history.flush()
+    assert len(history) == history.count == 20
+    assert history.unwritten_s is not None
+    assert 500 <= history.path.stat().st_size < 600
+    assert history.on_disk == len(History.load(history.path)) == int(history.unwritten_s)
+    history.close()
+
+
+@pytest.mark.usefixtures("state")
+def test_a_cluster_tells_how_far_it_is_judged() -> None:
+    beats = [{"from": "a", "to": "b", "every_ms": 5}]
+    with up(peers(traffic=beats), settings=["judged_every=200"]) as cluster:
+        eventually(lambda: cluster.status()["judged_until_s"] is not None)
+        assert cluster.judging.long_run is not None
+        assert [each.id for each in cluster.judging.long_run.results if not each.ok] == []
+        assert [each.id for each in cluster.check() if not each.ok] == []
+        assert "judged up to 0.0 s" in cluster._repr_html_()

@@ -1,0 +1,41 @@
+"""What holds of real daemons holds of embedded ones: the tests of the RADOS client, run against both."""
+
+import functools
+from collections.abc import Callable
+
+import pytest
+
+from tests.support.embedded import StandIn
+from tests.toolkit.rados.test_live import (  # noqa: F401 - the tests
+    spoken,
+    test_a_removed_object_ends_its_watches,
+    test_a_watched_object_notifies,
+    test_after_the_end_nothing_is_done,
+    test_attributes_and_omap,
+    test_commands_for_osds,
+    test_data,
+    test_locator_keys_place_objects_together,
+    test_methods_of_classes,
+    test_new_tickets_are_fetched_while_work_goes_on,
+    test_several_operations_are_done_all_or_none,
+    test_the_mode_is_what_was_asked_for,
+    test_what_is_written_here_is_read_by_ceph_and_the_other_way_round,
+    test_what_the_monitors_say,
+    test_who_does_not_acknowledge_is_told_of,
+    test_who_is_refused_is_told,
+)
+from toolkit.cluster import Cluster
+
+pytestmark = [pytest.mark.needs("ceph"), pytest.mark.xdist_group("embedded")]
+
+
+@pytest.fixture
+def real_cluster(msgrlab_cluster: Callable[..., Cluster]) -> Callable[..., StandIn]:
+    """Embedded clusters by mode and authentication; the same ones for all tests."""
+
+    @functools.cache
+    def cluster_of(_osds: int = 1, mode: str = "crc", auth: str = "cephx") -> StandIn:
+        settings = [f"speaks.mode={mode}", f"speaks.auth={auth}"]
+        return StandIn(msgrlab_cluster("embedded", settings=settings, shared=True))
+
+    return cluster_of

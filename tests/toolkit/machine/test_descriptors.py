@@ -1,0 +1,15 @@
+"""Open files that a cluster takes, and the limits of this process."""
+
+import resource
+
+import pytest
+
+from toolkit.errors import Unsupported
+from toolkit.machine.descriptors import check_room
+
+
+def test_what_fits_below_the_hard_limit_is_possible() -> None:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    check_room(hard, "a mesh")
+    with pytest.raises(Unsupported, match=rf"^a mesh takes [\d,]+ open files, .* ulimit -Hn {hard + 1}$"):
+        check_room(hard + 1, "a mesh")

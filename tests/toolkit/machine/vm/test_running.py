@@ -1,0 +1,182 @@
+"""Programs in a virtual machine: what they print, return and leave behind, also when they are killed."""
+
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from messenger.errors import LocalError
+from tests.support.clusters import msgrlab
+from toolkit.errors import Unsupported
+from toolkit.machine import vm
+
+PROGRAM = """\
+import os, platform, signal, sys, time
+from pathlib import Path
+import toolkit
+
+print("first", flush=True)
+while not Path("kept/seen").exists():
+    time.sleep(0.01)
+print("to stderr", file=sys.stderr, flush=True)
+print(platform.release(), os.getuid(), Path.cwd(), sys.executable, toolkit.__file__, sep="\\n")
+print(os.environ["ODD"])
+Path("kept/file").write_text("kept")
+Path("lost").write_text("lost")
+if os.fork() == 0:
+    signal.pause()  # a process in the background does not keep the machine running
+print("x" * 300_000)
+sys.exit(7)
+"""
+ODD = "quotes ' and \" and $HOME and\na line"
+
+
+@dataclass
+class Ran:
+    """A program that has run, with its output in the order of its arrival."""
+
+    directory: Path
+    result: vm.Result
+    parts: list[bytes]
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    directory = tmp_path_factory.mktemp("with, a comma")
+    parts: list[bytes] = []
+
+    def take(part: bytes) -> None:
+        parts.append(part)
+        (directory / "kept/seen").touch()  # what the program waits for
+
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[4]), "ODD": ODD}
+    result = vm.run(
+        [sys.executable, "-c", PROGRAM],
+        directory=directory,
+        environment=environment,
+        out=directory / "kept",
+        stdout=take,
+        timeout_s=120,
+    )
+    return Ran(directory, result, parts)
+
+
+@pytest.mark.needs("vm")
+@pytest.mark.xdist_group("a virtual machine")
+def test_output_arrives_as_it_is_printed_and_the_exit_code_at_the_end(ran: Ran) -> None:
+    output = b"".join(ran.parts).decode()
+    assert b"first\n".startswith(ran.parts[0])  # the program waits until it has arrived
+    assert output.endswith("x" * 300_000 + "\n")
+    assert (ran.result.code, ran.result.stdout, ran.result.stderr) == (7, "", "to stderr\n")
+
+
+@pytest.mark.needs("vm")
+@pytest.mark.xdist_group("a virtual machine")
+def test_the_guest_has_another_kernel_and_the_same_files(ran: Ran) -> None:
+    lines = b"".join(ran.parts).decode().splitlines()
+    assert lines[1] == vm.find().release != platform.release()
+    assert lines[2:5] == ["0", str(ran.directory), sys.executable]
+    assert lines[5] == str(Path(__file__).parents[4] / "toolkit" / "__init__.py")
+    assert "\n".join(lines[6:8]) == ODD
+
+
+@pytest.mark.needs("vm")
+@pytest.mark.xdist_group("a virtual machine")
+def test_only_the_chosen_directory_keeps_what_the_guest_writes(ran: Ran) -> None:
+    assert [path.name for path in ran.directory.iterdir()] == ["kept"]
+    assert (ran.directory / "kept/file").read_text() == "kept"
+
+
+@pytest.mark.needs("vm")
+@pytest.mark.xdist_group("a virtual machine")
+def test_a_program_that_takes_too_long_ends_with_its_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MSGRLAB_STATE", str(tmp_path / "state"))
+    done = msgrlab("vm", "run", "--timeout", "5", "--", "sh", "-c", "echo begun; sleep 1000")
+    assert (done.returncode, done.stdout) == (124, "begun\n")
+    assert done.stderr.endswith("msgrlab: the program has not ended within 5 s\n")
+    assert [path.name for path in (tmp_path / "state/.vm").iterdir()] == [".registry"]
+
+
+def qemu_of(state: Path) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                line = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if line.startswith(b"qemu-system") and str(state).encode() in line:
+                found.append(int(entry.name))
+    return found
+
+
+def wait_until(condition: Callable[[], object]) -> None:
+    deadline_s = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.02)
+
+
+@pytest.mark.needs("vm")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_killed_process_leaves_no_machine(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = tmp_path / "state"
+    monkeypatch.setenv("MSGRLAB_STATE", str(state))
+    command = [sys.executable, "-c", "from toolkit.cli.main import main; main()", "vm", "run", "sleep", "1000"]
+    with subprocess.Popen(command, cwd=Path(__file__).parents[4], stderr=subprocess.DEVNULL) as process:
+        wait_until(lambda: qemu_of(state))
+        process.send_signal(number)
+        process.wait()
+    wait_until(lambda: not qemu_of(state))
+    assert msgrlab("down", "--all").returncode == 0
+    assert [path.name for path in (state / ".vm").iterdir()] == [".registry"]
+
+
+def test_what_another_process_runs_is_not_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from toolkit.machine.vm.places import place
+
+    monkeypatch.setenv("MSGRLAB_STATE", str(tmp_path / "state"))
+    with place() as running:
+        assert vm.sweep() == []
+        assert running.directory.exists()
+    assert not running.directory.exists()
+
+
+@pytest.mark.needs("vm")
+def test_values_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(LocalError, match="16 MiB is too little memory for a virtual machine: 256 or more"):
+        vm.run(["true"], memory_mib=16)
+    (tmp_path / "file").touch()
+    with pytest.raises(LocalError, match="file: File exists"):
+        vm.run(["true"], out=tmp_path / "file")
+    done = msgrlab("vm", "run", "--kernel", "potato", "true")
+    assert (done.returncode, done.stderr) == (2, "msgrlab: no kernel 'potato'; known: bookworm, trixie\n")
+
+
+def test_a_kernel_that_is_missing_is_one_line_with_the_remedy(tmp_path: Path) -> None:
+    done = msgrlab("vm", "run", "--root", str(tmp_path), "true")
+    assert done.returncode == 3
+    assert done.stderr == f"msgrlab: no kernel in {tmp_path}/vm-bookworm: msgrlab images build vm\n"
+
+
+def test_qemu_that_is_missing_is_one_line_with_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Unsupported, match="virtual machines: no qemu-system-x86_64 in PATH"):
+        vm.run(["true"])
+
+
+def test_virtual_machines_are_for_one_kind_of_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    assert vm.probe().remedy is None

@@ -1,0 +1,175 @@
+"""Kernels for virtual machines, out of Debian's packages: see :mod:`toolkit.machine.vm`.
+
+An image has the kernel, its modules, and BusyBox for the initramfs. Making it does not take root. The modules are
+those of the package, without the drivers of hardware that no virtual machine has.
+"""
+
+import lzma
+import re
+import shutil
+from pathlib import Path
+
+import zstandard
+
+from messenger.errors import LocalError
+from toolkit.cluster.images.archive import Archive, Suite
+from toolkit.cluster.images.work import Tell, Work, alone, silent, whole
+from toolkit.errors import Unsupported
+from toolkit.machine.private import check_own
+from toolkit.machine.vm import kernels
+from toolkit.machine.vm.kernels import BUSYBOX, EARLY, MODULES, READY, VMLINUX, is_ready
+from toolkit.machine.vm.probe import SYSTEM_PATH
+
+__all__ = ["NAMES", "directory", "find_or_build", "is_ready", "release"]
+
+_SNAPSHOTS = {"bookworm": "20260901T000000Z", "trixie": "20261001T000000Z"}
+NAMES = tuple(map(kernels.image_name, kernels.KERNELS))
+_SUITE_BY_NAME = dict(zip(NAMES, kernels.KERNELS, strict=True))
+_PACKAGE, _BUSYBOX_PACKAGE = "linux-image-amd64", "busybox-static"
+_PARTS = re.compile(r"linux-(image|binary|modules)-\d\S*")
+"""Packages of one kernel; older suites have all of it in the first."""
+_NEEDLESS = ("drivers/gpu", "drivers/media", "drivers/net/wireless", "drivers/staging", "drivers/iio", "sound")
+_EARLY_MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
+"""What mounting another machine's files takes."""
+_TOOLS = {"apt-get": "apt", "dpkg-deb": "dpkg", "depmod": "kmod", "modprobe": "kmod"}
+_WITH_PATH = ("env", f"PATH={SYSTEM_PATH}", "LC_ALL=C")
+_ELF = b"\x7fELF"
+_MAGICS = {b"\xfd7zXZ\x00": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
+"""How compressed data begins, and the ending of such files."""
+
+
+def directory(name: str, root: Path | None = None) -> Path:
+    """The directory of an image, whether it exists or not."""
+    return kernels.image_directory(_SUITE_BY_NAME[name], root)
+
+
+def release(path: Path) -> str:
+    """The release of the kernel in an image, as ``uname -r`` prints it."""
+    return (path / READY).read_text().strip()
+
+
+def find_or_build(
+    name: str,
+    root: Path | None = None,
+    say: Tell = print,
+    tell: Tell = silent,
+    archive: Archive | None = None,
+) -> Path:
+    """The directory of a kernel's image, made now unless it is there.
+
+    Args:
+        name: ``vm`` or ``vm:trixie``.
+        root: where images are kept.
+        say: called with one line if the image has to be made.
+        tell: called with each step of that.
+        archive: Debian's; :meth:`Archive.wanted` unless given.
+
+    Raises:
+        LocalError: a program failed; its output is in a log beside the image.
+        Unsupported: a program is missing, or the keys of Debian's archive.
+    """
+    suite = Suite(_SUITE_BY_NAME[name], _SNAPSHOTS[_SUITE_BY_NAME[name]])
+    path = directory(name, root)
+    if not is_ready(path):
+        _check_tools()
+        source = archive or Archive.wanted()
+        keys = source.keys()
+        with alone(path, say):
+            check_own(path.parent, "directory of images")
+            if not is_ready(path):
+                say(
+                    f"making a kernel for virtual machines in {path}: apt fetches packages of Debian {suite.name}"
+                    f" from {source.mirror_of(suite)} and verifies them with {keys} (100 MB)"
+                )
+                with whole(path) as unfinished:
+                    work = Work(path.with_name(path.name + ".log"), tell)
+                    made = _make(work, source, suite, unfinished)
+                    (unfinished / READY).write_text(made + "\n")
+    check_own(path, "image")
+    return path
+
+
+def _check_tools() -> None:
+    for name, package in _TOOLS.items():
+        if shutil.which(name, path=SYSTEM_PATH) is None:
+            raise Unsupported(f"no {name} here (Debian: apt-get install {package})")
+
+
+def _make(work: Work, archive: Archive, suite: Suite, to: Path) -> str:
+    """Returns the kernel's release."""
+    scratch = to / "scratch"
+    for package in archive.download(work, suite, scratch / "apt", (_PACKAGE, _BUSYBOX_PACKAGE), _is_wanted):
+        work.run("dpkg-deb", "--extract", str(package), str(scratch / "tree"))
+    tree = scratch / "tree"
+    (modules,) = (path for path in _merged(tree, "lib/modules").iterdir() if (path / "kernel").is_dir())
+    for needless in _NEEDLESS:
+        shutil.rmtree(modules / "kernel" / needless, ignore_errors=True)
+    made = modules.name
+    (to / MODULES).mkdir()
+    modules.rename(to / MODULES / made)
+    (image,) = (tree / "boot").glob("vmlinuz-*")
+    (to / VMLINUX).write_bytes(_uncompressed(image.read_bytes()))
+    shutil.copy(_merged(tree, "bin/busybox"), to / BUSYBOX)
+    # depmod and modprobe look for lib/modules below a directory
+    (scratch / "base/lib").mkdir(parents=True)
+    (scratch / "base/lib/modules").symlink_to(to / MODULES)
+    base = str(scratch / "base")
+    work.run(*_WITH_PATH, "depmod", "-b", base, made)
+    _copy_early_modules(work, base, made, to / EARLY)
+    shutil.rmtree(scratch)
+    return made
+
+
+def _is_wanted(package: str) -> bool:
+    return package == _BUSYBOX_PACKAGE or _PARTS.fullmatch(package) is not None
+
+
+def _merged(tree: Path, path: str) -> Path:
+    """A path in unpacked packages, which have some directories in / or in /usr by suite."""
+    return next((each for each in (tree / path, tree / "usr" / path) if each.exists()), tree / path)
+
+
+def _copy_early_modules(work: Work, base: str, made: str, to: Path) -> None:
+    """Copy the modules of the initramfs, uncompressed, with names that sort in the order of loading."""
+    to.mkdir()
+    order: dict[str, Path] = {}
+    for name in _EARLY_MODULES:
+        listed = work.run(*_WITH_PATH, "modprobe", "-d", base, "-S", made, "--show-depends", name)
+        for line in listed.splitlines():
+            verb, _, path = line.partition(" ")
+            if verb == "insmod":
+                order.setdefault(Path(path.strip()).name.partition(".")[0], Path(path.strip()))
+    for number, (name, module) in enumerate(order.items()):
+        content = module.read_bytes()
+        if module.suffix in _DECOMPRESS:
+            content = _DECOMPRESS[module.suffix](content)
+        (to / f"{number:02}-{name}.ko").write_bytes(content)
+
+
+def _uncompressed(image: bytes) -> bytes:
+    """The kernel proper in a compressed one: without KVM, the guest takes 3 s to unpack it.
+
+    Raises:
+        LocalError: there is none.
+    """
+    for magic, suffix in _MAGICS.items():
+        at = -1
+        while (at := image.find(magic, at + 1)) >= 0:
+            try:
+                kernel = _DECOMPRESS[suffix](image[at:])
+            except (lzma.LZMAError, zstandard.ZstdError):
+                continue
+            if kernel.startswith(_ELF):
+                return kernel
+    raise LocalError("the package has no kernel that this version can unpack")
+
+
+def _from_xz(content: bytes) -> bytes:
+    return lzma.LZMADecompressor(format=lzma.FORMAT_XZ).decompress(content)
+
+
+def _from_zstd(content: bytes) -> bytes:
+    return zstandard.ZstdDecompressor().decompressobj().decompress(content)
+
+
+_DECOMPRESS = {".xz": _from_xz, ".zst": _from_zstd}

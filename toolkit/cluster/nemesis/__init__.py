@@ -1,0 +1,7 @@
+"""The nemesis of a cluster: faults at certain moments, scripted or drawn, and a verdict (docs/faults.md)."""
+
+from toolkit.cluster.nemesis.drawing import Crowd, draw
+from toolkit.cluster.nemesis.nemesis import Nemesis, Verdict, torment
+from toolkit.cluster.nemesis.timeline import Step, Timeline
+
+__all__ = ["Crowd", "Nemesis", "Step", "Timeline", "Verdict", "draw", "torment"]

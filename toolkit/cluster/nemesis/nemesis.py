@@ -1,0 +1,235 @@
+"""Does a timeline to a running cluster, watches the invariants meanwhile, and judges when all is well again."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Self
+
+from messenger.errors import LocalError
+from toolkit.checks.live import LiveChecker, Sighting, check_so_far
+from toolkit.checks.result import CheckResult
+from toolkit.cluster.nemesis.drawing import Crowd, draw
+from toolkit.cluster.nemesis.rest import Rest, come_to_rest
+from toolkit.cluster.nemesis.timeline import Step, Timeline
+from toolkit.faults.language import Scene
+
+if TYPE_CHECKING:
+    from toolkit.cluster.running import Cluster
+
+REST_TIMEOUT_S = 60.0
+_END_S = 60.0
+LIVENESS = "LIVE"
+"""Id of the failure to come to rest once everything is undone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A step that was carried out, or tried."""
+
+    step: Step
+    at_s: float
+    """When, since the timeline began."""
+    outcome: str = ""
+    error: str = ""
+    """Why it was not done; empty if it was."""
+
+    def __str__(self) -> str:
+        more = f": not done: {self.error}" if self.error else f": {self.outcome}" if self.outcome else ""
+        return f"{self.at_s:8.3f}  {self.step.fault}{more}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a timeline came to."""
+
+    timeline: Timeline
+    done: tuple[Done, ...]
+    sightings: tuple[Sighting, ...]
+    """What the live checks saw."""
+    results: tuple[CheckResult, ...]
+    """The invariants on the whole history."""
+    rest: Rest
+    problems: tuple[str, ...] = ()
+    """What could not be undone."""
+    seed: int | None = None
+    """Of what was drawn; None if nothing was."""
+
+    @property
+    def failures(self) -> dict[str, list[str]]:
+        """What is wrong, by the invariant's id."""
+        found: dict[str, list[str]] = {}
+        for one in self.sightings:
+            found.setdefault(one.id, []).append(str(one))
+        for result in self.results:
+            if not result.ok:
+                found.setdefault(result.id, []).extend(violation.text for violation in result.violations)
+        if not self.rest.reached:
+            found[LIVENESS] = list(self.rest.waits)
+        return found
+
+    @property
+    def passed(self) -> bool:
+        """True if nothing is wrong."""
+        return not self.failures
+
+    def as_json(self) -> dict[str, Any]:
+        """As a JSON object."""
+        return {
+            "passed": self.passed,
+            "seed": self.seed,
+            "timeline": self.timeline.values(),
+            "done": [{"at_s": one.at_s, "outcome": one.outcome, "error": one.error} for one in self.done],
+            "failures": self.failures,
+            "problems": list(self.problems),
+        }
+
+    def __str__(self) -> str:
+        seed = f"seed {self.seed}, " if self.seed is not None else ""
+        lines = [f"{seed}{len(self.done)} steps: {'passed' if self.passed else 'failed'}"]
+        lines += [f"  {one}" for one in self.done]
+        lines += [f"{id_}: {text}" for id_, texts in self.failures.items() for text in texts]
+        return "\n".join([*lines, *self.problems])
+
+
+@dataclass(slots=True, eq=False)
+class Nemesis:
+    """Does the steps of a timeline at their moments, in a thread of its own.
+
+    Args:
+        scene: the cluster's.
+        timeline: what is done to it.
+        heals: whether all is made whole again behind the last step; :meth:`finish` does that in any case.
+        seed: of what was drawn.
+        found: called with each violation that the live checks find, once.
+        live: whether there are any.
+    """
+
+    scene: Scene
+    timeline: Timeline
+    heals: bool = True
+    seed: int | None = None
+    found: Callable[[Sighting], None] = lambda _sighting: None
+    live: bool = True
+    done: list[Done] = field(default_factory=list)
+    """What has been done so far."""
+    problems: list[str] = field(default_factory=list)
+    """What could not be undone so far."""
+    _checker: LiveChecker | None = None
+    _thread: threading.Thread | None = None
+    _ended: threading.Event = field(default_factory=threading.Event)
+
+    @classmethod
+    def of(cls, cluster: "Cluster", *, live: bool = True) -> Self:
+        """That of a cluster's spec: its timeline, and chaos.
+
+        Raises:
+            LocalError: there is something in them that cannot be done here.
+        """
+        chaos = cluster.spec.chaos
+        steps = list(Timeline.of_moments(cluster.spec.timeline))
+        if chaos is not None:
+            steps += draw(chaos, Crowd.of(cluster.scene))
+        seed = None if chaos is None else chaos.seed
+        return cls(cluster.scene, Timeline.of(steps), heals=chaos is not None, seed=seed, live=live)
+
+    def start(self) -> Self:
+        """Begin."""
+        if self.live:
+            self._checker = LiveChecker(self.scene.history, self.found, now=self.scene.now_s)
+            self._checker.start()
+        self._thread = threading.Thread(target=self._run, name="nemesis", daemon=True)
+        self._thread.start()
+        return self
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Wait until its last step is done; False if it is not in time."""
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+        return self._thread is None or not self._thread.is_alive()
+
+    @property
+    def at_work(self) -> bool:
+        """True if there are steps to be done."""
+        return self._thread is not None and self._thread.is_alive()
+
+    @property
+    def sightings(self) -> tuple[Sighting, ...]:
+        """What the live checks have seen so far."""
+        return tuple(self._checker.sightings) if self._checker is not None else ()
+
+    def status(self) -> dict[str, Any]:
+        """How far it is, as JSON."""
+        return {
+            "seed": self.seed,
+            "steps": len(self.timeline),
+            "done": [str(one) for one in self.done],
+            "next": next((str(step) for step in self.timeline.steps[len(self.done) :]), ""),
+            "violations": [str(one) for one in self.sightings],
+            "problems": list(self.problems),
+        }
+
+    def close(self) -> None:
+        """Do no more steps; what lasts, lasts."""
+        self._ended.set()
+        self.wait(_END_S)
+        if self._checker is not None:
+            self._checker.stop()
+
+    def finish(self, timeout_s: float = REST_TIMEOUT_S) -> Verdict:
+        """Run to the last step, heal all faults, wait until the cluster is quiet, and check the invariants.
+
+        Args:
+            timeout_s: for coming to rest, which is a failure of the cluster if it takes longer.
+        """
+        self.wait()
+        scene = self.scene
+        self.problems += scene.make_whole()
+        rest = come_to_rest(scene, timeout_s)
+        results = check_so_far(scene.history, rest.ends, scene.now_s())
+        if trouble := getattr(scene.history, "trouble", ""):
+            self.problems.append(f"{trouble}: nothing later is judged")
+        if self._checker is not None:
+            self._checker.stop()
+        scene.resume_traffic(*(name for name in scene.names if scene.node(name).alive))
+        done, problems = tuple(self.done), tuple(self.problems)
+        return Verdict(self.timeline, done, self.sightings, tuple(results), rest, problems, self.seed)
+
+    # ---- in the thread
+
+    def _run(self) -> None:
+        began_s = time.monotonic()
+        for step in self.timeline:
+            if self._ended.wait(max(0.0, began_s + step.at_s - time.monotonic())):
+                return
+            at_s = round(time.monotonic() - began_s, 3)
+            self.done.append(self._do(step, at_s))
+        if self.heals and not self._ended.is_set():
+            self.problems += self.scene.make_whole()
+
+    def _do(self, step: Step, at_s: float) -> Done:
+        """One step; what is wrong with it is written down, and the next one comes."""
+        try:
+            return Done(step, at_s, self.scene.do(step.fault))
+        except LocalError as error:
+            self.scene.not_done(step.fault, str(error))
+            return Done(step, at_s, error=str(error))
+
+
+def torment(cluster: "Cluster", timeline: Timeline, *, seed: int | None = None) -> Verdict:
+    """Apply a timeline of faults to a cluster that is up, and judge.
+
+    Args:
+        cluster: which.
+        timeline: what is done to it.
+        seed: of what was drawn, for the verdict.
+
+    Raises:
+        LocalError: a timeline is running already, perhaps that of its spec.
+    """
+    if cluster.nemesis is not None:
+        if cluster.nemesis.at_work:
+            raise LocalError(f"cluster {cluster.name!r} is being tormented already; msgrlab status shows by what")
+        cluster.nemesis.close()
+    cluster.nemesis = Nemesis(cluster.scene, timeline, seed=seed)
+    return cluster.nemesis.start().finish()

@@ -1,0 +1,77 @@
+"""Quiescence of a cluster: every node runs, everything queued has arrived, no node dials."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from messenger.errors import LocalError
+from toolkit.faults.language import Scene
+
+_POLL_S = 0.02
+_MOMENT_S = 0.05
+"""So long nothing may happen for all to be at rest: as on what is on its way between two snapshots."""
+_COUNTERS = ("queued", "sent", "dispatch_bytes", "unsettled")
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """How it went."""
+
+    waits: tuple[str, ...]
+    """What has not come to rest in time, a line each."""
+    ends: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    """The closing counters of our own nodes, as ``end`` records have them."""
+
+    @property
+    def reached(self) -> bool:
+        """True if everything is quiet."""
+        return not self.waits
+
+
+def come_to_rest(scene: Scene, timeout_s: float) -> Rest:
+    """Have no more traffic, and wait until all is at rest.
+
+    Args:
+        scene: of a cluster whose faults have been undone.
+        timeout_s: how long that may take.
+    """
+    deadline_s = time.monotonic() + timeout_s
+    scene.pause_traffic(*(name for name in scene.names if scene.node(name).alive))
+    while True:
+        before = len(scene.history)
+        waits = _unrest(scene)
+        if not waits:
+            time.sleep(_MOMENT_S)
+            waits = _unrest(scene)
+            if not waits and len(scene.history) == before:
+                return Rest((), _ends(scene))
+        if time.monotonic() > deadline_s:
+            return Rest(tuple(waits or ["frames go on, though nothing is queued"]))
+        time.sleep(_POLL_S)
+
+
+def _unrest(scene: Scene) -> list[str]:
+    found = []
+    for name in scene.names:
+        try:
+            words = _unrest_of(scene, name)
+        except LocalError as error:
+            words = str(error)
+        if words:
+            found.append(f"{name}: {words}")
+    return found
+
+
+def _unrest_of(scene: Scene, name: str) -> str:
+    if not scene.running(name).ready():
+        return "it is not ready"
+    if scene.not_ours(name):
+        return ""
+    snapshot = scene.command(name, "snapshot")
+    return ", ".join(f"{counter} {snapshot[counter]}" for counter in _COUNTERS if snapshot[counter])
+
+
+def _ends(scene: Scene) -> dict[str, dict[str, Any]]:
+    ours = [name for name in scene.names if not scene.not_ours(name)]
+    return {name: scene.command(name, "snapshot") | scene.command(name, "resources") for name in ours}

@@ -1,0 +1,79 @@
+"""A cluster as a page of the HTML report, also of one that a crash has left behind."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from messenger.errors import LocalError
+from toolkit.checks.history import History
+from toolkit.checks.live import check_so_far
+from toolkit.checks.merging import in_order
+from toolkit.checks.result import CheckResult
+from toolkit.cluster.running import HISTORY_FILE
+from toolkit.cluster.supervisor.client import NotKept, ask
+from toolkit.machine.leases import Lease
+from toolkit.report.html import ScenarioReport, Verdict, below
+
+
+def cluster_report(lease: Lease, folder: Path, kept: Path | None = None) -> ScenarioReport:
+    """What happened in a cluster so far, and what the invariants say about it.
+
+    Args:
+        lease: of the cluster.
+        folder: of the report, which links to files below it.
+        kept: where the cluster's files will be; its own directory unless given.
+    """
+    status = _asked(lease, "status")
+    history = History(in_order(_written(lease.directory / HISTORY_FILE)))
+    checks = check_so_far(history)
+    if (stood := _asked(lease, "check")) is not None:
+        checks = [_standing(check, stood) for check in checks]
+    directory = kept or lease.directory
+    files = sorted(path.name for path in lease.directory.iterdir() if path.name.endswith((".ndjson", ".pcapng")))
+    nodes = {} if status is None else status["nodes"]
+    facts = {name: f"{node['kind']}, {node['state']}, {node['address']}" for name, node in nodes.items()}
+    return ScenarioReport(
+        title=f"Cluster {lease.label.name}",
+        id=lease.label.name,
+        description="" if status is None else status["about"],
+        backend="" if status is None else status["backend"],
+        mode="",
+        seed=None,
+        verdict=Verdict.of(checks),
+        duration_s=history.duration_s,
+        checks=checks,
+        history=history,
+        replay_command="",
+        artefacts={name: below(directory / name, folder) for name in files},
+        reason="" if status is not None else "the cluster has no supervisor: this is what it left behind",
+        lifelines=tuple(nodes),
+        facts=facts,
+    )
+
+
+def _asked(lease: Lease, what: str) -> Any:  # noqa: ANN401 - as JSON
+    """The answer of the supervisor; None without one."""
+    try:
+        return ask(lease, what)
+    except NotKept:
+        return None
+
+
+def _written(path: Path) -> History:
+    """The records of a file that may still grow: its last line may be incomplete."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return History()
+    except (OSError, UnicodeDecodeError) as error:
+        raise LocalError(f"{path}: {error}") from None
+    return History.parse(text[: text.rfind("\n") + 1], str(path))
+
+
+def _standing(check: CheckResult, stood: list[dict[str, Any]]) -> CheckResult:
+    """The result without violations that later records have excused."""
+    texts = {
+        violation["text"] for result in stood if result["id"] == check.id for violation in result["violations"]
+    }
+    violations = [violation for violation in check.violations if violation.text in texts]
+    return replace(check, ok=not violations, violations=violations)

@@ -1,0 +1,59 @@
+"""The buttons of the view: each does a fault by its words."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from toolkit.faults.language import Scene, words
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """A button. ``{node}``, ``{a}``, ``{b}`` and ``{ms}`` in its fault stand for what is chosen beside it."""
+
+    label: str
+    fault: str
+    missing: str = ""
+    """Why this cluster cannot have it; empty if it can."""
+
+
+_NODE = (
+    Control("kill", "kill {node}"),
+    Control("start", "start {node}"),
+    Control("restart", "restart {node}"),
+    Control("freeze", "freeze {node}"),
+    Control("continue", "thaw {node}"),
+)
+_BETWEEN = (
+    Control("cut (reset)", "reset {a} {b}"),
+    Control("partition", "partition {a} {b}"),
+    Control("heal", "heal {a} {b}"),
+)
+_DELAY = Control("delay", "link {a} {b} delay-ms={ms} --both-ways")
+_WHOLE = (Control("mend everything", "mend"),)
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """The buttons, by what they are about."""
+
+    node: tuple[Control, ...]
+    between: tuple[Control, ...]
+    delay: Control
+    whole: tuple[Control, ...]
+
+    @classmethod
+    def of(cls, scene: Scene) -> "Controls":
+        """The buttons for a cluster, each with why it cannot be had there."""
+        missing = {word.word: word.missing for word in words(scene)}
+
+        def asked(control: Control) -> Control:
+            return Control(control.label, control.fault, missing[control.fault.split()[0]])
+
+        (delay,) = map(asked, [_DELAY])
+        return cls(tuple(map(asked, _NODE)), tuple(map(asked, _BETWEEN)), delay, tuple(map(asked, _WHOLE)))
+
+    @property
+    def missing(self) -> list[str]:
+        """Why buttons are off, a line each."""
+        every: Sequence[Control] = [*self.node, *self.between, self.delay, *self.whole]
+        return [f"{one.label}: {one.missing}" for one in every if one.missing]

@@ -1,0 +1,23 @@
+"""The view as a Jupyter widget."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import anywidget
+import traitlets
+
+from toolkit.report.templating import asset
+
+
+class LiveWidget(anywidget.AnyWidget):
+    """Shows what the kernel has rendered; ``heard`` is called with what its buttons send."""
+
+    _esm = asset("live.js")
+    frame = traitlets.Unicode().tag(sync=True)
+    """The places of the parts."""
+    parts = traitlets.Dict().tag(sync=True)
+    """The HTML of each part, by its name."""
+
+    def __init__(self, frame: str, parts: Mapping[str, str], heard: Callable[[Mapping[str, Any]], None]) -> None:
+        super().__init__(frame=frame, parts=dict(parts))
+        self.on_msg(lambda _widget, content, _buffers: heard(content))

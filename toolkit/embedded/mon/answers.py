@@ -1,0 +1,176 @@
+"""Commands for the monitor: their signatures, how they are called, how their answers are printed."""
+
+import errno
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from messenger.denc.address import AddrVec
+from messenger.link import Protocol
+from toolkit.embedded.mon.cluster import Cluster
+
+Arguments = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command gives: a value for JSON, text for people, or both; and a status line."""
+
+    value: Any = None
+    """For ``--format json``; None: there is only text."""
+    text: str | None = None
+    """None: the value as indented JSON."""
+    status: str = ""
+    data: bytes | None = None
+    """Output that is the same in every format; None: value and text say what it is."""
+
+    def render(self, output_format: str) -> bytes:
+        """The output in ``plain``, ``json`` or ``json-pretty``."""
+        if self.data is not None:
+            return self.data
+        if self.value is None or (output_format not in _JSON and self.text is not None):
+            return (self.text + "\n" * (not self.text.endswith("\n"))).encode() if self.text else b""
+        if output_format == "json":
+            return b"\n" + json.dumps(self.value, separators=(",", ":")).encode()
+        return b"\n" + json.dumps(self.value, indent=4).encode() + b"\n"
+
+
+class CommandError(Exception):
+    """The monitor refuses a command. ``errno`` is the positive Linux error number."""
+
+    def __init__(self, number: int, status: str) -> None:
+        super().__init__(status)
+        self.errno = number
+
+
+Handler = Callable[[Cluster, Arguments], Answer]
+
+_JSON = ("json", "json-pretty")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: its words and parameters, as ``ceph`` parses them."""
+
+    signature: str
+    """Words, then parameters as ``name=pool,type=CephPoolname``."""
+    help: str
+    writes: bool
+    handler: Handler
+
+    @property
+    def prefix(self) -> str:
+        """The words."""
+        return " ".join(word for word in self.signature.split() if "=" not in word)
+
+    def description(self) -> dict[str, Any]:
+        """What ``get_command_descriptions`` says of it."""
+        return {
+            "sig": [_parameter(word) if "=" in word else word for word in self.signature.split()],
+            "help": self.help,
+            "module": self.prefix.split()[0],
+            "perm": "rw" if self.writes else "r",
+            "flags": 0,
+        }
+
+    def parameters(self) -> list[str]:
+        """Names of the parameters."""
+        return [_parameter(word)["name"] for word in self.signature.split() if "=" in word]
+
+    def required(self) -> list[str]:
+        """Names of the parameters that must be given."""
+        described = [_parameter(word) for word in self.signature.split() if "=" in word]
+        return [each["name"] for each in described if each.get("req", True)]
+
+
+def _parameter(word: str) -> dict[str, Any]:
+    fields: dict[str, Any] = dict(part.partition("=")[::2] for part in word.split(","))
+    if "req" in fields:
+        fields["req"] = fields["req"] != "false"
+    return fields
+
+
+class Commands:
+    """A table of commands; modules add theirs with :meth:`add`."""
+
+    def __init__(self) -> None:
+        self.by_prefix: dict[str, Command] = {}
+
+    def add(self, signature: str, about: str, *, writes: bool = False) -> Callable[[Handler], Handler]:
+        """Register a function as a command.
+
+        Args:
+            signature: see :class:`Command`.
+            about: a line for ``ceph -h``.
+            writes: it changes something.
+        """
+
+        def register(handler: Handler) -> Handler:
+            command = Command(signature, about, writes, handler)
+            self.by_prefix[command.prefix] = command
+            return handler
+
+        return register
+
+    def run(self, cluster: Cluster, arguments: Arguments) -> Answer:
+        """Carry a command out.
+
+        Args:
+            cluster: what it is about.
+            arguments: its ``prefix`` and parameters, as JSON.
+
+        Raises:
+            CommandError: no such command, a parameter is missing, or what the command itself refuses.
+        """
+        prefix = arguments.get("prefix")
+        command = self.by_prefix.get(prefix) if isinstance(prefix, str) else None
+        if command is None:
+            raise CommandError(
+                errno.EINVAL, f"command not known: {prefix!r}; an embedded monitor has a part of them"
+            )
+        missing = [name for name in command.required() if name not in arguments]
+        if missing:
+            raise CommandError(errno.EINVAL, f"{prefix}: missing {', '.join(missing)}")
+        return command.handler(cluster, arguments)
+
+    def descriptions(self) -> dict[str, Any]:
+        """All of them, as ``ceph`` asks for them first."""
+        listed = sorted(self.by_prefix.values(), key=lambda command: command.signature)
+        return {f"cmd{number:03}": command.description() for number, command in enumerate(listed)}
+
+
+COMMANDS = Commands()
+"""Every command of the embedded monitor."""
+
+
+def addrs_value(addrs: AddrVec) -> dict[str, Any]:
+    """Addresses for JSON, as in ``ceph osd dump``."""
+    listed = [
+        {"type": Protocol.of(addr).value, "addr": f"{addr.host}:{addr.port}", "nonce": addr.nonce}
+        for addr in addrs
+    ]
+    return {"addrvec": listed}
+
+
+def size(size_bytes: int) -> str:
+    """Bytes as Ceph prints them: ``1.5 MiB``."""
+    value, units = float(size_bytes), ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
+    while value >= 1024 and len(units) > 1:
+        value /= 1024
+        units.pop(0)
+    digits = 0 if units[0] == "B" or value >= 100 else 1
+    return f"{value:.{digits}f} {units[0]}"
+
+
+def table(rows: list[list[str]], left: int = 1) -> str:
+    """Columns with two blanks between; the first ``left`` ones begin, the others end in line."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [
+            text.ljust(width) if column < left else text.rjust(width)
+            for column, (text, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,119 @@
+"""Commands about entities and their keys."""
+
+import errno
+import time
+from typing import Any
+
+from messenger.cephx.key_server import Principal
+from messenger.cephx.keyring import KeyringEntry
+from messenger.denc.entity import AuthName
+from messenger.errors import LocalError
+from toolkit.embedded.mon.answers import COMMANDS, Answer, Arguments, CommandError
+from toolkit.embedded.mon.cluster import Cluster
+
+_CAPS = "name=caps,type=CephString,n=N,req=false"
+
+
+def _named(arguments: Arguments) -> AuthName:
+    try:
+        return AuthName.parse(str(arguments["entity"]))
+    except LocalError as error:
+        raise CommandError(errno.EINVAL, f"bad entity name: {error}") from None
+
+
+def _known(cluster: Cluster, arguments: Arguments) -> tuple[AuthName, Principal]:
+    name = _named(arguments)
+    principal = cluster.keys.principals.get(name)
+    if principal is None:
+        raise CommandError(errno.ENOENT, f"failed to find {name} in keyring")
+    return name, principal
+
+
+def _caps_in(arguments: Arguments) -> dict[str, str]:
+    """Capabilities as the command line has them: service, text, service, text."""
+    words = list(arguments.get("caps", ()))
+    if len(words) % 2:
+        raise CommandError(errno.EINVAL, "bad capabilities request; give SERVICE and CAPS, one after the other")
+    return dict(zip(words[::2], words[1::2], strict=True))
+
+
+def _value(name: AuthName, principal: Principal) -> dict[str, Any]:
+    return {"entity": str(name), "key": principal.key.to_base64(), "caps": dict(sorted(principal.caps.items()))}
+
+
+def _shown(name: AuthName, principal: Principal, status: str = "") -> Answer:
+    text = KeyringEntry(principal.key, principal.caps).format(name)
+    return Answer([_value(name, principal)], text, status)
+
+
+@COMMANDS.add("auth ls", "list authentication state")
+def auth_ls(cluster: Cluster, _arguments: Arguments) -> Answer:
+    """``ceph auth ls``: all entities but the monitors' own."""
+    listed = [(name, principal) for name, principal in sorted(cluster.keys.principals.items()) if name.id]
+    lines = []
+    for name, principal in listed:
+        lines += [str(name), f"\tkey: {principal.key.to_base64()}"]
+        lines += [f"\tcaps: [{service}] {text}" for service, text in sorted(principal.caps.items())]
+    value = {"auth_dump": [_value(name, principal) for name, principal in listed]}
+    return Answer(value, "\n".join(lines) + "\n", "installed auth entries:\n")
+
+
+@COMMANDS.add("auth get name=entity,type=CephString", "write keyring file with requested key")
+def auth_get(cluster: Cluster, arguments: Arguments) -> Answer:
+    """``ceph auth get ENTITY``."""
+    name, principal = _known(cluster, arguments)
+    return _shown(name, principal, f"exported keyring for {name}")
+
+
+@COMMANDS.add("auth get-key name=entity,type=CephString", "display requested key")
+@COMMANDS.add("auth print-key name=entity,type=CephString", "display requested key")
+def auth_get_key(cluster: Cluster, arguments: Arguments) -> Answer:
+    """``ceph auth get-key ENTITY``."""
+    _, principal = _known(cluster, arguments)
+    key = principal.key.to_base64()
+    in_json = str(arguments.get("format", "")).startswith("json")
+    return Answer({"key": key}) if in_json else Answer(data=key.encode())  # scripts want no line end
+
+
+@COMMANDS.add(f"auth get-or-create name=entity,type=CephString {_CAPS}", "add auth info if needed", writes=True)
+def auth_get_or_create(cluster: Cluster, arguments: Arguments) -> Answer:
+    """``ceph auth get-or-create ENTITY SERVICE CAPS...``."""
+    name, caps = _named(arguments), _caps_in(arguments)
+    principal = cluster.keys.principals.get(name)
+    if principal is None:
+        cluster.keys.add(name, caps, time.time())
+        principal = cluster.keys.principals[name]
+    elif caps and caps != dict(principal.caps):
+        raise CommandError(errno.EINVAL, f"key for {name} exists but cap caps do not match")
+    value, text = [_value(name, principal)], f"[{name}]\n\tkey = {principal.key.to_base64()}\n"
+    return Answer(value, text)
+
+
+@COMMANDS.add(f"auth add name=entity,type=CephString {_CAPS}", "add auth info for <entity>", writes=True)
+def auth_add(cluster: Cluster, arguments: Arguments) -> Answer:
+    """``ceph auth add ENTITY SERVICE CAPS...``."""
+    name, caps = _named(arguments), _caps_in(arguments)
+    if name in cluster.keys.principals:
+        raise CommandError(errno.EEXIST, f"entity {name} exists")
+    cluster.keys.add(name, caps, time.time())
+    return Answer(status=f"added key for {name}")
+
+
+@COMMANDS.add(
+    "auth caps name=entity,type=CephString name=caps,type=CephString,n=N", "update caps for <name>", writes=True
+)
+def auth_caps(cluster: Cluster, arguments: Arguments) -> Answer:
+    """``ceph auth caps ENTITY SERVICE CAPS...``."""
+    name, principal = _known(cluster, arguments)
+    cluster.keys.principals[name] = Principal(principal.key, _caps_in(arguments), principal.pending_key)
+    return Answer(status=f"updated caps for {name}")
+
+
+@COMMANDS.add("auth rm name=entity,type=CephString", "remove all caps for <name>", writes=True)
+@COMMANDS.add("auth del name=entity,type=CephString", "delete all caps for <name>", writes=True)
+def auth_rm(cluster: Cluster, arguments: Arguments) -> Answer:
+    """``ceph auth rm ENTITY``."""
+    name = _named(arguments)
+    if cluster.keys.principals.pop(name, None) is None:
+        return Answer(status=f"entity {name} does not exist")
+    return Answer(status="updated")

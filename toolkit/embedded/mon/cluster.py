@@ -1,0 +1,129 @@
+"""What an embedded monitor knows of its cluster: maps, keys, the use of space, health."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from messenger.cephx.key_server import KeyServer
+from messenger.messages.osdmap import MapFlag
+from toolkit.embedded.mon.maps import Maps
+from toolkit.embedded.release import CAPACITY_BYTES
+from toolkit.rados.placement import NO_OSD
+
+FLAG_NAMES = {
+    MapFlag.PAUSERD: "pauserd",
+    MapFlag.PAUSEWR: "pausewr",
+    MapFlag.NOUP: "noup",
+    MapFlag.NODOWN: "nodown",
+    MapFlag.NOOUT: "noout",
+    MapFlag.NOIN: "noin",
+    MapFlag.NOBACKFILL: "nobackfill",
+    MapFlag.NORECOVER: "norecover",
+    MapFlag.NOSCRUB: "noscrub",
+    MapFlag.NODEEP_SCRUB: "nodeep-scrub",
+    MapFlag.NOREBALANCE: "norebalance",
+    MapFlag.SORTBITWISE: "sortbitwise",
+    MapFlag.RECOVERY_DELETES: "recovery_deletes",
+    MapFlag.PURGED_SNAPDIRS: "purged_snapdirs",
+    MapFlag.PGLOG_HARDLIMIT: "pglog_hardlimit",
+}
+"""Flags of the OSD map, as ``ceph osd dump`` shows them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Objects, and their bytes."""
+
+    objects: int = 0
+    size_bytes: int = 0
+
+    def __add__(self, other: "Use") -> "Use":
+        return Use(self.objects + other.objects, self.size_bytes + other.size_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class HealthCheck:
+    """A trouble, as ``ceph health`` shows it."""
+
+    summary: str
+    count: int
+    detail: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Cluster:
+    """The state that commands read and change."""
+
+    name: str
+    """Of the monitor."""
+    maps: Maps
+    keys: KeyServer
+    auth: str
+    """``cephx`` or ``none``."""
+    began_s: float = field(default_factory=time.time)
+    """Unix time at which the monitor started."""
+    use: dict[int, Mapping[int, Use]] = field(default_factory=dict)
+    """Of each OSD by id, as it has reported: by pool."""
+
+    # ---- OSDs
+
+    def up_osds(self) -> list[int]:
+        """Ids of the OSDs that are up."""
+        return [osd for osd in self.maps.hosts if self.maps.osdmap.osds[osd].is_up]
+
+    def in_osds(self) -> list[int]:
+        """Ids of the OSDs that are in."""
+        return [osd for osd in self.maps.hosts if self.maps.osdmap.osds[osd].is_in]
+
+    # ---- space
+
+    def pool_use(self, pool_id: int) -> Use:
+        """What a pool holds, on all OSDs that are up."""
+        uses = (self.use.get(osd, {}).get(pool_id, Use()) for osd in self.up_osds())
+        return sum(uses, Use())
+
+    def osd_use(self, osd: int) -> Use:
+        """What an OSD holds."""
+        return sum(self.use.get(osd, {}).values(), Use())
+
+    def total_use(self) -> Use:
+        """What all pools hold."""
+        return sum(map(self.pool_use, self.maps.osdmap.pools), Use())
+
+    @property
+    def capacity_bytes(self) -> int:
+        """Of all OSDs that are up."""
+        return CAPACITY_BYTES * len(self.up_osds())
+
+    # ---- placement groups and health
+
+    def pg_states(self) -> Counter[str]:
+        """Number of placement groups by state: ``active+clean``, or ``unknown`` without an OSD."""
+        serving = (osd != NO_OSD for osd in self.primaries())
+        return Counter("active+clean" if served else "unknown" for served in serving)
+
+    def primaries(self) -> Iterator[int]:
+        """The acting primary of each placement group; ``NO_OSD`` where there is none."""
+        placement = self.maps.placement
+        for pool_id, pool in self.maps.osdmap.pools.items():
+            for seed in range(pool.pg_num):
+                yield placement.mapping(placement.pg_of(pool_id, seed)).acting_primary
+
+    def health(self) -> dict[str, HealthCheck]:
+        """What is wrong, by Ceph's names of health checks; all of it is a warning."""
+        found = {}
+        down = [osd for osd in self.in_osds() if osd not in self.up_osds()]
+        if down:
+            detail = tuple(f"osd.{osd} (root=default,host={self.maps.hosts[osd]}) is down" for osd in down)
+            found["OSD_DOWN"] = HealthCheck(f"{len(down)} osds down", len(down), detail)
+        if unknown := self.pg_states()["unknown"]:
+            groups = "pg" if unknown == 1 else "pgs"
+            text = f"Reduced data availability: {unknown} {groups} inactive"
+            found["PG_AVAILABILITY"] = HealthCheck(text, unknown)
+        if flags := [name for flag, name in FLAG_NAMES.items() if self._is_warned_of(flag)]:
+            found["OSDMAP_FLAGS"] = HealthCheck(f"{','.join(flags)} flag(s) set", len(flags))
+        return found
+
+    def _is_warned_of(self, flag: MapFlag) -> bool:
+        return flag < MapFlag.SORTBITWISE and bool(self.maps.osdmap.flags & flag)

@@ -1,0 +1,169 @@
+"""The maps of an embedded cluster, and the changes from one OSD map to the next."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from struct import pack, unpack
+from typing import Any
+from uuid import UUID
+
+from messenger.denc.address import AddrVec
+from messenger.denc.utime import UTime
+from messenger.messages.mgrmap import MgrMap
+from messenger.messages.monmap import MonInfo, MonMap
+from messenger.messages.osd import MOSDMap
+from messenger.messages.osd_info import Osd, OsdState
+from messenger.messages.osdmap import MapFlag, OSDMap
+from messenger.messages.osdmap_incremental import Incremental
+from messenger.messages.pool import Pool, PoolFlag
+from toolkit.embedded.mon.crush import WEIGHT_ONE, encoded_crush, new_crush
+from toolkit.rados.placement import Placement
+
+PACIFIC = 16
+_LUMINOUS = 12
+_FIRST_FLAGS = MapFlag.SORTBITWISE | MapFlag.RECOVERY_DELETES | MapFlag.PURGED_SNAPDIRS | MapFlag.PGLOG_HARDLIMIT
+_KEPT_INCREMENTS = 500
+_MON_FEATURES = 0xFE
+"""Kraken to pacific: the bits of what a quorum of Pacific monitors persists."""
+_MOST_PER_MESSAGE = 40
+"""``osd_map_message_max``: so many maps go into one message."""
+
+
+def now() -> UTime:
+    """The present moment, for stamps in maps."""
+    return UTime.from_seconds(time.time())
+
+
+def _on_the_wire(ratio: float) -> float:
+    """The ratio in single precision, as maps carry it."""
+    return float(unpack("<f", pack("<f", ratio))[0])
+
+
+class Maps:
+    """Monitor map, OSD map and manager map; the OSD map with its latest increments.
+
+    Args:
+        fsid: of the cluster.
+        monitors: address vectors by name.
+        hosts: names of hosts by the ids of the OSDs on them.
+    """
+
+    def __init__(self, fsid: UUID, monitors: Mapping[str, AddrVec], hosts: Mapping[int, str]) -> None:
+        created = now()
+        self.fsid = fsid
+        self.hosts = dict(hosts)
+        self.monmap = MonMap(
+            fsid,
+            epoch=1,
+            last_changed=created,
+            created=created,
+            persistent_features=_MON_FEATURES,
+            mon_info={name: MonInfo(name, addrs) for name, addrs in monitors.items()},
+            ranks=list(monitors),
+            min_mon_release=PACIFIC,
+        )
+        self.mgrmap = MgrMap(epoch=1)
+        self.crush = new_crush(hosts)
+        self.osdmap = OSDMap(
+            fsid=fsid,
+            epoch=1,
+            created=created,
+            modified=created,
+            pools={},
+            pool_names={},
+            pool_max=0,
+            flags=_FIRST_FLAGS,
+            osds=[Osd(state=OsdState.EXISTS | OsdState.NEW) for _ in range(max(hosts, default=-1) + 1)],
+            crush=encoded_crush(self.crush),
+            nearfull_ratio=_on_the_wire(0.85),
+            full_ratio=_on_the_wire(0.95),
+            backfillfull_ratio=_on_the_wire(0.9),
+            require_min_compat_client=_LUMINOUS,
+            require_osd_release=PACIFIC,
+            last_up_change=created,
+            last_in_change=created,
+        )
+        self._increments: dict[int, Incremental] = {}
+        self._placement: Placement | None = None
+
+    @property
+    def placement(self) -> Placement:
+        """Where placement groups are by the newest OSD map."""
+        if self._placement is None or self._placement.osdmap is not self.osdmap:
+            self._placement = Placement(self.osdmap, self._placement)
+        return self._placement
+
+    @property
+    def oldest_epoch(self) -> int:
+        """The oldest epoch to which an increment leads; the newest where there is none."""
+        return min(self._increments, default=self.osdmap.epoch)
+
+    # ---- changes of the OSD map
+
+    def change(self, **changes: Any) -> None:  # noqa: ANN401 - fields of an increment
+        """Make the next epoch with these changes, fields of :class:`Incremental`."""
+        epoch = self.osdmap.epoch + 1
+        increment = Incremental(self.fsid, epoch, modified=now(), **changes)
+        self.osdmap = self.osdmap.apply(increment)
+        self._increments[epoch] = increment
+        self._increments.pop(epoch - _KEPT_INCREMENTS, None)
+
+    def mark_up(self, osd: int, addrs: AddrVec) -> None:
+        """An OSD is up at these addresses; a new one is in, too."""
+        changes: dict[str, Any] = {"new_up_client": {osd: addrs}, "new_up_cluster": {osd: addrs}}
+        if self.osdmap.osds[osd].state & OsdState.NEW:
+            changes |= {"new_weight": {osd: WEIGHT_ONE}, "new_last_in_change": now()}
+        self.change(new_last_up_change=now(), **changes)
+
+    def mark_down(self, osd: int) -> None:
+        """An OSD is down; its placement groups wait for it."""
+        self.change(new_state={osd: OsdState.UP}, new_last_up_change=now())
+
+    def weigh(self, osd: int, *, inside: bool) -> None:
+        """Take an OSD in or out."""
+        self.change(new_weight={osd: WEIGHT_ONE if inside else 0}, new_last_in_change=now())
+
+    def create_pool(self, name: str, pg_num: int) -> int:
+        """Make a pool with one copy of each object; returns its id."""
+        pool_id = self.osdmap.pool_max + 1
+        epoch = self.osdmap.epoch + 1
+        pool = Pool(
+            size=1,
+            min_size=1,
+            pg_num=pg_num,
+            pgp_num=pg_num,
+            pg_num_target=pg_num,
+            pgp_num_target=pg_num,
+            pg_num_pending=pg_num,
+            flags=PoolFlag.HASHPSPOOL,
+            last_change=epoch,
+            create_time=now(),
+        )
+        self.change(new_pools={pool_id: pool}, new_pool_names={pool_id: name}, new_pool_max=pool_id)
+        return pool_id
+
+    def change_pool(self, pool_id: int, **changes: Any) -> None:  # noqa: ANN401 - fields of a pool
+        """Change fields of a pool."""
+        self.change(new_pools={pool_id: replace(self.osdmap.pools[pool_id], **changes)})
+
+    def pool_id(self, name: str) -> int | None:
+        """The id of a pool; None if there is none of that name."""
+        return next((number for number, known in self.osdmap.pool_names.items() if known == name), None)
+
+    # ---- messages
+
+    def osdmap_message(self, start: int, features: int) -> MOSDMap | None:
+        """What a subscriber from epoch ``start`` on is to be sent; None if there is nothing new.
+
+        The newest full map for 0 and for what is older than the increments, else the increments from ``start`` on.
+        """
+        newest = self.osdmap.epoch
+        if start > newest:
+            return None
+        message = MOSDMap(self.fsid, oldest=1, newest=newest)
+        if start < self.oldest_epoch or start < 2:  # no increment leads to the first map
+            message.maps[newest] = self.osdmap.encode(features)
+            return message
+        for epoch in range(start, min(newest, start + _MOST_PER_MESSAGE - 1) + 1):
+            message.incremental_maps[epoch] = self._increments[epoch].encode(features)
+        return message

@@ -1,0 +1,325 @@
+"""Commands about OSDs and the OSD map."""
+
+import errno
+from typing import Any
+
+from messenger.messages.osd_info import Osd
+from messenger.messages.osdmap import MapFlag
+from messenger.messages.pool import Pool
+from toolkit.embedded.mon.answers import COMMANDS, Answer, Arguments, CommandError, addrs_value
+from toolkit.embedded.mon.cluster import FLAG_NAMES, Cluster
+from toolkit.embedded.mon.crush import ROOT_ID, RULE_NAME, WEIGHT_ONE
+from toolkit.rados.placement import object_hash
+
+_SETTABLE = {
+    "pause": MapFlag.PAUSERD | MapFlag.PAUSEWR,
+    **{FLAG_NAMES[flag]: flag for flag in (MapFlag.NOUP, MapFlag.NODOWN, MapFlag.NOOUT, MapFlag.NOIN)},
+    **{FLAG_NAMES[flag]: flag for flag in (MapFlag.NOBACKFILL, MapFlag.NORECOVER, MapFlag.NOREBALANCE)},
+    **{FLAG_NAMES[flag]: flag for flag in (MapFlag.NOSCRUB, MapFlag.NODEEP_SCRUB)},
+}
+_KEY = f"name=key,type=CephChoices,strings={'|'.join(_SETTABLE)}"
+_IDS = "name=ids,type=CephString,n=N"
+
+
+@COMMANDS.add("osd dump name=epoch,type=CephInt,range=0,req=false", "print summary of OSD map")
+def osd_dump(cluster: Cluster, arguments: Arguments) -> Answer:
+    """``ceph osd dump``, of the newest map."""
+    osdmap = cluster.maps.osdmap
+    if arguments.get("epoch", osdmap.epoch) not in (0, osdmap.epoch):
+        raise CommandError(
+            errno.ENOENT, f"there is no map for epoch {arguments['epoch']}; only the newest is kept"
+        )
+    lines = [
+        f"epoch {osdmap.epoch}",
+        f"fsid {osdmap.fsid}",
+        f"created {osdmap.created}",
+        f"modified {osdmap.modified}",
+        f"flags {','.join(_flags(osdmap.flags))}",
+        f"crush_version {osdmap.crush_version}",
+        f"full_ratio {osdmap.full_ratio:g}",
+        f"backfillfull_ratio {osdmap.backfillfull_ratio:g}",
+        f"nearfull_ratio {osdmap.nearfull_ratio:g}",
+        "require_min_compat_client luminous",
+        "min_compat_client luminous",
+        "require_osd_release pacific",
+        *(pool_line(number, osdmap.pool_names[number], pool) for number, pool in sorted(osdmap.pools.items())),
+        f"max_osd {len(osdmap.osds)}",
+        *(_osd_line(number, osdmap.osds[number]) for number in cluster.maps.hosts),
+    ]
+    return Answer(_osdmap_value(cluster), "\n".join(lines) + "\n")
+
+
+def _flags(flags: int) -> list[str]:
+    return [name for flag, name in FLAG_NAMES.items() if flags & flag]
+
+
+def pool_line(number: int, name: str, pool: Pool) -> str:
+    """A pool, as ``ceph osd dump`` shows it."""
+    applications = ",".join(pool.application_metadata)
+    return (
+        f"pool {number} {name!r} replicated size {pool.size} min_size {pool.min_size} crush_rule {pool.crush_rule}"
+        f" object_hash rjenkins pg_num {pool.pg_num} pgp_num {pool.pgp_num} autoscale_mode off"
+        f" last_change {pool.last_change} flags hashpspool stripe_width 0"
+        + (f" application {applications}" if applications else "")
+    )
+
+
+def _osd_line(number: int, osd: Osd) -> str:
+    state = " ".join(["up  " if osd.is_up else "down", "in " if osd.is_in else "out"])
+    info = osd.info
+    times = f"up_from {info.up_from} up_thru {info.up_thru} down_at {info.down_at}"
+    return f"osd.{number} {state} weight {osd.weight / WEIGHT_ONE:g} {times} {osd.client_addrs}"
+
+
+def _osdmap_value(cluster: Cluster) -> dict[str, Any]:
+    osdmap = cluster.maps.osdmap
+    return {
+        "epoch": osdmap.epoch,
+        "fsid": str(osdmap.fsid),
+        "created": str(osdmap.created),
+        "modified": str(osdmap.modified),
+        "flags": ",".join(_flags(osdmap.flags)),
+        "flags_num": osdmap.flags,
+        "flags_set": _flags(osdmap.flags),
+        "crush_version": osdmap.crush_version,
+        "full_ratio": osdmap.full_ratio,
+        "backfillfull_ratio": osdmap.backfillfull_ratio,
+        "nearfull_ratio": osdmap.nearfull_ratio,
+        "cluster_snapshot": "",
+        "pool_max": osdmap.pool_max,
+        "max_osd": len(osdmap.osds),
+        "require_min_compat_client": "luminous",
+        "min_compat_client": "luminous",
+        "require_osd_release": "pacific",
+        "pools": [pool_value(number, cluster) for number in sorted(osdmap.pools)],
+        "osds": [_osd_value(number, osdmap.osds[number]) for number in cluster.maps.hosts],
+        "pg_upmap": [],
+        "pg_upmap_items": [],
+        "pg_temp": [],
+        "primary_temp": [],
+        "blocklist": {},
+        "erasure_code_profiles": {},
+        "removed_snaps_queue": [],
+        "new_removed_snaps": [],
+        "new_purged_snaps": [],
+        "crush_node_flags": {},
+        "device_class_flags": {},
+    }
+
+
+def pool_value(number: int, cluster: Cluster) -> dict[str, Any]:
+    """The same for JSON."""
+    pool = cluster.maps.osdmap.pools[number]
+    return {
+        "pool": number,
+        "pool_name": cluster.maps.osdmap.pool_names[number],
+        "create_time": str(pool.create_time),
+        "flags": pool.flags,
+        "flags_names": "hashpspool",
+        "type": pool.type,
+        "size": pool.size,
+        "min_size": pool.min_size,
+        "crush_rule": pool.crush_rule,
+        "object_hash": pool.object_hash,
+        "pg_autoscale_mode": "off",
+        "pg_num": pool.pg_num,
+        "pg_placement_num": pool.pgp_num,
+        "pg_placement_num_target": pool.pgp_num_target,
+        "pg_num_target": pool.pg_num_target,
+        "pg_num_pending": pool.pg_num_pending,
+        "last_change": str(pool.last_change),
+        "application_metadata": pool.application_metadata,
+    }
+
+
+def _osd_value(number: int, osd: Osd) -> dict[str, Any]:
+    info = osd.info
+    return {
+        "osd": number,
+        "uuid": str(osd.uuid),
+        "up": int(osd.is_up),
+        "in": int(osd.is_in),
+        "weight": osd.weight / WEIGHT_ONE,
+        "primary_affinity": 1.0,
+        "last_clean_begin": info.last_clean_begin,
+        "last_clean_end": info.last_clean_end,
+        "up_from": info.up_from,
+        "up_thru": info.up_thru,
+        "down_at": info.down_at,
+        "lost_at": info.lost_at,
+        "public_addrs": addrs_value(osd.client_addrs),
+        "state": (["exists"] if osd.exists else []) + (["up"] if osd.is_up else []),
+    }
+
+
+@COMMANDS.add("osd tree", "print OSD tree")
+def osd_tree(cluster: Cluster, _arguments: Arguments) -> Answer:
+    """``ceph osd tree``."""
+    crush, osdmap = cluster.maps.crush, cluster.maps.osdmap
+    rows = [["ID", "CLASS", "WEIGHT", "TYPE NAME", "STATUS", "REWEIGHT", "PRI-AFF"]]
+    nodes: list[dict[str, Any]] = []
+
+    def visit(number: int, depth: int) -> None:
+        indent = "    " * depth
+        if number >= 0:
+            osd, name = osdmap.osds[number], crush.names[number]
+            state, weight = ("up" if osd.is_up else "down"), osd.weight / WEIGHT_ONE
+            rows.append([str(number), "", "1.00000", f"{indent}{name}", state, f"{weight:.5f}", "1.00000"])
+            about = {"id": number, "name": name, "type": "osd", "type_id": 0, "crush_weight": 1.0, "depth": depth}
+            about |= {"exists": 1, "status": state, "reweight": weight, "primary_affinity": 1.0}
+            nodes.append({**about, "pool_weights": {}})
+            return
+        bucket, name = crush.buckets[number], crush.names[number]
+        kind = crush.type_names[bucket.type]
+        shown = f"{indent}{kind} {name}"
+        rows.append([str(number), "", f"{bucket.weight / WEIGHT_ONE:.5f}", shown, "", "", ""])
+        about = {"id": number, "name": name, "type": kind, "type_id": bucket.type}
+        nodes.append({**about, "children": list(bucket.items)})
+        for item in bucket.items:
+            visit(item, depth + 1)
+
+    visit(ROOT_ID, 0)
+    widths = [max(len(row[column]) for row in rows) for column in range(7)]
+    right = {0, 2, 4, 5, 6}
+    lines = [
+        "  ".join(
+            text.rjust(width) if column in right else text.ljust(width)
+            for column, (text, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+    return Answer({"nodes": nodes, "stray": []}, "\n".join(lines) + "\n")
+
+
+@COMMANDS.add("osd stat", "print summary of OSD map")
+def osd_stat(cluster: Cluster, _arguments: Arguments) -> Answer:
+    """``ceph osd stat``."""
+    osdmap = cluster.maps.osdmap
+    counts = [len(cluster.maps.hosts), len(cluster.up_osds()), len(cluster.in_osds())]
+    value = dict(zip(("num_osds", "num_up_osds", "num_in_osds"), counts, strict=True))
+    times = {"osd_up_since": osdmap.last_up_change.sec, "osd_in_since": osdmap.last_in_change.sec}
+    text = f"{counts[0]} osds: {counts[1]} up, {counts[2]} in; epoch: e{osdmap.epoch}"
+    return Answer({"epoch": osdmap.epoch, **value, **times, "num_remapped_pgs": 0}, text)
+
+
+@COMMANDS.add("osd ls", "show all OSD ids")
+def osd_ls(cluster: Cluster, _arguments: Arguments) -> Answer:
+    """``ceph osd ls``."""
+    return Answer(list(cluster.maps.hosts), "".join(f"{osd}\n" for osd in cluster.maps.hosts))
+
+
+@COMMANDS.add("osd getmap name=epoch,type=CephInt,range=0,req=false", "get OSD map")
+def osd_getmap(cluster: Cluster, _arguments: Arguments) -> Answer:
+    """``ceph osd getmap``: the newest map, encoded."""
+    return Answer(data=cluster.maps.osdmap.encode(), status=f"got osdmap epoch {cluster.maps.osdmap.epoch}")
+
+
+@COMMANDS.add("osd getcrushmap name=epoch,type=CephInt,range=0,req=false", "get CRUSH map")
+def osd_getcrushmap(cluster: Cluster, _arguments: Arguments) -> Answer:
+    """``ceph osd getcrushmap``: the CRUSH map, encoded."""
+    return Answer(data=cluster.maps.osdmap.crush, status=str(cluster.maps.osdmap.crush_version))
+
+
+@COMMANDS.add("osd crush rule ls", "list crush rules")
+def osd_crush_rule_ls(_cluster: Cluster, _arguments: Arguments) -> Answer:
+    """``ceph osd crush rule ls``."""
+    return Answer([RULE_NAME], f"{RULE_NAME}\n")
+
+
+@COMMANDS.add(
+    "osd map name=pool,type=CephPoolname name=object,type=CephObjectname name=nspace,type=CephString,req=false",
+    "find pg for <object> in <pool> with [namespace]",
+)
+def osd_map(cluster: Cluster, arguments: Arguments) -> Answer:
+    """``ceph osd map POOL OBJECT``: where an object is, or would be."""
+    pool_id = cluster.maps.pool_id(arguments["pool"])
+    if pool_id is None:
+        raise CommandError(errno.ENOENT, f"pool {arguments['pool']} does not exist")
+    raw = object_hash(arguments["object"], nspace=arguments.get("nspace", ""))
+    pgid = cluster.maps.placement.pg_of(pool_id, raw)
+    mapping = cluster.maps.placement.mapping(pgid)
+    up = f"([{','.join(map(str, mapping.up))}], p{mapping.up_primary})"
+    acting = f"([{','.join(map(str, mapping.acting))}], p{mapping.acting_primary})"
+    text = (
+        f"osdmap e{cluster.maps.osdmap.epoch} pool '{arguments['pool']}' ({pool_id})"
+        f" object '{arguments['object']}' -> pg {pool_id}.{raw:x} ({pgid}) -> up {up} acting {acting}"
+    )
+    value = {
+        "epoch": cluster.maps.osdmap.epoch,
+        "pool": arguments["pool"],
+        "pool_id": pool_id,
+        "objname": arguments["object"],
+        "raw_pgid": f"{pool_id}.{raw:x}",
+        "pgid": str(pgid),
+        "up": list(mapping.up),
+        "up_primary": mapping.up_primary,
+        "acting": list(mapping.acting),
+        "acting_primary": mapping.acting_primary,
+    }
+    return Answer(value, text)
+
+
+# ---- changes
+
+
+@COMMANDS.add(f"osd set {_KEY}", "set <key>", writes=True)
+def osd_set(cluster: Cluster, arguments: Arguments) -> Answer:
+    """``ceph osd set FLAG``."""
+    flag = _flag(arguments)
+    cluster.maps.change(new_flags=cluster.maps.osdmap.flags | flag)
+    return Answer(status=f"{_shown_flags(arguments)} is set")
+
+
+@COMMANDS.add(f"osd unset {_KEY}", "unset <key>", writes=True)
+def osd_unset(cluster: Cluster, arguments: Arguments) -> Answer:
+    """``ceph osd unset FLAG``."""
+    flag = _flag(arguments)
+    cluster.maps.change(new_flags=cluster.maps.osdmap.flags & ~flag)
+    return Answer(status=f"{_shown_flags(arguments)} is unset")
+
+
+def _flag(arguments: Arguments) -> int:
+    flag = _SETTABLE.get(arguments["key"])
+    if flag is None:
+        raise CommandError(errno.EINVAL, f"unrecognized flag '{arguments['key']}'; known: {', '.join(_SETTABLE)}")
+    return flag
+
+
+def _shown_flags(arguments: Arguments) -> str:
+    return "pauserd,pausewr" if arguments["key"] == "pause" else str(arguments["key"])
+
+
+@COMMANDS.add(f"osd in {_IDS}", "set osd(s) <id> [<id>...] in", writes=True)
+def osd_in(cluster: Cluster, arguments: Arguments) -> Answer:
+    """``ceph osd in ID...``."""
+    return _weighed(cluster, arguments, inside=True)
+
+
+@COMMANDS.add(f"osd out {_IDS}", "set osd(s) <id> [<id>...] out", writes=True)
+def osd_out(cluster: Cluster, arguments: Arguments) -> Answer:
+    """``ceph osd out ID...``; what it holds stays on it, and is out of reach until it is in again."""
+    return _weighed(cluster, arguments, inside=False)
+
+
+def _weighed(cluster: Cluster, arguments: Arguments, *, inside: bool) -> Answer:
+    words = []
+    for osd in _osds(cluster, arguments["ids"]):
+        state = "in" if inside else "out"
+        if cluster.maps.osdmap.osds[osd].is_in == inside:
+            words.append(f"osd.{osd} is already {state}.")
+        else:
+            cluster.maps.weigh(osd, inside=inside)
+            words.append(f"marked {state} osd.{osd}.")
+    return Answer(status=" ".join(words))
+
+
+def _osds(cluster: Cluster, words: list[str]) -> list[int]:
+    if words in (["all"], ["any"], ["*"]):
+        return list(cluster.maps.hosts)
+    found = []
+    for word in words:
+        text = str(word).removeprefix("osd.")
+        if not text.isdecimal() or int(text) not in cluster.maps.hosts:
+            raise CommandError(errno.ENOENT, f"osd.{text} does not exist.")
+        found.append(int(text))
+    return found

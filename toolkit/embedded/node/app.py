@@ -1,0 +1,196 @@
+"""An embedded daemon on its messenger, with what can be seen and hurt of it from outside."""
+
+import asyncio
+from typing import Any
+
+from messenger.cephx.client import CephxClient
+from messenger.cephx.exchange import AuthClient, AuthMethod, AuthServer
+from messenger.cephx.key_server import CipherPolicy, KeyServer, Principal
+from messenger.cephx.mon_server import MonAuthServer
+from messenger.cephx.none import NoneClient, NoneServer
+from messenger.cephx.rotating import RotatingKeyring
+from messenger.cephx.service import CephxService
+from messenger.compat import override
+from messenger.connection import Connection as CoreConnection
+from messenger.denc.address import AddrVec
+from messenger.denc.entity import AuthName, EntityName, EntityType
+from messenger.dispatch import Dispatcher
+from messenger.errors import LocalError
+from messenger.link import Protocol
+from messenger.messages.message import Message
+from messenger.messenger import Messenger
+from messenger.session.policy import LOSSY_CLIENT, STATELESS_SERVER, PolicySet
+from toolkit.embedded.mon.cluster import Cluster
+from toolkit.embedded.mon.maps import Maps
+from toolkit.embedded.mon.monitor import Monitor
+from toolkit.embedded.node.spec import EmbeddedSpec
+from toolkit.embedded.osd.daemon import Osd
+from toolkit.faults.points import ArmedPoints, parse_point
+from toolkit.node.inside import Inside
+from toolkit.node.live_random import LiveRandom
+from toolkit.node.recording import RecordingMessenger, Records, Write
+
+SERVE_TIMEOUT_S = 15.0
+"""How long an OSD may take until the monitor has it up."""
+
+
+class EmbeddedApp(Inside):
+    """A monitor or an OSD, and commands about it.
+
+    Args:
+        spec: what it is to be.
+        write: takes history records.
+    """
+
+    VERBS = (
+        *("arm", "disarm", "unblock", "hits", "visits", "configure"),
+        *("perf_dump", "snapshot", "session", "sessions", "resources", "holdings"),
+        *("limit_descriptors", "limit_memory", "own_address"),
+    )
+    """Methods that are commands, over the control channel of a process."""
+
+    def __init__(self, spec: EmbeddedSpec, write: Write) -> None:
+        self.spec = spec
+        self.points = ArmedPoints()
+        self._records = Records(spec, spec.names, write)
+        self._rng = LiveRandom(f"{spec.seed} {spec.name} {spec.incarnation}")
+        self._daemon: Monitor | Osd = self._new_monitor() if spec.type is EntityType.MON else self._new_osd()
+
+    async def open(self) -> None:
+        """Listen, and serve.
+
+        Raises:
+            LocalError: an address cannot be bound, or the monitor does not let an OSD in.
+        """
+        spec = self.spec
+        self._messenger = RecordingMessenger(
+            EntityName(spec.type, 0 if spec.type is EntityType.MON else int(spec.id)),
+            auth_client=self._auth_client,
+            auth_server=self._auth_server,
+            dispatcher=self._daemon,
+            policies=PolicySet(STATELESS_SERVER, {EntityType.MON: LOSSY_CLIENT}),
+            config=spec.config(),
+            rng=self._rng,
+            nonce=spec.addrs.front.nonce,
+            route=spec.route,
+            trace=self._records.trace,
+            interceptor=self.points,
+        )
+        self._messenger.records = self._records
+        self._messenger.add_dispatcher_head(_Tap(self._records, self._messenger))
+        for own in spec.addrs:
+            await self._messenger.bind(own.host, own.port, Protocol.of(own))
+        if isinstance(self._daemon, Osd):
+            await self._serve(self._daemon)
+
+    async def _serve(self, osd: Osd) -> None:
+        osd.start(self._messenger)
+        try:
+            async with asyncio.timeout(SERVE_TIMEOUT_S):
+                await osd.serving.wait()
+        except TimeoutError:
+            raise LocalError(f"{self.spec.name}: the monitor has not marked osd.{self.spec.id} up") from None
+
+    async def close(self) -> None:
+        """End it; what it holds is gone."""
+        if isinstance(self._daemon, Osd):
+            await self._daemon.stop()
+        await self._messenger.shutdown()
+
+    # ---- what it is
+
+    def _new_monitor(self) -> Monitor:
+        spec = self.spec
+        principals = {name: Principal(entry.key, entry.caps) for name, entry in spec.keys.entries.items()}
+        # rotating keys are of the first type, which all releases know
+        policy = CipherPolicy(preferred=spec.key_type)
+        keys = KeyServer(principals, self._rng, policy=policy)
+        method = AuthMethod[spec.auth.upper()]
+        auth = MonAuthServer(keys, (method,), (method,))
+        monitors = {name: AddrVec.parse(addrs) for name, addrs in spec.monitors.items()}
+        maps = Maps(spec.cluster_id, monitors, {int(osd): host for osd, host in spec.osds.items()})
+        for pool, pg_num in spec.pools.items():
+            maps.create_pool(pool, pg_num)
+        self._auth_client: AuthClient | None = None
+        self._auth_server: AuthServer = auth
+        return Monitor(Cluster(spec.id, maps, keys, spec.auth), auth, self._rng)
+
+    def _new_osd(self) -> Osd:
+        spec = self.spec
+        name = AuthName(EntityType.OSD, spec.id)
+        rotating = RotatingKeyring(EntityType.OSD) if spec.auth == "cephx" else None
+        client: CephxClient | NoneClient
+        if rotating is None:
+            client, self._auth_server = NoneClient(name), NoneServer()
+        else:
+            client = CephxClient(name, spec.keys.key(name))
+            self._auth_server = CephxService(EntityType.OSD, rotating.secrets)
+        self._auth_client = client
+        monitors = [AddrVec.parse(addrs) for addrs in spec.monitors.values()]
+        return Osd(int(spec.id), client, rotating, monitors)
+
+    @property
+    @override
+    def driver(self) -> Messenger:
+        return self._messenger
+
+    @property
+    def daemon(self) -> Monitor | Osd:
+        """The monitor or OSD itself."""
+        return self._daemon
+
+    # ---- commands
+
+    async def carry_out(self, verb: str, args: dict[str, Any]) -> dict[str, Any]:
+        """Carry out a command.
+
+        Raises:
+            LocalError: there is no such command.
+            MsgrError: it failed.
+            TypeError: it takes other arguments.
+        """
+        if verb not in self.VERBS:
+            raise LocalError(f"unknown verb {verb!r}; known: {', '.join(sorted(self.VERBS))}")
+        connections = self._messenger.connections.values()
+        self._connections = {self._records.name_of(each): each for each in connections}
+        answer: dict[str, Any] | None = getattr(self, verb)(**args)
+        return answer or {}
+
+    def arm(self, point: str, action: str, nth: int) -> None:
+        """Take ``action`` when a conversation comes to ``point`` for the ``nth`` time from now on."""
+        self.points.arm(point, action, nth)
+
+    def disarm(self) -> None:
+        """Cancel the armed actions that have not struck yet."""
+        self.points.disarm()
+
+    def unblock(self, point: str) -> None:
+        """Let what is blocked or stalled go on."""
+        for link_id in self.points.held(point):
+            self.driver.unblock(link_id)
+
+    def hits(self, point: str) -> dict[str, int]:
+        """Number of armings of a point that have taken effect."""
+        wanted = parse_point(point)
+        return {"hits": sum(each.link_id is not None for each in self.points.armed if each.point == wanted)}
+
+    def visits(self) -> dict[str, list[tuple[str, str, int]]]:
+        """How often each action was taken at each point."""
+        return {"visits": [(point, action, count) for (point, action), count in self.points.visited.items()]}
+
+    def configure(self, options: dict[str, Any]) -> None:
+        """Change options of its messenger."""
+        self.driver.configure(**options)
+
+
+class _Tap(Dispatcher):
+    """Writes down what is delivered, and leaves it to the daemon."""
+
+    def __init__(self, records: Records, messenger: Messenger) -> None:
+        self._records = records
+        self._messenger = messenger
+
+    @override
+    def ms_dispatch(self, connection: CoreConnection, message: Message) -> bool | None:
+        self._records.delivered(self._messenger, connection, message)
+        return False

@@ -1,0 +1,1 @@
+"""The embedded OSD: objects in memory, and the operations on them."""

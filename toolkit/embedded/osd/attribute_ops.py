@@ -1,0 +1,187 @@
+"""Operations on the attributes and the omap of an object."""
+
+import errno
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from messenger.denc.codec import Encoder
+from messenger.messages.osd_operations import OpCode, OsdOp
+from toolkit.embedded.osd.work import OpError, Work, handles
+
+MOST_ENTRIES = 1024
+"""``osd_max_omap_entries_per_request``: a longer answer is cut off, and is marked so."""
+_STRING, _NUMBER = 1, 2
+_COMPARE: dict[int, Callable[[Any, Any], bool]] = {
+    1: operator.eq,
+    2: operator.ne,
+    3: operator.gt,
+    4: operator.ge,
+    5: operator.lt,
+    6: operator.le,
+}
+"""By ``cmp_op``: 1 equal, 2 unequal, 3 greater, 4 greater or equal, 5 less, 6 less or equal."""
+
+
+def in_order(keys: Iterable[str]) -> list[str]:
+    """Keys as OSDs sort them: by their bytes."""
+    return sorted(keys, key=lambda key: key.encode("utf-8", "surrogateescape"))
+
+
+# ---- attributes
+
+
+@handles(OpCode.GETXATTR)
+def getxattr(work: Work, _op: OsdOp, given: dict[str, Any]) -> bytes:
+    """One attribute."""
+    value = work.existing().xattrs.get(given["name"])
+    if value is None:
+        raise OpError(errno.ENODATA)
+    return value
+
+
+@handles(OpCode.GETXATTRS)
+def getxattrs(work: Work, _op: OsdOp, _given: dict[str, Any]) -> bytes:
+    """All attributes."""
+    return _encoded(work.existing().xattrs)
+
+
+@handles(OpCode.CMPXATTR)
+def cmpxattr(work: Work, op: OsdOp, given: dict[str, Any]) -> None:
+    """Fail unless the given value compares so with the attribute, which is empty where there is none."""
+    compare = _COMPARE.get(op.args["cmp_op"])
+    mode, found, wanted = op.args["cmp_mode"], work.existing().xattrs.get(given["name"], b""), given["value"]
+    if compare is None or mode not in (_STRING, _NUMBER):
+        raise OpError(errno.EINVAL)
+    if mode == _NUMBER:
+        matches = compare(int.from_bytes(wanted[:8], "little"), _number(found))
+    else:
+        matches = compare(wanted, found)
+    if not matches:
+        raise OpError(errno.ECANCELED)
+    work.return_value = 1
+
+
+def _number(text: bytes) -> int:
+    """An attribute that is compared as a number is one in decimal."""
+    try:
+        return int(text or b"0")
+    except ValueError:
+        raise OpError(errno.EINVAL) from None
+
+
+@handles(OpCode.SETXATTR)
+def setxattr(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
+    """Set an attribute."""
+    known = work.draft.xattrs if work.draft is not None else {}
+    work.change(xattrs={**known, given["name"]: given["value"]})
+
+
+@handles(OpCode.RMXATTR)
+def rmxattr(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
+    """Remove an attribute."""
+    known = work.existing().xattrs
+    if given["name"] not in known:
+        raise OpError(errno.ENODATA)
+    work.change(xattrs={name: value for name, value in known.items() if name != given["name"]})
+
+
+# ---- omap
+
+
+@handles(OpCode.OMAPGETKEYS)
+def omap_get_keys(work: Work, _op: OsdOp, given: dict[str, Any]) -> bytes:
+    """Keys after one."""
+    keys, more = _page(work.existing().omap, given["start_after"], "", given["max"])
+    encoder = Encoder()
+    encoder.sequence(keys, encoder.string)
+    encoder.boolean(more)
+    return encoder.getvalue()
+
+
+@handles(OpCode.OMAPGETVALS)
+def omap_get_vals(work: Work, _op: OsdOp, given: dict[str, Any]) -> bytes:
+    """Keys after one that begin so, with their values."""
+    omap = work.existing().omap
+    keys, more = _page(omap, given["start_after"], given["filter_prefix"], given["max"])
+    return _encoded({key: omap[key] for key in keys}) + bytes([more])
+
+
+def _page(omap: dict[str, bytes], after: str, prefix: str, most: int) -> tuple[list[str], bool]:
+    """The next keys, and whether there are more."""
+    start = after.encode("utf-8", "surrogateescape")
+    rest = [
+        key
+        for key in in_order(key for key in omap if key.startswith(prefix))
+        if key.encode("utf-8", "surrogateescape") > start
+    ]
+    most = min(most, MOST_ENTRIES)
+    return rest[:most], len(rest) > most
+
+
+@handles(OpCode.OMAPGETVALSBYKEYS)
+def omap_get_vals_by_keys(work: Work, _op: OsdOp, given: dict[str, Any]) -> bytes:
+    """Those of some keys that are there, with their values."""
+    omap = work.existing().omap
+    return _encoded({key: omap[key] for key in given["keys"] if key in omap})
+
+
+@handles(OpCode.OMAPGETHEADER)
+def omap_get_header(work: Work, _op: OsdOp, _given: dict[str, Any]) -> bytes:
+    """The header."""
+    return work.existing().omap_header
+
+
+@handles(OpCode.OMAP_CMP)
+def omap_cmp(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
+    """Fail unless all values compare so; a key that is not there has an empty value."""
+    omap = work.existing().omap
+    for key, (wanted, number) in given["assertions"].items():
+        compare = _COMPARE.get(number) if number in (1, 3, 5) else None
+        if compare is None:
+            raise OpError(errno.EINVAL)
+        if not compare(omap.get(key, b""), wanted):
+            raise OpError(errno.ECANCELED)
+
+
+@handles(OpCode.OMAPSETVALS)
+def omap_set_vals(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
+    """Set keys."""
+    known = work.draft.omap if work.draft is not None else {}
+    work.change(omap={**known, **given["values"]})
+
+
+@handles(OpCode.OMAPSETHEADER)
+def omap_set_header(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
+    """Set the header."""
+    work.change(omap_header=given["header"])
+
+
+@handles(OpCode.OMAPCLEAR)
+def omap_clear(work: Work, _op: OsdOp, _given: dict[str, Any]) -> None:
+    """Remove all keys, and the header."""
+    work.existing()
+    work.change(omap={}, omap_header=b"")
+
+
+@handles(OpCode.OMAPRMKEYS)
+def omap_rm_keys(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
+    """Remove keys."""
+    gone = set(given["keys"])
+    work.change(omap={key: value for key, value in work.existing().omap.items() if key not in gone})
+
+
+@handles(OpCode.OMAPRMKEYRANGE)
+def omap_rm_key_range(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
+    """Remove keys from one up to, but not including, another."""
+    begin, end = (given[name].encode("utf-8", "surrogateescape") for name in ("begin", "end"))
+    omap = work.existing().omap
+    kept = {key: value for key, value in omap.items() if not begin <= key.encode("utf-8", "surrogateescape") < end}
+    work.change(omap=kept)
+
+
+def _encoded(values: dict[str, bytes]) -> bytes:
+    """A map of names to values, in order."""
+    encoder = Encoder()
+    encoder.mapping({key: values[key] for key in in_order(values)}, encoder.string, encoder.blob)
+    return encoder.getvalue()

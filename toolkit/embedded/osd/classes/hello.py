@@ -1,0 +1,17 @@
+"""The class ``hello``, by which Ceph shows how classes are made; tests of clients call it."""
+
+import errno
+
+from messenger.denc.codec import Decoder
+from toolkit.embedded.osd.classes import method
+from toolkit.embedded.osd.work import OpError, Work
+
+_LONGEST_BYTES = 100
+
+
+@method("hello", "say_hello")
+def say_hello(_work: Work, given: Decoder) -> bytes:
+    """Greet."""
+    if given.remaining > _LONGEST_BYTES:
+        raise OpError(errno.EINVAL)
+    return b"Hello, " + (given.rest() or b"world") + b"!"

@@ -1,0 +1,174 @@
+"""Operations on the data of an object, and on its being there."""
+
+import errno
+from typing import Any
+
+from messenger.crc import crc32c
+from messenger.denc.codec import Encoder
+from messenger.messages.osd_operations import OpCode, OpFlag, OsdOp
+from toolkit.embedded.osd.store import OBJECT_BYTES
+from toolkit.embedded.osd.work import OpError, Work, handles
+
+_MAX_ERRNO = 4095
+_CRC32C = 2
+"""The checksum type of CHECKSUM that is known here."""
+
+
+def _extent(op: OsdOp, data: bytes) -> bytes:
+    """The part of the data that an operation reads; a length of 0 is to the end."""
+    start, length = op.args["offset"], op.args["length"]
+    return data[start : start + length] if length else data[start:]
+
+
+def _overwritten(data: bytes, offset: int, piece: bytes) -> bytes:
+    """The data with a piece over it; a gap before it is zeros."""
+    if offset + len(piece) > OBJECT_BYTES:
+        raise OpError(errno.EFBIG)
+    return data[:offset].ljust(offset, b"\0") + piece + data[offset + len(piece) :]
+
+
+def _data_of(work: Work) -> bytes:
+    return work.draft.data if work.draft is not None else b""
+
+
+@handles(OpCode.READ)
+def read(work: Work, op: OsdOp, _given: dict[str, Any]) -> bytes:
+    """A part of the data."""
+    return _extent(op, work.existing().data)
+
+
+@handles(OpCode.SPARSE_READ)
+def sparse_read(work: Work, op: OsdOp, _given: dict[str, Any]) -> bytes:
+    """A part of the data, as one extent."""
+    data = _extent(op, work.existing().data)
+    encoder = Encoder()
+    encoder.mapping({op.args["offset"]: len(data)} if data else {}, encoder.u64, encoder.u64)
+    encoder.blob(data)
+    return encoder.getvalue()
+
+
+@handles(OpCode.MAPEXT)
+def mapext(work: Work, op: OsdOp, _given: dict[str, Any]) -> bytes:
+    """Where there is data."""
+    data = _extent(op, work.existing().data)
+    encoder = Encoder()
+    encoder.mapping({op.args["offset"]: len(data)} if data else {}, encoder.u64, encoder.u64)
+    return encoder.getvalue()
+
+
+@handles(OpCode.STAT)
+def stat(work: Work, _op: OsdOp, _given: dict[str, Any]) -> bytes:
+    """Size and modification time."""
+    stored = work.existing()
+    encoder = Encoder()
+    encoder.u64(len(stored.data))
+    stored.mtime.encode(encoder)
+    return encoder.getvalue()
+
+
+@handles(OpCode.ASSERT_VER)
+def assert_ver(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
+    """Fail unless this is the object's version."""
+    wanted = op.args["ver"]
+    if not wanted:
+        raise OpError(errno.EINVAL)
+    if wanted != work.user_version:
+        raise OpError(errno.ERANGE if wanted < work.user_version else errno.EOVERFLOW)
+
+
+@handles(OpCode.CMPEXT)
+def cmpext(work: Work, op: OsdOp, given: dict[str, Any]) -> None:
+    """Fail unless the data is this; the error has the place of the first difference."""
+    wanted = given["data"]
+    found = _data_of(work)[op.args["offset"] :][: len(wanted)].ljust(len(wanted), b"\0")
+    if found != wanted:
+        place = next(place for place, (a, b) in enumerate(zip(found, wanted, strict=True)) if a != b)
+        raise OpError(_MAX_ERRNO + place)
+
+
+@handles(OpCode.CHECKSUM)
+def checksum(work: Work, op: OsdOp, given: dict[str, Any]) -> bytes:
+    """CRC-32C of a part of the data, chunk by chunk."""
+    if op.args["type"] != _CRC32C:
+        raise OpError(errno.EOPNOTSUPP)
+    data = _extent(op, work.existing().data)
+    size = op.args["chunk_size"] or len(data) or 1
+    if len(data) % size:
+        raise OpError(errno.EINVAL)
+    seed = int.from_bytes(given["init_value"][:4], "little")
+    encoder = Encoder()
+    chunks = [data[start : start + size] for start in range(0, len(data), size)]
+    encoder.sequence(chunks, lambda chunk: encoder.u32(crc32c(chunk, seed)))
+    return encoder.getvalue()
+
+
+@handles(OpCode.WRITE)
+def write(work: Work, op: OsdOp, given: dict[str, Any]) -> None:
+    """Overwrite a part of the data."""
+    work.change(data=_overwritten(_data_of(work), op.args["offset"], given["data"]))
+
+
+@handles(OpCode.WRITEFULL)
+def writefull(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
+    """Replace the data."""
+    work.change(data=given["data"])
+
+
+@handles(OpCode.WRITESAME)
+def writesame(work: Work, op: OsdOp, given: dict[str, Any]) -> None:
+    """Overwrite a part of the data with repetitions of a piece."""
+    length, piece = op.args["length"], given["data"]
+    if not piece or length % len(piece):
+        raise OpError(errno.EINVAL)
+    if op.args["offset"] + length > OBJECT_BYTES:
+        raise OpError(errno.EFBIG)
+    work.change(data=_overwritten(_data_of(work), op.args["offset"], piece * (length // len(piece))))
+
+
+@handles(OpCode.APPEND)
+def append(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
+    """Write behind the end."""
+    work.change(data=_data_of(work) + given["data"])
+
+
+@handles(OpCode.TRUNCATE)
+def truncate(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
+    """Cut the data off, or fill it with zeros, to a size; nothing where there is no object."""
+    size_bytes = op.args["offset"]
+    if size_bytes > OBJECT_BYTES:
+        raise OpError(errno.EFBIG)
+    if work.draft is not None:
+        work.change(data=work.draft.data[:size_bytes].ljust(size_bytes, b"\0"))
+
+
+@handles(OpCode.ZERO)
+def zero(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
+    """Make a part of the data zeros; it does not grow."""
+    if work.draft is not None:
+        start = op.args["offset"]
+        length = max(0, min(op.args["length"], len(work.draft.data) - start))
+        work.change(data=_overwritten(work.draft.data, start, bytes(length)) if length else work.draft.data)
+
+
+@handles(OpCode.CREATE)
+def create(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
+    """Make the object; with EXCL there must be none."""
+    if work.draft is not None:
+        if op.flags & OpFlag.EXCL:
+            raise OpError(errno.EEXIST)
+        return
+    work.change()
+
+
+@handles(OpCode.DELETE)
+def delete(work: Work, _op: OsdOp, _given: dict[str, Any]) -> None:
+    """Remove the object."""
+    work.existing()
+    work.remove()
+
+
+@handles(OpCode.SETALLOCHINT)
+def set_alloc_hint(work: Work, _op: OsdOp, _given: dict[str, Any]) -> None:
+    """Memory needs no hints; the object is made, as an OSD makes it."""
+    if work.draft is None:
+        work.change()

@@ -1,0 +1,58 @@
+"""Listing the objects of a placement group (docs/protocol.md §6.4.1)."""
+
+from typing import Any
+
+from messenger.denc.codec import Encoder
+from messenger.messages.osd_objects import NOSNAP, HObject, reversed_bits
+from messenger.messages.osd_op_data import ListEntry, Listing
+from messenger.messages.osd_operations import OpCode, OsdOp
+from messenger.messages.pg import PgId
+from toolkit.embedded.osd.work import Work, handles
+
+MOST_ENTRIES = 1024
+"""``osd_max_pgls``: a longer answer is cut off."""
+ALL_NAMESPACES = "\x01"
+"""The namespace of a request that lists those of all."""
+_HASH_LIMIT = 1 << 32
+_LAST = HObject(max=True)
+
+
+@handles(OpCode.PGNLS)
+def list_objects(work: Work, op: OsdOp, given: dict[str, Any]) -> bytes:
+    """Names from a cursor on. The answer's cursor is the next name, or where the placement group ends."""
+    pg_num = work.pg_num
+    wanted = work.request.locator.nspace
+    begin = given["cursor"].sort_key()
+    most = min(op.args["count"], MOST_ENTRIES)
+    entries: list[ListEntry] = []
+    cursor = end_of(work.pgid, pg_num)
+    for hobject, key in work.group.ordered(work.pgid):
+        if hobject.sort_key() < begin or (wanted not in (key.nspace, ALL_NAMESPACES)):
+            continue
+        if len(entries) == most:
+            cursor = hobject
+            break
+        entries.append(ListEntry(key.nspace, key.oid, key.locator))
+    encoder = Encoder()
+    Listing(cursor, entries).encode(encoder)
+    return encoder.getvalue()
+
+
+def end_of(pgid: PgId, pg_num: int) -> HObject:
+    """The first name behind a placement group; the last of all behind the last group.
+
+    A group has all names whose hash, its bits reversed, begins with the reversed bits of its seed.
+    """
+    end = (reversed_bits(pgid.seed) | 0xFFFFFFFF >> _split_bits(pgid.seed, pg_num)) + 1
+    if end >= _HASH_LIMIT:
+        return _LAST
+    return HObject(snap=NOSNAP, hash=reversed_bits(end), pool=pgid.pool)
+
+
+def _split_bits(seed: int, pg_num: int) -> int:
+    """Number of bits of the hash that a placement group is chosen by."""
+    if pg_num == 1:
+        return 0
+    bits = pg_num.bit_length()
+    half = 1 << bits - 1
+    return bits if seed % half < pg_num % half else bits - 1

@@ -1,0 +1,101 @@
+"""Objects in memory, by placement group."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from messenger.denc.utime import EPOCH, UTime
+from messenger.messages.osd_objects import NOSNAP, HObject
+from messenger.messages.pg import PgId
+from toolkit.rados.placement import object_hash
+
+OBJECT_BYTES = 128 << 20
+"""The longest object, ``osd_max_object_size``."""
+_OVERHEAD_BYTES = 64
+"""What an attribute or an omap key counts beside its text."""
+
+
+class ObjectKey(NamedTuple):
+    """What distinguishes an object within its pool."""
+
+    nspace: str
+    locator: str
+    """Locator key; empty unless it was placed by one."""
+    oid: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """One state of an object. A change makes another one, so that a request is done all or none."""
+
+    data: bytes = b""
+    xattrs: dict[str, bytes] = field(default_factory=dict)
+    omap: dict[str, bytes] = field(default_factory=dict)
+    omap_header: bytes = b""
+    mtime: UTime = EPOCH
+    user_version: int = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """What counts against the capacity of its OSD."""
+        pairs = [*self.xattrs.items(), *self.omap.items()]
+        held = sum(len(name) + len(value) + _OVERHEAD_BYTES for name, value in pairs)
+        return len(self.data) + held + len(self.omap_header)
+
+
+@dataclass(slots=True)
+class PlacementGroup:
+    """The objects of a placement group."""
+
+    objects: dict[ObjectKey, StoredObject] = field(default_factory=dict)
+    version: int = 0
+    """Number of changes so far."""
+
+    def ordered(self, pgid: PgId) -> list[tuple[HObject, ObjectKey]]:
+        """The names in the order in which OSDs list them."""
+        named = ((_hobject(key, pgid), key) for key in self.objects)
+        return sorted(named, key=lambda pair: pair[0].sort_key())
+
+
+class Store:
+    """The placement groups of one OSD."""
+
+    def __init__(self) -> None:
+        self.groups: dict[PgId, PlacementGroup] = {}
+        self.held_bytes = 0
+
+    def group(self, pgid: PgId) -> PlacementGroup:
+        """A placement group, empty at first."""
+        return self.groups.setdefault(pgid, PlacementGroup())
+
+    def put(self, pgid: PgId, key: ObjectKey, stored: StoredObject | None) -> None:
+        """Make this the object; None removes it."""
+        objects = self.group(pgid).objects
+        before = objects.get(key)
+        self.held_bytes -= before.held_bytes if before is not None else 0
+        if stored is not None:
+            self.held_bytes += stored.held_bytes
+            objects[key] = stored
+        else:
+            objects.pop(key, None)
+
+    def keep_pools(self, pools: Iterable[int]) -> None:
+        """Drop the objects of all other pools."""
+        for pgid in [pgid for pgid in self.groups if pgid.pool not in set(pools)]:
+            for key in list(self.groups[pgid].objects):
+                self.put(pgid, key, None)
+            del self.groups[pgid]
+
+    def use(self) -> dict[int, tuple[int, int]]:
+        """Number of objects and their bytes, by pool."""
+        found: dict[int, tuple[int, int]] = {}
+        for pgid, group in self.groups.items():
+            objects, size_bytes = found.get(pgid.pool, (0, 0))
+            size_bytes += sum(len(stored.data) for stored in group.objects.values())
+            found[pgid.pool] = (objects + len(group.objects), size_bytes)
+        return found
+
+
+def _hobject(key: ObjectKey, pgid: PgId) -> HObject:
+    raw = object_hash(key.oid, key.locator, key.nspace)
+    return HObject(key.locator, key.oid, NOSNAP, raw, nspace=key.nspace, pool=pgid.pool)

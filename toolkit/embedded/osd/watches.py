@@ -1,0 +1,228 @@
+"""Watches of objects, and notifications of the watchers (docs/protocol.md §6.4)."""
+
+import asyncio
+import errno
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+from messenger.denc.address import EntityAddr
+from messenger.denc.codec import Encoder
+from messenger.denc.entity import EntityName
+from messenger.driver import Connection
+from messenger.messages.message import Message
+from messenger.messages.osd_client import MWatchNotify, NotifyOp
+from messenger.messages.osd_op_data import Watcher
+from messenger.messages.osd_operations import OpCode, OsdOp
+from messenger.messages.pg import PgId
+from toolkit.embedded.osd.store import ObjectKey
+from toolkit.embedded.osd.work import OpError, Work, handles
+
+DEFAULT_TIMEOUT_S = 30
+"""``osd_client_watch_timeout``: a watcher that is out of reach for so long is none any more."""
+_UNWATCH, _WATCH, _RECONNECT, _PING = 0, 3, 5, 7
+_MESSAGE_VERSION = 1
+
+Place = tuple[PgId, ObjectKey]
+WatcherId = tuple[EntityName, int]
+"""Client and cookie."""
+
+
+@dataclass(slots=True)
+class _Watch:
+    """One client's watch of an object."""
+
+    connection: Connection
+    timeout_s: int
+    addr: EntityAddr
+    expiry: asyncio.TimerHandle | None = None
+    """Set while the client is out of reach."""
+
+
+@dataclass(slots=True)
+class _Notify:
+    """A notification that waits for watchers."""
+
+    number: int
+    cookie: int
+    notifier: Connection
+    waiting: set[WatcherId]
+    replies: dict[WatcherId, bytes] = field(default_factory=dict)
+    missed: set[WatcherId] = field(default_factory=set)
+    timer: asyncio.TimerHandle | None = None
+
+
+class Watches:
+    """All watches and notifications of one OSD."""
+
+    def __init__(self) -> None:
+        self._watches: dict[Place, dict[WatcherId, _Watch]] = {}
+        self._notifies: dict[int, _Notify] = {}
+        self._numbers = count(1)
+
+    # ---- watchers
+
+    def add(self, place: Place, who: WatcherId, connection: Connection, timeout_s: int) -> None:
+        """Register a watch, or that its client is back."""
+        self.remove(place, who)
+        addr = connection.session.peer_addrs.front
+        self._watches.setdefault(place, {})[who] = _Watch(connection, timeout_s or DEFAULT_TIMEOUT_S, addr)
+
+    def has(self, place: Place, who: WatcherId) -> bool:
+        """True if this client watches with this cookie."""
+        return who in self._watches.get(place, {})
+
+    def remove(self, place: Place, who: WatcherId) -> None:
+        """End a watch; notifications wait for it no more."""
+        watch = self._watches.get(place, {}).pop(who, None)
+        if watch is not None and watch.expiry is not None:
+            watch.expiry.cancel()
+        if not self._watches.get(place, True):
+            del self._watches[place]
+
+    def watchers(self, place: Place) -> list[Watcher]:
+        """The watchers of an object."""
+        watches = self._watches.get(place, {})
+        return [
+            Watcher(name, cookie, w.timeout_s, w.addr) for (name, cookie), w in sorted(watches.items(), key=str)
+        ]
+
+    def lost(self, connection: Connection) -> None:
+        """A client is out of reach: its watches end unless it is back in time."""
+        loop = asyncio.get_running_loop()
+        for place, watches in self._watches.items():
+            for who, watch in watches.items():
+                if watch.connection is connection and watch.expiry is None:
+                    watch.expiry = loop.call_later(watch.timeout_s, self._expire, place, who)
+
+    def _expire(self, place: Place, who: WatcherId) -> None:
+        self.remove(place, who)
+        for notify in list(self._notifies.values()):
+            if who in notify.waiting:
+                notify.waiting.discard(who)
+                notify.missed.add(who)
+                self._finish_if_done(notify)
+
+    def removed(self, place: Place) -> None:
+        """The object is gone, and so are its watches: tell the watchers."""
+        for (name, cookie), watch in list(self._watches.get(place, {}).items()):
+            watch.connection.send(MWatchNotify(_MESSAGE_VERSION, NotifyOp.DISCONNECT, cookie, 0, 0))
+            self.remove(place, (name, cookie))
+
+    # ---- notifications
+
+    def next_number(self) -> int:
+        """The id of a new notification."""
+        return next(self._numbers)
+
+    def notify(self, place: Place, number: int, cookie: int, notifier: Connection, gid: int, **what: Any) -> None:  # noqa: ANN401 - two kinds
+        """Send a notification to all watchers; its end is another message to the notifier.
+
+        Args:
+            place: the object.
+            number: of the notification.
+            cookie: by which the notifier knows it.
+            notifier: its connection.
+            gid: its global id.
+            what: ``payload``, and ``timeout_s`` until watchers have missed it.
+        """
+        watches = self._watches.get(place, {})
+        notify = self._notifies[number] = _Notify(number, cookie, notifier, set(watches))
+        for (_, watch_cookie), watch in watches.items():
+            message = MWatchNotify(
+                _MESSAGE_VERSION, NotifyOp.NOTIFY, watch_cookie, 0, number, what["payload"], notifier_gid=gid
+            )
+            watch.connection.send(message)
+        timeout_s = what["timeout_s"] or DEFAULT_TIMEOUT_S
+        notify.timer = asyncio.get_running_loop().call_later(timeout_s, self._time_out, number)
+        self._finish_if_done(notify)
+
+    def acknowledge(self, number: int, who: WatcherId, reply: bytes) -> None:
+        """A watcher has answered."""
+        notify = self._notifies.get(number)
+        if notify is not None and who in notify.waiting:
+            notify.waiting.remove(who)
+            notify.replies[who] = reply
+            self._finish_if_done(notify)
+
+    def _time_out(self, number: int) -> None:
+        notify = self._notifies[number]
+        notify.missed |= notify.waiting
+        notify.waiting.clear()
+        self._finish_if_done(notify)
+
+    def _finish_if_done(self, notify: _Notify) -> None:
+        if notify.waiting:
+            return
+        del self._notifies[notify.number]
+        if notify.timer is not None:
+            notify.timer.cancel()
+        encoder = Encoder()
+        replies = {(name.num, cookie): reply for (name, cookie), reply in notify.replies.items()}
+
+        def watcher(ids: tuple[int, int]) -> None:
+            encoder.u64(ids[0])
+            encoder.u64(ids[1])
+
+        encoder.mapping(dict(sorted(replies.items())), watcher, encoder.blob)
+        encoder.sequence(sorted((name.num, cookie) for name, cookie in notify.missed), watcher)
+        code = -errno.ETIMEDOUT if notify.missed else 0
+        payload = MWatchNotify(
+            _MESSAGE_VERSION, NotifyOp.NOTIFY_COMPLETE, notify.cookie, 0, notify.number, return_code=code
+        )
+        notify.notifier.send(Message.of(payload, data=encoder.getvalue()))
+
+
+@handles(OpCode.WATCH)
+def watch(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
+    """Begin, renew, check or end a watch."""
+    work.existing()
+    client, watches = work.client, work.watches
+    place, who, kind = (work.pgid, work.key), (client.name, op.args["cookie"]), op.args["op"]
+    if kind in (_WATCH, _RECONNECT):
+        if kind == _RECONNECT and not watches.has(place, who):
+            raise OpError(errno.ENOTCONN)
+        work.afterwards.append(lambda: watches.add(place, who, client.connection, op.args["timeout"]))
+    elif kind == _PING:
+        if not watches.has(place, who):
+            raise OpError(errno.ENOTCONN)
+    elif kind == _UNWATCH:
+        work.afterwards.append(lambda: watches.remove(place, who))
+    else:
+        raise OpError(errno.EINVAL)
+
+
+@handles(OpCode.LIST_WATCHERS)
+def list_watchers(work: Work, _op: OsdOp, _given: dict[str, Any]) -> bytes:
+    """The watchers of the object."""
+    work.existing()
+    encoder = Encoder()
+    with encoder.versioned(1, 1):
+        encoder.sequence(work.watches.watchers((work.pgid, work.key)), lambda each: each.encode(encoder))
+    return encoder.getvalue()
+
+
+@handles(OpCode.NOTIFY)
+def notify(work: Work, op: OsdOp, given: dict[str, Any]) -> bytes:
+    """Notify the watchers; the answer has the number of the notification."""
+    work.existing()
+    watches, client, number = work.watches, work.client, work.watches.next_number()
+    place = (work.pgid, work.key)
+    work.afterwards.append(
+        lambda: watches.notify(
+            place,
+            number,
+            op.args["cookie"],
+            client.connection,
+            client.name.num,
+            payload=given["payload"],
+            timeout_s=given["timeout_s"],
+        )
+    )
+    return number.to_bytes(8, "little")
+
+
+@handles(OpCode.NOTIFY_ACK)
+def notify_ack(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
+    """Answer a notification."""
+    work.watches.acknowledge(given["notify_id"], (work.client.name, given["cookie"]), given["reply"])

@@ -1,0 +1,127 @@
+"""The proxies between nodes: one on each way on which one of them dials an address of another."""
+
+import threading
+from collections.abc import Callable, Iterator
+
+from toolkit.dissect.direction import Direction
+from toolkit.dissect.keys import KeyBook
+from toolkit.errors import Unsupported
+from toolkit.faults.proxy import FaultProxy
+from toolkit.faults.sockets import Inside, here
+from toolkit.faults.strike import Strike
+from toolkit.machine.loops import LoopThread
+
+Way = tuple[str, str]
+"""Names of the connector and of the acceptor."""
+
+
+class Proxies:
+    """Proxies that share a thread; from any other thread.
+
+    Args:
+        keys: the keys that a new proxy gets to see frames of secure links; None: it sees none.
+    """
+
+    def __init__(self, keys: Callable[[], KeyBook | None] = lambda: None) -> None:
+        self.keys = keys
+        self.strikes: Callable[[str, str], list[Strike]] = lambda _connector, _acceptor: []
+        """The list of strikes of a new proxy, by the names of its connector and its acceptor."""
+        self.struck: Callable[[str, str, Strike], None] = lambda _connector, _acceptor, _strike: None
+        """Called after each strike, with the same names, in the proxies' thread."""
+        self._loop: LoopThread | None = None
+        self._lock = threading.Lock()
+        self._proxies: dict[Way, dict[int, FaultProxy]] = {}
+        """By the way, and by the port that is dialled."""
+
+    def open(self, connector: str, acceptor: str, address: tuple[str, int], inside: Inside = here) -> FaultProxy:
+        """The proxy on the way from one node to an address of another; there is one for each port.
+
+        Args:
+            connector: the node that dials.
+            acceptor: the node that is dialled.
+            address: of the acceptor.
+            inside: opens the sockets of a new proxy, for example in the network namespace of the connector.
+
+        Raises:
+            LocalError: no port could be opened.
+        """
+        with self._lock:
+            proxies = self._proxies.setdefault((connector, acceptor), {})
+            if address[1] not in proxies:
+                self._loop = self._loop or LoopThread("proxies")
+                proxies[address[1]] = FaultProxy(
+                    connector,
+                    acceptor,
+                    address,
+                    self.strikes(connector, acceptor),
+                    self.keys(),
+                    lambda strike: self.struck(connector, acceptor, strike),
+                    self._loop,
+                    inside=inside,
+                )
+            return proxies[address[1]]
+
+    def keep(self, proxy: FaultProxy) -> None:
+        """Take a proxy for all ports of its acceptor, which closes with the others."""
+        self._proxies.setdefault(proxy.parties, {})[0] = proxy
+
+    def drop(self, name: str, other: str = "") -> None:
+        """End the proxies on all ways from and to a node, or on the way from it to another one."""
+        with self._lock:
+            dropped = [way for way in self._proxies if (way == (name, other) if other else name in way)]
+            closed = [proxy for way in dropped for proxy in self._proxies.pop(way).values()]
+        for proxy in closed:
+            proxy.close()
+
+    def on(self, connector: str, acceptor: str, port: int = 0) -> list[FaultProxy]:
+        """The proxies on the way from one node to another, or the one for a port."""
+        proxies = self._proxies.get((connector, acceptor), {})
+        return [proxy for dialled, proxy in list(proxies.items()) if port in {0, dialled}]
+
+    def between(self, a: str, b: str) -> list[FaultProxy]:
+        """The proxies on the ways of two nodes to each other."""
+        return [*self.on(a, b), *self.on(b, a)]
+
+    def lanes(self, sender: str, receiver: str, port: int = 0) -> Iterator[tuple[FaultProxy, Direction]]:
+        """Where bytes from one node to another pass: on ways that either of them dialled, or to a port alone."""
+        for proxy in self.on(sender, receiver, port):
+            yield proxy, Direction.TO_SERVER
+        if not port:
+            for proxy in self.on(receiver, sender):
+                yield proxy, Direction.TO_CLIENT
+
+    def cut(self, a: str, b: str) -> int:
+        """Reset all connections between two nodes; returns their number."""
+        return sum(proxy.cut() for proxy in self.between(a, b))
+
+    def half_close(self, sender: str, receiver: str) -> int:
+        """End all connections in the direction from ``sender``; returns their number."""
+        return sum(proxy.half_close(direction) for proxy, direction in self.lanes(sender, receiver))
+
+    def half_open(self, sender: str, receiver: str) -> None:
+        """Have ``receiver`` lose its connections; ``sender`` gets an error when it writes."""
+        for proxy, direction in self.lanes(sender, receiver):
+            proxy.half_open(direction)
+
+    def delay_dial(self, connector: str, acceptor: str, seconds: float) -> None:
+        """Raise Unsupported: a rule delays dials here."""
+        raise Unsupported(
+            f"delay_dial {connector} {acceptor} {seconds:g}: only in simulation; here it takes a rule"
+        )
+
+    def heal(self) -> None:
+        """Undo all that was held, slowed, delayed or refused."""
+        for proxy in self:
+            proxy.heal()
+
+    def close(self) -> None:
+        """End all proxies."""
+        for proxy in self:
+            proxy.close()
+        self._proxies.clear()
+        if self._loop is not None:
+            self._loop.close()
+
+    def __iter__(self) -> Iterator[FaultProxy]:
+        for proxies in list(self._proxies.values()):
+            yield from list(proxies.values())

@@ -1,0 +1,1 @@
+"""Labs on real sockets: on loopback, in network namespaces and in containers."""

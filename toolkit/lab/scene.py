@@ -1,0 +1,128 @@
+"""A lab as faults see it: its nodes and its proxies, and who records what is done to them."""
+
+# ruff: noqa: SLF001 - a part of the lab
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from messenger.compat import override
+from toolkit.faults.dials import forget, release
+from toolkit.faults.language.fault import Fault
+from toolkit.faults.language.scene import MESSENGER, Scene
+from toolkit.faults.strike import Strike
+from toolkit.node.raw.stream import PATIENCE_S
+
+if TYPE_CHECKING:
+    from toolkit.lab.verbs.faults import FaultVerbs
+    from toolkit.lab.verbs.nodes import NodeVerbs
+    from toolkit.network.state import LinkState
+
+
+class LabNode:
+    """A node of a lab, whether it runs or not; :class:`toolkit.faults.language.scene.NodeHere` has the docs."""
+
+    kind = MESSENGER
+
+    def __init__(self, lab: "NodeVerbs", name: str) -> None:
+        self._lab = lab
+        self.name = name
+
+    @property
+    def alive(self) -> bool:
+        """True if its process runs."""
+        return self._lab._running(self.name)
+
+    @property
+    def pid(self) -> int:
+        """Its process as this machine sees it; 0 if it has none of its own."""
+        return self._lab._pid(self.name)
+
+    @property
+    def address(self) -> str:
+        """Where it listens."""
+        return self._lab.address(self.name)
+
+    def ready(self) -> bool:
+        """True if it answers commands."""
+        return self.alive
+
+    def kill(self) -> None:
+        """End it without warning."""
+        self._lab._end(self.name)
+
+    def stop(self) -> None:
+        """End it after its messenger has sent what is queued and shut down."""
+        self._lab._command(self.name, "stop", graceful=True)
+        self._lab._wait_until(lambda: self.name in self._lab._stopped, PATIENCE_S)
+        self._lab._end(self.name)
+
+    def freeze(self, frozen: bool) -> None:  # noqa: FBT001 - as RunningNode has it
+        """Stop its process, or let it go on."""
+        self._lab._freeze(self.name, frozen=frozen)
+
+    def restart(self, *, new_nonce: bool = False, wiped: bool = False) -> None:  # noqa: ARG002 - it stores nothing
+        """Start it again, ended before if it runs."""
+        if self.alive:
+            self._lab._end(self.name)
+        self._lab._revive(self.name, "moved", new_nonce=new_nonce)
+
+    def command(self, verb: str, **args: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
+        """Have it do something."""
+        return self._lab._command(self.name, verb, **args)
+
+
+class LabProxy:
+    """The frame proxy between two nodes of a lab, which every backend has between all of them."""
+
+    def __init__(self, lab: "NodeVerbs", a: str, b: str) -> None:
+        self.parties = a, b
+        self._strikes = lab.breakpoints_between(a, b)
+
+    def follow(self, strikes: Iterable[Strike], struck: Callable[[Strike], None]) -> None:  # noqa: ARG002
+        """Add strikes; the lab records what they do."""
+        self._strikes += strikes
+
+    def forget(self, strikes: Iterable[Strike]) -> None:
+        """Remove the strikes and release what they hold."""
+        forget(self._strikes, strikes)
+
+    def release(self, name: str) -> int:
+        """Release everything held under ``name``; returns the number of frames and dials released."""
+        return release(self._strikes, name)
+
+
+class LabScene(Scene):
+    """The faults of a lab, done by words or by verbs."""
+
+    def __init__(self, lab: "FaultVerbs") -> None:
+        super().__init__(lab, lab._now)
+        self._lab = lab
+        self._is_verb = False
+
+    @contextmanager
+    def by_verb(self) -> Iterator[None]:
+        """Verbs do faults meanwhile: they have records of their own, and only ``heal`` ends them."""
+        self._is_verb, before = True, self._is_verb
+        try:
+            yield
+        finally:
+            self._is_verb = before
+
+    @override
+    def write(self, node: str, kind: str, /, **fields: Any) -> None:
+        if not self._is_verb:
+            self._lab._write(node, kind, **fields)
+
+    @override
+    def block(self, sender: str, receiver: str, port: int = 0) -> None:
+        if self._is_verb:
+            self.network.block(sender, receiver, port=port)
+        else:
+            super().block(sender, receiver, port)
+
+    @override
+    def set_link(self, fault: Fault, sender: str, receiver: str, state: "LinkState") -> None:
+        if self._is_verb:
+            self.network.set_link(sender, receiver, state)
+        else:
+            super().set_link(fault, sender, receiver, state)

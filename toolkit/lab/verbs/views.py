@@ -1,0 +1,67 @@
+"""What a lab shows of itself in a notebook: sessions, charts, verdicts."""
+
+from typing import TYPE_CHECKING, Self
+
+from toolkit.checks.history import History
+from toolkit.checks.merging import in_order
+from toolkit.checks.records import TIME_DIGITS
+from toolkit.lab.core import LabCore
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from toolkit.checks.result import CheckResult
+    from toolkit.report.sequence import SequenceChart
+
+_SESSION_COLUMNS = ("state", "connect_seq", "in_seq", "out_seq", "sent", "queued")
+
+
+class Views(LabCore):
+    """A lab as a notebook has it: it lives through several cells, and is looked at between them."""
+
+    @property
+    def now_s(self) -> float:
+        """Seconds since the run began: of virtual time in simulation, else of real time."""
+        return round(self._now(), TIME_DIGITS)  # as records have it
+
+    def sessions(self) -> "DataFrame":
+        """The sessions of the running nodes now, one row each.
+
+        Columns: ``node``, ``peer``, ``state``, ``connect_seq``, ``in_seq`` (last message received), ``out_seq``
+        (last message numbered), ``sent`` (messages kept for replay) and ``queued`` (messages not on the wire yet).
+        """
+        from pandas import DataFrame  # noqa: PLC0415 - only notebooks pay for it
+
+        rows = [
+            {"node": name, "peer": session["peer"], **{column: session[column] for column in _SESSION_COLUMNS}}
+            for name in self._specs
+            if self._running(name)
+            for session in self._command(name, "sessions")["sessions"]
+        ]
+        return DataFrame(rows, columns=["node", "peer", *_SESSION_COLUMNS])
+
+    def chart(self, begin_s: float = 0.0, end_s: float = float("inf")) -> "SequenceChart":
+        """The frames between the nodes in a stretch of time, in seconds since the run began."""
+        from toolkit.report.sequence import SequenceChart  # noqa: PLC0415 - as above
+
+        return SequenceChart(History(in_order(self.history)), tuple(self._specs), between=(begin_s, end_s))
+
+    def check(self) -> "list[CheckResult]":
+        """The verdict of every invariant on the history so far.
+
+        What has to be so at rest (nothing queued, no link too many) is judged if :meth:`settle` was called, and
+        then for what has happened since, too: call it again before this.
+        """
+        from toolkit.checks.invariants import check  # noqa: PLC0415 - as above
+
+        return check(History(in_order(self.history)))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        nodes = ", ".join(f"{name}{'' if self._running(name) else ' (down)'}" for name in self._specs)
+        return f"<Lab {self.backend}, {self.way}, seed {self.seed}, {self.now_s:.3f} s: {nodes or 'no nodes'}>"

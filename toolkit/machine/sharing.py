@@ -1,0 +1,129 @@
+"""Calls shared by processes of this machine, or by the workers of a Dask cluster on any number of machines."""
+
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from hashlib import sha256
+from threading import Lock
+from typing import TYPE_CHECKING, TypeVar
+
+from toolkit.errors import Unsupported
+from toolkit.extras import require
+from toolkit.machine.interpreters import PACKAGES, safe_workers
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+LOCAL = "local"
+"""Instead of a scheduler's address: one of our own, with a worker process for each core."""
+_ANSWER_S = 10.0
+_WORKERS_S = 5.0
+_RETRIES = 2
+"""Of a call whose worker was lost; Dask gives up a call by itself if it takes one worker after the other along."""
+_SOURCES = ("messenger", "toolkit")
+
+_Unit = TypeVar("_Unit")
+_Result = TypeVar("_Result")
+_alone = Lock()
+
+
+def begin_worker() -> None:
+    """Ignore Ctrl-C, which goes to the whole terminal; the parent ends this process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def by_processes(work: Callable[[_Unit], _Result], units: Sequence[_Unit], processes: int) -> Iterator[_Result]:
+    """The results in the order of the units, from that many processes of this machine.
+
+    Args:
+        work: a function of a module, or a partial one, so that other processes can find it.
+        units: its arguments.
+        processes: how many.
+    """
+    from concurrent.futures import ProcessPoolExecutor
+
+    with safe_workers():
+        pool = ProcessPoolExecutor(processes, initializer=begin_worker)
+        try:
+            yield from pool.map(work, units)
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def by_dask(work: Callable[[_Unit], _Result], units: Sequence[_Unit], address: str) -> Iterator[_Result]:
+    """The results in the order of the units, from the workers of a Dask cluster.
+
+    What a lost worker had is done by another one. A worker does one call at a time, however many threads it has.
+
+    Args:
+        work: as for :func:`by_processes`.
+        units: its arguments.
+        address: of the scheduler, ``tcp://HOST:PORT`` or ``HOST:PORT``; :data:`LOCAL` starts a cluster on this
+            machine and ends it afterwards.
+
+    Raises:
+        MissingExtra: ``distributed`` is not installed.
+        Unsupported: no scheduler answers there, it has no workers, or one of them has another msgrlab.
+    """
+    client = _client(address)
+    try:
+        _require_same_source(client, address)
+        futures = deque(client.map(partial(_one_at_a_time, work), units, pure=False, retries=_RETRIES))
+        try:
+            while futures:
+                yield futures[0].result()
+                futures.popleft()  # the scheduler forgets the result
+        finally:
+            client.cancel(list(futures))
+    finally:
+        client.close()
+
+
+def _client(address: str) -> "Client":
+    require("distributed")
+    from distributed import Client
+
+    if address == LOCAL:
+        # Workers are processes of one thread each; there is no dashboard that others could open.
+        return Client(n_workers=os.cpu_count(), threads_per_worker=1, dashboard_address=None, set_as_default=False)
+    try:
+        client = Client(address, timeout=_ANSWER_S, set_as_default=False)
+    except (OSError, ValueError) as error:
+        raise Unsupported(f"no Dask scheduler answers at {address}: {error}") from None
+    try:
+        client.wait_for_workers(1, timeout=_WORKERS_S)
+    except TimeoutError:
+        client.close()
+        remedy = f"dask worker {address} --nthreads 1"
+        raise Unsupported(f"the Dask scheduler at {address} has no workers: {remedy}") from None
+    return client
+
+
+def _require_same_source(client: "Client", address: str) -> None:
+    """A seed is the same run everywhere only if the code is the same."""
+    own = source_digest()
+    for worker, found in client.run(source_digest, on_error="return").items():
+        if isinstance(found, ModuleNotFoundError):
+            raise Unsupported(f"worker {worker} of {address} has no msgrlab: {found}")
+        if isinstance(found, BaseException):
+            raise Unsupported(f"worker {worker} of {address}: {found}")
+        if found != own:
+            raise Unsupported(f"worker {worker} of {address} has another msgrlab than this machine: {found}")
+
+
+def source_digest() -> str:
+    """A short digest of our packages' source."""
+    digest = sha256()
+    for package in _SOURCES:
+        for path in sorted((PACKAGES / package).rglob("*.py")):
+            digest.update(f"{path.relative_to(PACKAGES)}\0".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _one_at_a_time(work: Callable[[_Unit], _Result], unit: _Unit) -> _Result:
+    """Runs are for a process of their own: they measure its time and hold its garbage collector."""
+    with _alone:
+        return work(unit)

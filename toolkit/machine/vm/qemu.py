@@ -1,0 +1,45 @@
+"""QEMU's command line for a virtual machine."""
+
+from pathlib import Path
+
+from toolkit.machine.kvm import kvm
+from toolkit.machine.vm.kernels import Kernel
+
+_BOOT = "console=ttyS0 quiet panic=-1 mitigations=off net.ifnames=0"
+_UNTIL_PARENT_ENDS = ("setpriv", "--pdeathsig", "KILL")
+
+
+def command_line(
+    kernel: Kernel, initrd: Path, console: Path, shares: dict[str, Path], memory_mib: int
+) -> list[str]:
+    """QEMU with this kernel; it ends when the guest turns the machine off, and with its parent.
+
+    Args:
+        kernel: to boot.
+        initrd: initramfs.
+        console: file for what the kernel prints.
+        shares: directories that the guest may write to, by the tag that it mounts them by.
+        memory_mib: of the guest.
+    """
+    accelerators = ("kvm", "tcg") if kvm().available else ("tcg",)
+    return [
+        *_UNTIL_PARENT_ENDS,
+        *("qemu-system-x86_64", "-M", "q35", "-cpu", "max", "-smp", "1", "-m", str(memory_mib)),
+        *(word for each in accelerators for word in ("-accel", each)),
+        *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
+        *("-chardev", f"file,id=console,path={_escaped(console)}", "-serial", "chardev:console"),
+        *("-kernel", str(kernel.vmlinux), "-initrd", str(initrd), "-append", _BOOT),
+        *_share("root", Path("/"), "readonly=on", "multidevs=remap"),
+        *_share("modules", kernel.modules, "readonly=on"),
+        *(word for tag, directory in shares.items() for word in _share(tag, directory, "multidevs=remap")),
+    ]
+
+
+def _share(tag: str, directory: Path, *options: str) -> tuple[str, ...]:
+    backend = ",".join((f"local,id={tag},path={_escaped(directory)},security_model=none", *options))
+    return "-fsdev", backend, "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"
+
+
+def _escaped(path: Path) -> str:
+    """A path as a value of an option, where commas separate values."""
+    return str(path).replace(",", ",,")

@@ -1,0 +1,99 @@
+"""What can be seen of a node from inside, and what of its process can be limited."""
+
+import resource
+from abc import abstractmethod
+from pathlib import Path
+from typing import Any
+
+from messenger.driver import Connection, Driver
+from messenger.link import Link
+
+
+class Inside:
+    """Commands of a node about its messenger and its process."""
+
+    _connections: dict[str, Connection]
+    """Its connections by the names of their peers."""
+    _descriptors = 0
+    """How many descriptors the process may open, while it is limited to fewer."""
+
+    @property
+    @abstractmethod
+    def driver(self) -> Driver:
+        """The messenger it runs on."""
+
+    def own_address(self) -> dict[str, str]:
+        """What the messenger takes for its own address."""
+        return {"addrs": str(self.driver.addrs)}
+
+    def limit_descriptors(self, limited: bool) -> None:  # noqa: FBT001 - JSON
+        """Let this process open no more descriptors than it has, or as many as ever."""
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if limited:
+            self._descriptors = soft
+            soft = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())  # the one for looking
+        else:
+            soft = self._descriptors
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+    def limit_memory(self, more_bytes: int | None) -> None:
+        """Let this process have so much memory more than it has; None: as much as ever."""
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        soft = hard if more_bytes is None else pages * resource.getpagesize() + more_bytes
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+    def perf_dump(self) -> dict[str, Any]:
+        """What the messenger counts."""
+        return dict(self.driver.perf_dump())
+
+    def snapshot(self) -> dict[str, Any]:
+        """The endpoint's counters."""
+        return self.driver.endpoint.snapshot()
+
+    def resources(self) -> dict[str, Any]:
+        """What the endpoint has in use beside that."""
+        return self.driver.endpoint.resources()
+
+    def use_up_nonces(self, peer: str, left: int) -> None:
+        """Have the keys of the link with a peer as good as used up: so many nonces are left in each direction."""
+        connection = self._connections.get(peer)
+        link = connection.session.link if connection is not None else None
+        for cipher in link.ciphers if isinstance(link, Link) else ():
+            cipher.use_up(left)
+
+    def session(self, peer: str) -> dict[str, Any]:
+        """What is known of the session with a peer, without opening one; empty if there is none."""
+        connection = self._connections.get(peer)
+        return {} if connection is None else self._about(connection)
+
+    def sessions(self) -> dict[str, Any]:
+        """The same of all sessions, with the names of their peers."""
+        return {
+            "sessions": [{"peer": peer, **self._about(each)} for peer, each in list(self._connections.items())]
+        }
+
+    @staticmethod
+    def _about(connection: Connection) -> dict[str, Any]:
+        session = connection.session
+        numbers = {name: getattr(session, name) for name in ("keepalive_acked_s", "old_messages", "backoff_s")}
+        about = {"id": session.id, "state": session.state.value, "addrs": str(session.peer_addrs)}
+        return {**about, **session.counters(), **numbers}
+
+    def holdings(self) -> dict[str, Any]:
+        """What the messenger holds on all its shards: links, bytes of unfinished frames, throttles, timers."""
+        endpoint = self.driver.endpoint
+        hosts = [endpoint, *endpoint.shards.hosts]
+        links = [link for host in hosts for link in host.links]
+        throttles = [throttle for host in hosts for throttle in host.all_throttles]
+        return {
+            "links": len(links),
+            "held_bytes": sum(link.held_bytes for link in links),
+            "unwritten_bytes": sum(link.unwritten_bytes for link in links),
+            "throttled": {
+                name: sum(throttle.value for throttle in throttles if throttle.name == name)
+                for name in sorted({throttle.name for throttle in throttles})
+            },
+            "timers": sum(host.next_deadline() is not None for host in hosts),
+            "sessions": len(endpoint.sessions),
+        }
