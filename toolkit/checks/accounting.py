@@ -1,4 +1,4 @@
-"""INV-8: messages are counted without a gap, and both sides' counts agree (protocol.md §3.6)."""
+"""INV-8: messages are counted without a gap, and both sides' counts agree (docs/protocol.md §3.6)."""
 
 from bisect import bisect_left
 from collections import defaultdict
@@ -19,9 +19,9 @@ _TELL_IN_SEQ = ("SESSION_RECONNECT", "SESSION_RECONNECT_OK")
 def sequence_accounting(index: Index, findings: Findings) -> None:
     """INV-8: in_seq counts deliveries; acked <= in_seq of the peer <= out_seq; sent holds acked+1..out_seq.
 
-    So does the in_seq that the peer tells when it reconnects. A gap is documented, and no violation, if the peer
-    never put the missing numbers on the wire. Where frames are recorded, each number is what the frames make of
-    it, and at rest a node keeps as many messages for replay as are not acknowledged.
+    So does the in_seq that the peer announces when it reconnects. A gap is documented, and no violation, if the
+    peer never put the missing numbers on the wire. Where frames are recorded, each number must follow from the
+    frames, and at rest a node keeps as many messages for replay as are not acknowledged.
     """
     for problem in index.models.problems[About.SEQ]:
         findings.add(problem.record, problem.text)
@@ -42,13 +42,13 @@ def sequence_accounting(index: Index, findings: Findings) -> None:
         for position, link, record in index.by_tag.get(tag, ()):
             # A SESSION_RECONNECT that is answered otherwise may be of a session that is not known here.
             if record["direction"] == "rx" and position <= agreed.get(link, -1):
-                _judge_told(index, findings, (position, record), index.session_of(link))
+                _judge_acknowledged(index, findings, (position, record), index.session_of(link))
 
 
-def _judge_told(index: Index, findings: Findings, entry: Entry, log: SessionLog | None) -> None:
-    """What the peer says to have is no less than it has acknowledged, and no more than it was sent.
+def _judge_acknowledged(index: Index, findings: Findings, entry: Entry, log: SessionLog | None) -> None:
+    """The in_seq that the peer announces is at least what it has acknowledged, and at most what it was sent.
 
-    What strangers say, who have no history of their own, is not judged.
+    The numbers of peers without a history are not judged.
     """
     position, told = entry[0], entry[1]["fields"].get("msg_seq")
     if log is None or log.peer_node is None or not isinstance(told, int):
@@ -141,7 +141,7 @@ def _judge_agreement(index: Index, findings: Findings, ours: Conversation, their
 
 
 def _died_behind(index: Index, conversation: Conversation) -> bool:
-    """Whether its process may have done more than it could record: it died, and had connections on other shards.
+    """True if its process may have done more than it could record: it died, and had connections on other shards.
 
     Those acknowledge messages that have not reached the application, and write what is not in the history yet.
     """

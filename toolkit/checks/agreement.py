@@ -1,7 +1,8 @@
-"""Two ends of one stream, and whoever listened in, tell the same story of it."""
+"""Check that the records of both ends of a stream agree, and those of an observer with them."""
 
 from toolkit.checks.index import Index
 from toolkit.checks.lengths import JUDGED_TAGS, framing_of, wrong_length
+from toolkit.checks.records import frames_of
 from toolkit.checks.result import Findings
 from toolkit.checks.wires import Entry, LinkLog, behind, compresses
 
@@ -11,7 +12,7 @@ _SAME = ("mode", "key", "revision", "global_id")
 def agreement(index: Index, findings: Findings) -> None:
     """agreement: what one end received is the beginning of what the other sent; modes and keys agree.
 
-    Frames are compared by tag, number, length and every field that both tell, message seqs among them.
+    Frames are compared by tag, number, length and every field that both ends record, message seqs among them.
     """
     for link in index.links.values():
         far = link.far
@@ -98,7 +99,7 @@ def _judge_cutting(findings: Findings, link: LinkLog, frames: list[Entry]) -> No
             text = f"frame {fields['index']} at byte {fields['offset']} where {number} at {offset} is due"
             findings.add(position, f"{link.key.link}: {fields['direction']} {text}")
             number, offset = fields["index"], fields["offset"]
-        number += 1
+        number += frames_of(record)
         offset += fields["length"]
     last, record = frames[-1]
     if link.closed is not None and last > link.closed:

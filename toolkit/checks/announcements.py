@@ -22,7 +22,7 @@ def one_event_per_link(index: Index, findings: Findings) -> None:
     answer gets out. A session that is READY has got there by a frame that opens it.
     """
     if not index.by_kind.get("state"):
-        return  # as in captures, where nobody tells of sessions
+        return  # as in captures, which have no records of sessions
     if not index.by_kind.get("link"):
         return
     for log in index.sessions.values():
@@ -61,7 +61,7 @@ class _Session:
                 self._add(position, "READY without a frame that opens it")
 
     def _judge_ready(self, opening: Opening) -> None:
-        """Behind the answer the session is READY, unless its link breaks at once or somebody holds it."""
+        """Behind the answer the session is READY, unless its link breaks at once or an interceptor holds it."""
         if opening.ready is not None:
             self.explained.add(opening.ready[0])
             return
@@ -74,7 +74,7 @@ class _Session:
             self._add(opening.at, f"{tag} on {link.key.link} is not followed by READY")
 
     def _judge_behind(self) -> None:
-        """Connectors tell the application directly behind READY."""
+        """A connector raises its event directly behind READY."""
         readies = {
             opening.ready[0]: opening
             for opening in self.openings
@@ -98,7 +98,7 @@ class _Session:
         self._add(position, f"READY on {opening.link.key.link} is not followed by its {opening.kind} event")
 
     def _judge_granted(self, link: LinkLog) -> None:
-        """Between its decision and its answer an acceptor tells the application once."""
+        """Between its decision and its answer an acceptor raises one event."""
         granted = max((at for at, record in link.decisions if record.fields["verdict"] in GRANTS), default=None)
         opening = next((one for one in self.openings if one.link is link), None)
         if granted is None:
@@ -116,13 +116,13 @@ class _Session:
             )
 
     def _is_last(self, position: int) -> bool:
-        """Whether the process, or the history, ended before more could be recorded than what stands there."""
+        """True if the process, or the history, ended before more could be recorded than what stands there."""
         records = self.index.history.records
         goes_on = self.log.node in self.index.ends or self.index.end_s > records[position].time_s
         return not goes_on or self.index.is_cut_off(self.log.key.process, position)
 
     def _is_unnamed(self, position: int) -> bool:
-        """Whether the process died before the link that opens the session had named it."""
+        """True if the process died before the link that opens the session had named it."""
         return self.log.key.process in self.index.process_ends and any(
             link.session is None and link.closed is None and link.decisions and link.decisions[-1][0] < position
             for link in self.index.links.values()

@@ -5,7 +5,7 @@ from collections.abc import Hashable, Iterable
 from messenger.denc.codec import Buffer
 
 PAYLOAD_MARK = b" message "
-"""What every payload of a scenario's nodes has in it; see ``toolkit/scenarios/nodes.py``."""
+"""What every payload of a scenario's nodes has in it; see ``toolkit/node/app.py``."""
 
 
 class Canary:

@@ -1,6 +1,6 @@
 """Conversations: the stretches of a session in which one pair of cookies counts messages from 1.
 
-A session's links come and go within a conversation; a reset, or a peer that starts anew, begins the next one.
+Several links of a session may belong to one conversation; a reset, or a new session of the peer, begins the next.
 """
 
 from dataclasses import dataclass, field
@@ -83,9 +83,9 @@ def _closed(link: LinkLog) -> float:
 
 
 def v1_beginnings(log: SessionLog) -> list[int]:
-    """Where a v1 session begins from 0, as the peer said; nobody is told if nothing had been exchanged before.
+    """Places where the peer starts a v1 session from 0; there is no event if nothing was exchanged before.
 
-    So does one whose sides do not tell each other what has come: its last reply is READY instead of SEQ.
+    A session without an exchange of in_seqs starts from 0 as well: its last reply is READY instead of SEQ.
     """
     return sorted(position for link in log.links for position, record in link.talk if _begins(record.fields))
 
@@ -99,7 +99,7 @@ def _begins(frame: dict[str, Any]) -> bool:
 
 
 def _granted(log: SessionLog) -> list[tuple[int, int]]:
-    """Where a v2 session has told its peer a server_cookie, and which: its state may come much later."""
+    """Places where a v2 session sent its peer a server_cookie, and the cookie: its state may come much later."""
     return [
         (position, int(record["fields"].get("server_cookie", 0)))
         for link in log.links
@@ -131,7 +131,7 @@ def conversations(log: SessionLog) -> list[Conversation]:
         fields = record.fields
         server_cookie = fields["server_cookie"] if is_state else 0
         fresh = server_cookie not in {0, current.cookies[1]}
-        # v1 has no cookies: without resetcheck only its counting from 1 again tells that the peer starts anew.
+        # v1 has no cookies: without resetcheck only counting from 1 again shows a new session of the peer.
         anew = (
             is_state
             and not server_cookie
@@ -140,7 +140,7 @@ def conversations(log: SessionLog) -> list[Conversation]:
         )
         if is_state:
             last_state = position
-        # A partial reset is told to nobody: the cookies are gone.
+        # A partial reset raises no event: only the missing cookies show it.
         forgotten = is_state and current.cookies[1] and not server_cookie
         if position in resets or anew or forgotten or (fresh and current.cookies[1]):
             current.stop = position

@@ -1,4 +1,4 @@
-"""INV-7: the numbers that order connection attempts only move as protocol.md §3.6 and §4.9 say."""
+"""INV-7: the numbers that order connection attempts only move as docs/protocol.md §3.6 and §4.9 say."""
 
 from bisect import bisect_right
 from collections import defaultdict
@@ -13,14 +13,7 @@ from toolkit.checks.model.problems import About
 from toolkit.checks.records import Record
 from toolkit.checks.result import Findings
 from toolkit.checks.sessions import Process, SessionLog
-from toolkit.checks.wires import Entry, LinkKey
 
-_RETRIED = {
-    "SESSION_RETRY": "SESSION_RECONNECT",
-    "SESSION_RETRY_GLOBAL": "SESSION_RECONNECT",
-    "CONNECT_REPLY": "CONNECT",
-}
-"""Answers that ask for another try, and the frame that is tried again."""
 _COUNTED = frozenset(
     verdict.name
     for verdict in (
@@ -32,20 +25,13 @@ _COUNTED = frozenset(
     )
 )
 """Decisions of v1 after which connect_seq may grow: a link opens the session, or begins a takeover that breaks."""
-_NUMBERS = {
-    "SESSION_RETRY": "connect_seq",
-    "SESSION_RETRY_GLOBAL": "global_seq",
-    "RETRY_SESSION": "connect_seq",
-    "RETRY_GLOBAL": "global_seq",
-}
-"""What is to be larger at the next try, by the answer's tag."""
 
 
 def monotonic_attempts(index: Index, findings: Findings) -> None:
     """INV-7: connect_seq and global_seq never fall; connect_seq grows only after the session was READY.
 
-    Behind an answer to retry the next try has a larger number. Where frames are recorded, the numbers of a session
-    are those of the handshakes, and grow by one with each dial that resumes it.
+    Where frames are recorded, the numbers of a session are those of the handshakes, and grow by one with each dial
+    that resumes it.
     """
     for problem in index.models.problems[About.ATTEMPT]:
         findings.add(problem.record, problem.text)
@@ -54,39 +40,6 @@ def monotonic_attempts(index: Index, findings: Findings) -> None:
         _judge_connect_seq(index, findings, log)
     if others:
         _judge_global_seq(index, findings)
-    for answer, request in _RETRIED.items():
-        retries = [
-            (position, link, number)
-            for position, link, record in index.by_tag.get(answer, ())
-            if record["direction"] == "rx" and (number := _retried(record)) is not None
-        ]
-        if retries:
-            requests = _requests(index, request)
-            for position, link, number in retries:
-                _judge_retry(findings, position, requests[link.key], number)
-
-
-def _retried(record: Record) -> str | None:
-    """Which number an answer asks to be larger; None if it is no such answer."""
-    return _NUMBERS.get(str(record["fields"].get("tag", record["tag"])))
-
-
-def _requests(index: Index, tag: str) -> dict[LinkKey, list[Entry]]:
-    found: dict[LinkKey, list[Entry]] = defaultdict(list)
-    for position, link, record in index.by_tag.get(tag, ()):
-        if record["direction"] == "tx":
-            found[link.key].append((position, record))
-    return found
-
-
-def _judge_retry(findings: Findings, position: int, requests: list[Entry], number: str) -> None:
-    before = [record["fields"].get(number) for at, record in requests if at < position]
-    after = [(at, record["fields"].get(number)) for at, record in requests if at > position]
-    if not before or not after:
-        return
-    at, value = after[0]
-    if isinstance(value, int) and isinstance(before[-1], int) and value <= before[-1]:
-        findings.add(at, f"the peer asks for a larger {number} than {before[-1]}, and gets {value}")
 
 
 def _judge_connect_seq(index: Index, findings: Findings, log: SessionLog) -> None:
@@ -104,8 +57,8 @@ def _judge_connect_seq(index: Index, findings: Findings, log: SessionLog) -> Non
             or (not record["in_seq"] and any(last_at < at < position for at in beginnings))
             or (not cookie and log.policy is not None and not log.policy.resetcheck)
         )
-        # A session that was granted, as its server_cookie tells, is asked for by SESSION_RECONNECT, whether or not
-        # it ever was READY here: the link may break as the answer is written.
+        # A connector resumes a granted session (one with a server_cookie) by SESSION_RECONNECT, whether or not it
+        # ever was READY here: the link may break as the answer is written.
         granted = record["server_cookie"] != 0
         if value < last and not restarted:
             text = f"connect_seq falls from {last} to {value} in one session"
@@ -126,7 +79,7 @@ def _judge_connect_seq(index: Index, findings: Findings, log: SessionLog) -> Non
 
 
 def _may_count(record: Record) -> bool:
-    """Whether connect_seq may be larger than before in a session that has not been READY here.
+    """True if connect_seq may be larger than before in a session that has not been READY here.
 
     v1, which has no cookies, counts the first open too, before the answer that may fail. With v2 the peer may be
     READY before this side is: the answer is out, but its link broke in the writing.
@@ -146,7 +99,7 @@ def _v1_counted(index: Index, log: SessionLog, places: range) -> bool:
 
 
 def _raises(log: SessionLog) -> list[int]:
-    """Where a v1 peer told the connector to take a higher connect_seq; that may be at its first attempt."""
+    """Places where a v1 acceptor asked for a higher connect_seq; possible at the first attempt already."""
     return [
         position
         for link in log.links
@@ -161,7 +114,7 @@ def _judge_global_seq(index: Index, findings: Findings) -> None:
     """Places, and the highest number from there on."""
     last: dict[SessionLog, int] = {}
     said: dict[SessionLog, int] = {}
-    """Where a session last said something; it may have drawn its number since."""
+    """Place of a session's last number; it may have drawn the next one since."""
     for position, log, record in index.transitions:
         value = record["global_seq"]
         before, known = last.get(log, 0), rises[log.key.process, record["peer"]]

@@ -1,4 +1,4 @@
-"""What becomes of incoming links: the answer is the one that was decided on (protocol.md §3.4, §4.9)."""
+"""What becomes of incoming links: the answer is the one that was decided on (docs/protocol.md §3.4, §4.9)."""
 
 from collections import defaultdict
 
@@ -29,7 +29,7 @@ _V1_DECIDED = frozenset({verdict.name for verdict in V1Verdict} | {"SEQ", "READY
 def decided_answer(index: Index, findings: Findings) -> None:
     """decided_answer: an acceptor answers as it has decided, and answers no dial without a decision."""
     if not index.by_kind.get("state") or not index.by_kind.get("link"):
-        return  # as in captures, where nobody tells of decisions
+        return  # as in captures, which have no records of decisions
     answers: dict[LinkLog, list[Entry]] = defaultdict(list)
     for tag in _DECIDED:
         for position, link, record in index.by_tag.get(tag, ()):

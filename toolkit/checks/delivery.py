@@ -88,7 +88,7 @@ def _judge_missing(index: Index, findings: Findings, source: Source, *, lossy: b
 
 
 def _explained(index: Index, sent: Sent, *, lossy: bool) -> bool:
-    """Whether something that happened, or did not come back, explains that the message is missing."""
+    """True if something that happened, or did not come back, explains that the message is missing."""
     source = sent.source
     if source.ended is not None:
         return True  # dropped by what ended the source, or sent behind it
@@ -104,7 +104,7 @@ def _explained(index: Index, sent: Sent, *, lossy: bool) -> bool:
 
 
 def _hears_nothing(log: SessionLog) -> bool:
-    """Whether the peer has lost the session's link, and it has not written since: TCP would tell it only then."""
+    """True if the peer lost the session's link and this side has not written since: TCP reports it only then."""
     link = log.links[-1] if log.links else None
     if link is None or link.closed is not None or link.far is None or link.far.closed is None:
         return False
@@ -112,7 +112,7 @@ def _hears_nothing(log: SessionLog) -> bool:
 
 
 def _held(index: Index, log: SessionLog) -> int:
-    """How many undelivered messages the session may still hold; keeping them is INV-6's business."""
+    """Number of undelivered messages that the session may still hold; INV-6 judges that they are kept."""
     end = index.ends.get(log.node)
     at_rest_empty = end is not None and end[1]["queued"] + end[1]["sent"] == 0
     return 0 if at_rest_empty or log.state == SessionState.READY else log.held_at_most()

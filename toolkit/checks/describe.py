@@ -32,7 +32,7 @@ TELLING_FIELDS: Mapping[str, tuple[str, ...]] = {
 _LARGEST_PLAIN = 999_999
 """Numbers above it are cookies and masks, which people read in hex."""
 _BRIEF = 8
-"""Digits of a cookie that tell it from others."""
+"""Digits of a cookie that suffice to identify it."""
 
 
 def show(value: object) -> str:
@@ -142,6 +142,7 @@ _WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     ),
     "intercept": lambda f: f"{f['action']} at {f['point']} on {f['link']}",
     "throttle": _throttle,
+    "wait": lambda f: f"{f['link']} waits for {f['name']}: {f['action']}",
     "auth": _auth,
     "usage": _usage,
     "keepalive": _keepalive,

@@ -1,4 +1,7 @@
-"""The global_seqs that a messenger draws: one for each dial, each session it grants, each RETRY_GLOBAL (§3.6)."""
+"""The global_seqs that a messenger draws: one for each dial, each session it grants, each RETRY_GLOBAL.
+
+See docs/protocol.md §3.6.
+"""
 
 from collections import defaultdict
 from typing import NamedTuple
@@ -23,11 +26,11 @@ class _Draw(NamedTuple):
     position: int
     link: str
     number: int | None
-    """None if nothing tells it."""
+    """None if no record has it."""
     above: int = 0
-    """What the peer says the number must exceed."""
+    """The global_seq of the peer that the number must exceed."""
     certain: bool = True
-    """Whether it is known to have been drawn."""
+    """True if it is known to have been drawn."""
 
 
 def drawn_numbers(index: Index, findings: Findings) -> None:
@@ -77,7 +80,7 @@ def _dials(index: Index, link: LinkLog, asked: list[tuple[int, int]], told: list
 
 
 def _by_state(index: Index, link: LinkLog) -> int | None:
-    """The number of a dial that did not get to say it, by the state behind its end."""
+    """The number of a dial that ended before sending it, from the state record behind its end."""
     log = index.session_of(link)
     if log is None or link.closed is None or link.opened is None:
         return None
@@ -104,7 +107,7 @@ def _granting(link: LinkLog) -> list[int]:
 
 
 def _grants(link: LinkLog, granted: list[tuple[int, int]]) -> list[_Draw]:
-    """The numbers of the sessions that were granted anew."""
+    """The numbers of the new sessions that the acceptor granted."""
     draws = []
     for position in _granting(link):
         number = next((number for at, number in granted if at > position), None)

@@ -1,4 +1,4 @@
-"""INV-3 and INV-4: what the application is told, and in which order."""
+"""INV-3 and INV-4: the application's events and their order."""
 
 from messenger.errors import FaultReason
 from messenger.loopback import LOOPBACK_ID
@@ -19,7 +19,7 @@ _OWN_ENDS = (FaultReason.MARKED_DOWN.value, FaultReason.SHUTDOWN.value)
 def no_stale_session(index: Index, findings: Findings) -> None:
     """INV-3: nothing of a session is delivered behind its reset, remote_reset or mark_down, nor in its successor.
 
-    A reset by the peer is told to the application by one remote_reset, and there is none without.
+    A reset by the peer raises one remote_reset event, and there is none without.
     """
     _judge_deliveries(index, findings)
     for problem in index.streams.of[What.STALE]:
@@ -49,12 +49,12 @@ def event_grammar(index: Index, findings: Findings) -> None:
 
     A reset and a mark_down close the session.
 
-    A dial that cannot ever succeed ends in a reset without a connect (protocol.md §4.2).
+    A dial that cannot ever succeed ends in a reset without a connect (docs/protocol.md §4.2).
     """
     if not index.by_kind.get("event") and not index.by_kind.get("state"):
         return  # applications' records alone do not say when sessions were open
     for log in index.sessions.values():
-        if log.key.session != LOOPBACK_ID:  # the session with oneself is always open, and nobody is told
+        if log.key.session != LOOPBACK_ID:  # the loopback session is always open and raises no events
             _Grammar(index, findings, log).judge()
 
 

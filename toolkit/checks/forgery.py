@@ -1,4 +1,4 @@
-"""What somebody in the middle has changed is never taken for the peer's word (protocol.md §4.4 to §4.7)."""
+"""No node accepts a frame that an attacker in the middle changed (docs/protocol.md §4.4 to §4.7)."""
 
 from typing import Any
 
@@ -85,7 +85,7 @@ def _verdict(link: LinkLog, position: int, record: Record) -> tuple[int, str] | 
 
 
 def _is_forged(taken: Record, sent: Record, what: str) -> bool:
-    """Whether a frame stands where the change was made or behind it; the frame itself may be what was sent."""
+    """True if a frame stands where the change was made or behind it; the frame itself may be what was sent."""
     if taken["index"] == sent["index"] and what in _BEHIND:
         return not same_frame(sent, taken)
     return bool(taken["index"] >= sent["index"])
@@ -100,7 +100,7 @@ def _taken_back(link: LinkLog, position: int) -> tuple[int, str] | None:
 
 
 def _is_summed(sent: Record, at: dict[str, Any], far: LinkLog) -> bool:
-    """Whether the byte is covered by a crc of crc mode; BANNER and handshake of v1 have none."""
+    """True if the byte is covered by a crc of crc mode; BANNER and handshake of v1 have none."""
     tag, byte = sent["tag"], at.get("byte")
     length: int = sent["length"]
     if not isinstance(byte, int) or tag == "BANNER":

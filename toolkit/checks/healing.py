@@ -53,7 +53,7 @@ def _judge_message(index: Index, findings: Findings, sent: Sent, arrived: int | 
 
 
 def _is_expected(index: Index, sent: Sent) -> bool:
-    """Whether the peer lives and wants the session."""
+    """True if the peer runs and keeps the session."""
     log = sent.source.log
     peer = log.peer_node
     if peer is None or not index.alive(peer) or index.streams.receiver_lost(sent):

@@ -1,9 +1,9 @@
 """The history: what happened in a run, in one format for simulations, live runs and captures.
 
 A history file is NDJSON: one JSON object a line, ASCII, keys in a fixed order, so that equal runs give equal
-bytes. Every record has ``time`` (seconds since the run began), ``node`` (who wrote it) and ``kind``; the kind
-decides the other fields. Fields a kind does not know are kept and come last, sorted. A last line without its
-line end is what a killed process leaves behind: if it does not parse, it is left out.
+bytes. Every record has ``time`` (seconds since the run began), ``node`` (the writer) and ``kind``; the kind
+decides the other fields. Fields a kind does not know are kept and come last, sorted. A last line without its line
+end is what a killed process leaves behind: if it does not parse, it is left out.
 
 A node that restarts keeps its name; its ``process`` records say which incarnation the records behind them
 belong to, and session and link numbers start again.
@@ -15,14 +15,18 @@ The kinds and their fields in order (``?``: may be null, ``*``: may be missing):
 * ``frame``: one frame of a link. link, session?, direction (tx, rx), tag (HELLO and so on; BANNER for the
   banner), index (n-th of its direction on the link, from 0), offset (of its first byte in that direction's
   stream), length (bytes on the wire), fields (object: the decoded fields; for MESSAGE type, name, seq, tid,
-  ack_seq, priority and the lengths front, middle, data). On v1, tags are those of messenger/v1/wire.py: BANNER,
-  IDENTIFY, CONNECT, CONNECT_REPLY (with its own tag in fields), SEQ, MSG, ACK and so on.
+  ack_seq, priority and the lengths front, middle, data). FOLDED stands for several frames in a row that were
+  judged already: fields has their number (frames), how many of them exceed 96 bytes (long) and are KEEPALIVE2
+  (keepalives), and the last seq of a message (last_seq*) and of an acknowledgement (last_ack*); index and offset
+  are those of the first, length is the sum, until_s* the time of the last. On v1, tags are those of
+  messenger/v1/wire.py: BANNER, IDENTIFY, CONNECT, CONNECT_REPLY (with its own tag in fields), SEQ, MSG, ACK and so
+  on.
 * ``state``: a session reached a state. session, peer (node name or address), policy, state (CONNECTING,
   READY, STANDBY, WAIT, CLOSED), connect_seq, global_seq, peer_global_seq, client_cookie, server_cookie,
   in_seq, out_seq, acked_seq (highest of ours the peer has acknowledged), sent (messages kept for replay),
-  queued (messages not on the wire yet), anonymous* (1: nobody finds it by its peer's address), why.
+  queued (messages not on the wire yet), anonymous* (1: not found by its peer's address), why.
 * ``decision``: what becomes of an incoming link. link, session? (the existing one), verdict, why.
-* ``event``: what the application was told. session, peer, event (connect, accept, reset, remote_reset,
+* ``event``: an event raised to the application. session, peer, event (connect, accept, reset, remote_reset,
   refused), detail.
 * ``send``: the application handed a message over. session, peer, tid, digest (of the payload, hex), size
   (bytes), priority* (127 where it is missing), type*, version*.
@@ -35,21 +39,23 @@ The kinds and their fields in order (``?``: may be null, ``*``: may be missing):
 * ``exhausted``: the machine has no more of something, descriptors for example. what (accept), detail.
 * ``inject``: the messenger did a fault to itself. option (of Ceph's), link*, session?*, detail.
 * ``intercept``: an interceptor did not let a frame pass as it came. link, point, action.
-* ``throttle``: a throttle moved. name, value, limit (0: none). Bytes if the name says so, else messages.
+* ``throttle``: a throttle's value changed. name, value, limit (0: none); in bytes if the name says bytes.
+* ``wait``: a link waits for a throttle. link, name (of the throttle), action (begin; admit: it got what it needs;
+  exceed: the same, beyond the limit, as one message at a time may; leave: it closes).
 * ``auth``: the peer of a link has authenticated. link, session?, method (cephx, none), mode (crc, secure), modes
   (those this side offers or allows, the preferred one first), cipher (type of the session key), global_id,
-  ticket_left_s? (how long the ticket used was still good for; null without one), key, tx_nonce, rx_nonce (what
-  tells the key of secure mode, and the first nonce of a direction under it, from others: digests; empty in crc
-  mode), revision (of the frames: msgr 2.0 or 2.1; 0 on v1).
+  ticket_left_s? (how long the ticket used was still good for; null without one), key, tx_nonce, rx_nonce (digests
+  that identify the key of secure mode and the first nonce of each direction; empty in crc mode), revision (of the
+  frames: msgr 2.0 or 2.1; 0 on v1).
 * ``usage``: what a link that closes has used up. link, tx_nonces, rx_nonces (0 unless it was secure), and the most
   bytes it held at once for what was incomplete: handshake_bytes (before the peer had authenticated),
   handshake_limit_bytes, data_bytes, data_limit_bytes.
 * ``keepalive``: the application wants signs of life of a session's peer. session, peer, interval_s (0: no more),
-  timeout_s (silence after which the link is given up; 0: never).
+  timeout_s (silence after which the link is closed; 0: never).
 * ``exception``: an exception escaped where none may. where, error, link*, session*.
 * ``cut``: by node ``network``: the runner broke the links between two nodes. a, b, at (object: the frame by
   sender, tag and nth, and the byte of it; empty for "now"), detail.
-* ``mangle``: by node ``network``: somebody in the middle changed what passed. a, b, at (object: the frame by
+* ``mangle``: by node ``network``: the proxy changed a frame in transit. a, b, at (object: the frame by
   sender, tag, nth, index and offset, and the byte of it, as with ``cut``), what (flip, truncate, insert, drop,
   duplicate, replay, swap, reflect, rewrite; join: only delivered in one piece with the next frame), detail*. What
   is put in comes behind the frame; of two that are swapped it is the first.
@@ -58,15 +64,16 @@ The kinds and their fields in order (``?``: may be null, ``*``: may be missing):
 * ``leak``: by node ``network``: payload in plain text was seen on a link that is to be secure. a, b, detail.
 * ``clock``: the runner moved a node's clock. step_s.
 * ``step``: by node ``scenario``: a line of the scenario's script. verb, args.
-* ``expect``: by node ``scenario``: how often a node is to be told of an event in the whole run. of (the node),
+* ``expect``: by node ``scenario``: how often an event is to be raised at a node in the whole run. of (the node),
   peer, event, count, most* (if it may be more often than ``count``: how often at most).
 * ``process``: what the runner did to a node's process, or saw of it. action (start, stop, kill, exit, freeze,
   thaw),
   incarnation, addrs* (the node's own addresses as its peers print them, separated by commas), options* (object:
   its Config options other than their defaults).
-* ``end``: a node at rest: the network is whole again, and nothing has moved for long enough. registry
-  (sessions found by address), dispatch_bytes (held by the application), links (open), queued, sent, timers*
-  (pending, but for keepalives), receive_bytes* (of incomplete frames), unwritten_bytes*, sockets*. Without ``end``
+* ``end``: a node at rest: the network is whole again, and nothing has moved for long enough. registry (sessions
+  found by address), dispatch_bytes (held by the application), links (open), queued, sent, timers* (pending, but
+  for keepalives), receive_bytes* (of incomplete frames), unwritten_bytes*, throttled* (units held of all
+  throttles), arrivals* (messages admitted to the throttles that are incomplete), sockets*. Without ``end``
   records a history is judged for safety only, not for what should have arrived by then.
 """
 
@@ -81,6 +88,7 @@ from messenger.errors import LocalError
 from messenger.files import read_lines, replacing
 from toolkit.checks.describe import describe
 from toolkit.checks.records import KINDS, REQUIRED, TIME_DIGITS, Record, check_kind, dump_record, parse_record
+from toolkit.tables import data_frame
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -127,7 +135,7 @@ class History:
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything that was told is in it."""
+        """True if the history has every record that was reported."""
         return True
 
     # ---- reading and writing
@@ -198,6 +206,11 @@ class History:
 
     # ---- looking at parts
 
+    def __eq__(self, other: object) -> bool:
+        return self.records == other.records if isinstance(other, History) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # records are appended
+
     def __len__(self) -> int:
         return len(self.records)
 
@@ -233,8 +246,6 @@ class History:
 
     def table(self) -> "DataFrame":
         """One row a record, one column a field, in the order of the format."""
-        from pandas import DataFrame  # noqa: PLC0415 - only notebooks pay for it
-
         rows = [
             {"time": record.time_s, "node": record.node, "kind": record.kind, **record.fields}
             for record in self.records
@@ -244,7 +255,7 @@ class History:
         present = {name for row in rows for name in row}
         head = ["time", "node", "kind"]
         order = head + [name for name in dict.fromkeys(known) if name in present]
-        table = DataFrame(rows, columns=order + sorted(present - set(order)))
+        table = data_frame(rows, columns=order + sorted(present - set(order)))
         return table.convert_dtypes()  # whole numbers stay whole where other kinds lack the field
 
     def _repr_html_(self) -> str:

@@ -33,7 +33,7 @@ def session_identity(index: Index, findings: Findings) -> None:
 
 
 def _at_one_address(index: Index) -> set[str]:
-    """Nodes that listen, one after the other, at the same port: who dials the one may reach the other."""
+    """Nodes that listen, one after the other, at the same port: a dial of one may reach the other."""
     nodes: dict[str, set[str]] = defaultdict(set)
     for _, record in index.by_kind.get("process", ()):
         place = _NONCE.sub("", record.fields.get("addrs") or "")

@@ -1,4 +1,4 @@
-"""A history by sessions: who talked to whom, under which policy, and when it ended.
+"""A history by sessions: their peers, policies and ends.
 
 Within a node the order of records is exact. Between nodes it is the order of the history: exact in a
 simulation, as good as the clocks in a live run.
@@ -16,13 +16,13 @@ from toolkit.checks.conversations import Conversation, conversations
 from toolkit.checks.history import NETWORK, SCENARIO, History
 from toolkit.checks.model.session import Models
 from toolkit.checks.openings import Opening, find_openings
-from toolkit.checks.records import Record
+from toolkit.checks.records import FOLDED, Record
 from toolkit.checks.sessions import Entry, Process, SessionKey, SessionLog, addresses
 from toolkit.checks.streams import Streams
 from toolkit.checks.wires import LinkKey, LinkLog, pair_links
 
 _NO_NODES = frozenset({NETWORK, SCENARIO})
-_DATA_TAGS = frozenset({"MESSAGE", "MSG", "ACK"})
+_DATA_TAGS = frozenset({"MESSAGE", "MSG", "ACK", FOLDED})
 _ABOUT_LINKS = frozenset({"auth", "decision", "fault", "usage"})
 _ABOUT_PROCESSES = frozenset({"process", "end", "io"})
 _OF_LINKS = frozenset({"auth", "decision", "exception"})
@@ -198,7 +198,7 @@ class Index:
     # ---- asking
 
     def has_any(self, kinds: Iterable[str]) -> bool:
-        """Whether there are records of any of these kinds."""
+        """True if there are records of any of these kinds."""
         return any(map(self.by_kind.get, kinds))
 
     @property
@@ -264,7 +264,7 @@ class Index:
         return float(value) if type(value) in {int, float} else default
 
     def setting(self, node: str, name: str, default: Any, at: int | None = None) -> Any:  # noqa: ANN401 - as JSON
-        """An option of a node: as it was started with, or told since; see :meth:`option`."""
+        """An option of a node: its value at the start, or a later change; see :meth:`option`."""
         for position, options in reversed(self._options.get(node, ())):
             if (at is None or position <= at) and name in options:
                 return options[name]
@@ -311,7 +311,7 @@ class Index:
         }
 
     def is_held(self, link: LinkLog, tag: str) -> bool:
-        """Whether an interceptor held or broke a link at a frame of that tag: what came of it is not known."""
+        """True if an interceptor held or broke a link at a frame of that tag: what came of it is not known."""
         return bool(self._held) and (link.key.link, tag) in self._held
 
     def held_since_s(self, link: LinkLog) -> list[float]:
@@ -321,7 +321,7 @@ class Index:
         ]
 
     def is_cut_off(self, process: Process, position: int) -> bool:
-        """Whether the process died before it could record more than what stands at that place."""
+        """True if the process died before it could record more than what stands at that place."""
         if process not in self.process_ends:
             return False
         if process in self.sharded:
@@ -342,7 +342,7 @@ class Index:
         return {frozenset((record["a"], record["b"])) for _, record in self.by_kind.get("mangle", ())}
 
     def is_mangled(self, link: LinkLog) -> bool:
-        """Whether somebody in the middle changed what passed between the nodes of a link."""
+        """True if a proxy changed frames of the link."""
         return bool(self._mangled) and frozenset((link.key.node, self.peer_of(link) or "")) in self._mangled
 
     @cached_property
@@ -355,12 +355,12 @@ class Index:
         return self._lives[node].process
 
     def alive(self, node: str) -> bool:
-        """Whether the node's process ran at the end."""
+        """True if the node's process ran at the end."""
         return self._lives[node].process not in self.process_ends
 
     @property
     def at_rest(self) -> bool:
-        """Whether every living node has come to rest, so that what has not arrived never will."""
+        """True if every living node is quiescent, so that a message that has not arrived never will."""
         return bool(self.ends) and all(node in self.ends for node in self._lives if self.alive(node))
 
     def ended(self, log: SessionLog) -> int | None:
@@ -369,11 +369,11 @@ class Index:
         return min((index for index in ends if index is not None), default=None)
 
     def is_open(self, log: SessionLog) -> bool:
-        """Whether a session was still there at the end."""
+        """True if a session was still there at the end."""
         return self.ended(log) is None and log.state != SessionState.CLOSED
 
     def waits_for_dial(self, log: SessionLog) -> bool:
-        """Whether only the peer may dial, and it has no session of its own that would."""
+        """True if only the peer may dial, and it has no session that would."""
         return log.policy is not None and log.policy.server and not self.open_partners(log)
 
     def open_partners(self, log: SessionLog) -> list[SessionLog]:
@@ -385,7 +385,7 @@ class Index:
         ]
 
     def lossy(self, log: SessionLog) -> bool:
-        """Whether a session is lossy: the server decides and says so in its last reply (protocol.md §3.8)."""
+        """True if a session is lossy: the acceptor's last reply decides (docs/protocol.md §3.8)."""
         found = self._lossy.get(log)
         if found is None:
             found = self._lossy[log] = self._server_said.get(log, self._policies_say(log))
@@ -393,7 +393,7 @@ class Index:
 
     @cached_property
     def _server_said(self) -> dict[SessionLog, bool]:
-        """What the last reply that opened each session said."""
+        """The lossy flag of the last reply that opened each session."""
         replies = [
             *self.by_tag.get("SERVER_IDENT", ()),
             *(

@@ -11,6 +11,7 @@ from toolkit.checks.accounting import delivered_seqs, sequence_accounting
 from toolkit.checks.acks import acknowledged, received_once
 from toolkit.checks.agreement import agreement, decode_total
 from toolkit.checks.announcements import one_event_per_link
+from toolkit.checks.audit.table import wire_rules
 from toolkit.checks.cookies import cookies
 from toolkit.checks.counters import monotonic_attempts
 from toolkit.checks.decisions import decided_answer
@@ -32,7 +33,7 @@ from toolkit.checks.quiescence import quiescence
 from toolkit.checks.races import one_winner
 from toolkit.checks.redials import redial_pause
 from toolkit.checks.registry import one_session_per_peer
-from toolkit.checks.resources import throttles_balance, throttles_limited
+from toolkit.checks.resources import throttle_turns, throttles_balance, throttles_limited
 from toolkit.checks.result import CheckResult, Invariant, Judge
 from toolkit.checks.secrecy import no_downgrade, no_plaintext
 from toolkit.checks.tickets import ticket_time
@@ -144,6 +145,7 @@ _NAMED = (
     _named(received_once, "Received messages are delivered once", ORDERING, "send", "deliver"),
     _named(payload, "Messages arrive as they were sent", ORDERING),
     _named(one_winner, "Of racing links one stays, by the rule of addresses", SESSION, "decision", "state"),
+    _named(wire_rules, "Every frame keeps the rules of the wire", SESSION, "frame"),
     _named(cookies, "Cookies are there, unique and stable", SESSION, "state", "frame"),
     _named(link_lifecycle, "A link begins once, ends once, and is silent behind that", SESSION, "link"),
     _named(one_event_per_link, "One event for each link that opens a session", SESSION, "event", "state"),
@@ -163,6 +165,7 @@ _NAMED = (
         (bounded_memory, throttles_limited),
         ("usage", "auth"),
     ),
+    _named(throttle_turns, "Links that wait for a throttle are admitted in turn", RESOURCES, "wait", "state"),
     _named(liveness_after_heal, "Soon after the last fault all has arrived", RESOURCES, "send", "state"),
     _named(link_timeouts, "Handshakes and silent links end in time", RESOURCES, "link", "state"),
     _named(keepalive, "A silent peer is noticed", RESOURCES, "keepalive", "state"),

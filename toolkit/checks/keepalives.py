@@ -1,4 +1,4 @@
-"""Keepalives: a peer that is silent for too long is noticed (protocol.md §7.3)."""
+"""Keepalives: a peer that is silent for too long is noticed (docs/protocol.md §7.3)."""
 
 from toolkit.checks.index import Index
 from toolkit.checks.result import Findings
@@ -11,7 +11,7 @@ _STAMP = ("seconds", "nanoseconds")
 
 
 def keepalive(index: Index, findings: Findings) -> None:
-    """keepalive: the link of a silent peer is given up within the timeout and a tick of its last answer."""
+    """keepalive: the link of a silent peer is closed within the timeout and a tick of its last answer."""
     watched: dict[tuple[str, int], tuple[float, float]] = {}
     for _, record in index.by_kind.get("keepalive", ()):
         who = record.node, record["session"]

@@ -1,4 +1,4 @@
-"""How long messages, acks and keepalives are on the wire, by what is in them (protocol.md §3.7, §4.5)."""
+"""How long messages, acks and keepalives are on the wire, by what is in them (docs/protocol.md §3.7, §4.5)."""
 
 from functools import lru_cache
 from typing import Any

@@ -17,7 +17,7 @@ _LIVES = frozenset(
 )
 """The actions of a link, as they should be."""
 _FROM_HOME = FaultReason.KEEPALIVE_TIMEOUT.value
-"""For this the home shard has a link closed that another shard carries, and nobody records a fault."""
+"""For this reason the home shard closes a link that another shard carries; no shard records a fault."""
 
 
 def link_lifecycle(index: Index, findings: Findings) -> None:

@@ -1,10 +1,11 @@
-"""The invariants over a history that still grows: violations are told while the cluster runs, each of them once.
+"""The invariants over a history that still grows: each violation is reported once, while the cluster runs.
 
 Of an unfinished history only safety can be judged: that something bad has happened, not that something good has
-not happened yet. And it has ragged ends, for the records of several processes do not arrive at the same time, and
-what excuses a thing may be written a moment later. So ``end`` records do not count, records are put in order of
-time, and a violation is told once it has stood for a while, and all nodes have told of later things: on a busy
-machine the records of one may come seconds after those of another. Who has nothing to tell is not waited for long.
+not happened yet. Its end is incomplete: the records of several processes do not arrive at the same time, and the
+record that justifies an observation may be written a moment later. So ``end`` records do not count, records are
+put in order of time, and a violation is reported once it has stood for a while and all nodes have written later
+records: on a busy machine the records of one node may come seconds after those of another. The wait for a silent
+node is bounded.
 
 Judging takes time in proportion to the history, so each judgement is followed by a pause that is several times as
 long: the share of the time that it takes is bounded, whatever the length of the run.
@@ -72,8 +73,8 @@ class LiveChecker:
         history: grows at its end, in other threads.
         found: called with each violation, once, in the thread that judges.
         now: seconds since the history began; the time of its newest record unless given.
-        settle_s: so long a violation must have stood before it is told.
-        silence_s: so much longer if a node that runs has told of nothing later; then it has nothing to tell.
+        settle_s: how long a violation must stand before it is reported.
+        silence_s: how much longer to wait for a running node without later records.
         share: of the time, at most, that is spent judging while it runs.
     """
 
@@ -93,7 +94,7 @@ class LiveChecker:
         self._settle_s = settle_s
         self._silence_s = silence_s
         self._share = share
-        self._told: set[tuple[int, str]] = set()
+        self._reported: set[tuple[int, str]] = set()
         self._judging = threading.Lock()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
@@ -103,7 +104,7 @@ class LiveChecker:
         self.sightings: list[Sighting] = []
         """Everything found so far."""
         self.judged = 0
-        """How many records the last judgement was about."""
+        """Number of records in the last judgement."""
 
     # ---- once
 
@@ -120,9 +121,9 @@ class LiveChecker:
             seen = [
                 one
                 for one in _violations(records)
-                if one.record.time_s <= ripe_s and self._key(one) not in self._told
+                if one.record.time_s <= ripe_s and self._key(one) not in self._reported
             ]
-            self._told.update(self._key(one) for one in seen)
+            self._reported.update(self._key(one) for one in seen)
             new = list({self._key(one): one for one in seen}.values())
             self.sightings += new
             if ripe_s >= records[-1].time_s:
@@ -133,12 +134,12 @@ class LiveChecker:
 
     def _ripe_s(self, records: Sequence[Record]) -> float:
         """Up to when violations have stood long enough; while a node is frozen it writes nothing."""
-        frozen_until_s = _frozen_until_s(records)
+        thawed_s = frozen_until_s(records)
         newest_s = records[-1].time_s
         if not self._history.is_whole:  # nothing is to come that excuses what its end shows
             return newest_s - self._settle_s
         now_s = max(newest_s, self._now() if self._now is not None else 0.0)
-        if now_s - self._settle_s < frozen_until_s:
+        if now_s - self._settle_s < thawed_s:
             return float("-inf")
         ripe_s = now_s - self._settle_s
         return max(min(ripe_s, _told_until_s(records)), ripe_s - self._silence_s)
@@ -176,13 +177,13 @@ class LiveChecker:
             began_s = time.monotonic()
             try:
                 self.look()
-            except BaseException as error:  # noqa: BLE001 - whatever it is, stop() tells
+            except BaseException as error:  # noqa: BLE001 - stop() raises it, whatever it is
                 self._error = error
                 return
             pause_s = max(_LEAST_PAUSE_S, (time.monotonic() - began_s) * (1 / self._share - 1))
 
 
-def _frozen_until_s(records: Iterable[Record]) -> float:
+def frozen_until_s(records: Iterable[Record]) -> float:
     """When the last frozen node went on, or ended; infinity if one is frozen."""
     frozen: set[str] = set()
     until_s = float("-inf")
@@ -198,7 +199,7 @@ def _frozen_until_s(records: Iterable[Record]) -> float:
 
 
 def _told_until_s(records: Iterable[Record]) -> float:
-    """Up to when all nodes that run have told everything, as far as can be seen; infinity if none runs."""
+    """The time up to which every running node has written records; infinity if none runs."""
     newest: dict[str, float] = {}
     for record in records:
         if record.kind == "process" and record["action"] in {"kill", "stop"}:
@@ -249,7 +250,7 @@ def check_so_far(
         records += [Record(at_s, node, "end", fields) for node, fields in ends.items()]
     index = Index(History(records))
     whole = index.at_rest
-    results = [_so_far(invariant, index, whole=whole) for invariant in asked]
+    results = [judged_so_far(invariant, index, whole=whole) for invariant in asked]
     if history.is_whole:
         return results
     # What would excuse something in its last moments may have come when nothing was taken any more.
@@ -269,7 +270,7 @@ def check_standing(
         history: goes on growing meanwhile.
         only: as for :func:`check_so_far`.
         settle_s: so long, in which all nodes could go on writing.
-        wait: lets that time pass; nobody waits where all is well.
+        wait: lets that time pass; not called if there is no violation.
 
     Raises:
         LocalError: there is no such invariant.
@@ -292,8 +293,10 @@ def _without(result: CheckResult, is_excused: Callable[[Violation], bool]) -> Ch
     return replace(result, ok=result.ok or not violations, violations=violations)
 
 
-def _so_far(invariant: Invariant, index: Index, *, whole: bool) -> CheckResult:
+def judged_so_far(invariant: Invariant, index: Index, *, whole: bool = False) -> CheckResult:
+    """The verdict of an invariant; one about the end of runs is judged only if the history is ``whole``."""
     if not whole and invariant.id in _OF_WHOLE_RUNS:
         note = "the cluster is not at rest, so this was not judged"
-        return CheckResult(invariant.id, invariant.title, True, [], note, invariant.name, invariant.group)
+        name, group = invariant.name, invariant.group
+        return CheckResult(invariant.id, invariant.title, True, [], note, name, group, judged=False)
     return invariant.over(index)

@@ -1,4 +1,7 @@
-"""What peers can make a messenger spend: memory, and before they have authenticated, time (protocol.md §4.7)."""
+"""What peers can make a messenger spend: memory, and before they have authenticated, time.
+
+See docs/protocol.md §4.7.
+"""
 
 from messenger.config import Config
 from toolkit.checks.index import Index
@@ -22,7 +25,7 @@ def bounded_memory(index: Index, findings: Findings) -> None:
 
 
 def bounded_strangers(index: Index, findings: Findings) -> None:
-    """Whoever dials in must authenticate in time, or is thrown out."""
+    """An acceptor closes a connection that does not authenticate in time."""
     for link in index.links.values():
         if link.opened is not None and not link.dialled and link.auth is None and link.session is None:
             _judge_stranger(index, findings, link)

@@ -1,8 +1,8 @@
 """One history of what several processes have written.
 
 Processes of one machine, in containers too, have one monotonic clock: their records need nothing but to be put in
-order, since they come in through as many pipes. Clocks of several machines differ; what nodes have sent each other
-tells by how much.
+order, since they come in through as many pipes. Clocks of several machines differ; the messages that nodes
+exchanged show by how much.
 """
 
 from collections import defaultdict, deque
@@ -12,7 +12,7 @@ from toolkit.checks.history import History
 from toolkit.checks.records import Record
 
 _BY_RUNNER = frozenset({"process", "clock", "end"})
-"""Kinds that bear the name of a node, but were written by whoever runs it."""
+"""Kinds that bear the name of a node, but were written by its runner."""
 
 
 def in_order(records: Iterable[Record]) -> list[Record]:
@@ -35,7 +35,7 @@ def merged(histories: Mapping[str, History], ahead_s: Mapping[str, float] | None
     """The history of nodes that have written one each.
 
     Args:
-        histories: by the names of the nodes; each may hold what somebody else has written about its node.
+        histories: by the names of the nodes; each may hold records that the runner wrote about its node.
         ahead_s: how far each node's clock is ahead of the common one; by their messages (:func:`clocks_ahead_s`)
             unless given.
     """
@@ -86,7 +86,7 @@ def _least_delays_s(histories: Mapping[str, History]) -> dict[tuple[str, str], f
 
 
 def _difference_s(delays: Mapping[tuple[str, str], float], a: str, b: str) -> float | None:
-    """How far b's clock is ahead of a's; None if nothing tells."""
+    """How far b's clock is ahead of a's; None if no messages between them show it."""
     there, back = delays.get((a, b)), delays.get((b, a))
     if there is not None and back is not None:
         return (there - back) / 2

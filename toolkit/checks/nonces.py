@@ -1,14 +1,12 @@
-"""Keys and nonces of secure links: no pair of them is ever used twice (protocol.md §4.6)."""
+"""Keys and nonces of secure links: no pair of them is ever used twice (docs/protocol.md §4.6)."""
 
 from collections import defaultdict
 
 from toolkit.checks.index import Index
-from toolkit.checks.records import Record
+from toolkit.checks.records import Record, frames_of, long_frames_of
 from toolkit.checks.result import Findings
 from toolkit.checks.wires import Entry, LinkLog, behind, compresses
 
-_HEAD_BYTES = 96
-"""A msgr 2.1 frame of this length is sealed by one operation, a longer one by two; compressed, by up to three."""
 _MOST_OPERATIONS = 3
 _SECURE = 2
 """Connection mode of AUTH_DONE."""
@@ -18,7 +16,8 @@ def nonce_unique(index: Index, findings: Findings) -> None:
     """nonce_unique: each link has its own key, each direction its own nonces, and each operation a new one.
 
     A sealed frame takes as many nonces as it has operations, and nothing else takes any; of a frame that a link
-    began to receive some may be used. The length of a compressed frame does not say how many operations it took.
+    began to receive some may be used. A msgr 2.1 frame that is longer than its head is sealed by two operations,
+    others by one; compressed, by up to three. The length of a compressed frame does not say how many.
     """
     used_up = any(record["verb"] == "use_up_nonces" for _, record in index.by_kind.get("step", ()))
     ends: dict[tuple[str, bool], LinkLog] = {}
@@ -52,7 +51,7 @@ def _judge_usage(findings: Findings, link: LinkLog, auth: Entry, *, mangled: boo
         if direction == "rx":
             most += _MOST_OPERATIONS if mangled else _begun(link, revision)
         if revision and compresses(link):
-            most += sum(record.fields["length"] > _HEAD_BYTES for _, record in sealed)
+            most += sum(long_frames_of(record) for _, record in sealed)
         used = usage[f"{direction}_nonces"]
         if not due <= used <= most:
             verb = "sent" if direction == "tx" else "received"
@@ -62,7 +61,7 @@ def _judge_usage(findings: Findings, link: LinkLog, auth: Entry, *, mangled: boo
 
 def _operations(record: Record, revision: int) -> int:
     """How many operations seal a frame that is not compressed."""
-    return 2 if revision and record.fields["length"] > _HEAD_BYTES else 1
+    return frames_of(record) + (long_frames_of(record) if revision else 0)
 
 
 def _begun(link: LinkLog, revision: int) -> int:

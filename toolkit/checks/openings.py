@@ -1,7 +1,7 @@
 """The frames by which links open sessions, each with the state and the event that come of it.
 
 A session opens, for the first time or again, by the answer to a request: SERVER_IDENT to CLIENT_IDENT,
-SESSION_RECONNECT_OK to SESSION_RECONNECT, on v1 the last CONNECT_REPLY to CONNECT (protocol.md §3.4, §4.9).
+SESSION_RECONNECT_OK to SESSION_RECONNECT, on v1 the last CONNECT_REPLY to CONNECT (docs/protocol.md §3.4, §4.9).
 """
 
 from bisect import bisect_right
@@ -58,17 +58,17 @@ class Opening:
 
     @property
     def kind(self) -> str:
-        """What the application is told."""
+        """The event that the application gets."""
         return EventKind.CONNECT if self.link.dialled else EventKind.ACCEPT
 
     @property
     def is_v1(self) -> bool:
-        """Whether it is one of msgr v1."""
+        """True if it is one of msgr v1."""
         return bool(self.answer[1].fields["tag"] == "CONNECT_REPLY")
 
     @property
     def resumes(self) -> bool:
-        """Whether a session of v2 goes on with its cookies."""
+        """True if a session of v2 goes on with its cookies."""
         return bool(self.answer[1].fields["tag"] == "SESSION_RECONNECT_OK")
 
     @property

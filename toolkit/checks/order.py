@@ -35,7 +35,7 @@ def payload(index: Index, findings: Findings) -> None:
 
 
 def no_silent_gap(index: Index, findings: Findings) -> None:
-    """no_silent_gap: what is lost an event tells of, before anything of the next session is delivered."""
+    """no_silent_gap: an event reports each loss before any message of the next session is delivered."""
     for problem in index.streams.of[What.SILENT]:
         findings.add(problem.record, problem.text)
     for lossy in (False, True):

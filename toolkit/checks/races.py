@@ -1,4 +1,4 @@
-"""Who wins when both sides dial: one link per pair, by the rule of addresses (protocol.md §3.4, §4.9)."""
+"""Connection races: one link per pair remains, by the rule of addresses (docs/protocol.md §3.4, §4.9)."""
 
 from messenger.denc.address import AddrVec
 from messenger.errors import FaultReason, LocalError
@@ -15,7 +15,7 @@ _ENDS = (EventKind.RESET, EventKind.REMOTE_RESET)
 def one_winner(index: Index, findings: Findings) -> None:
     """one_winner: of links that race that one stays which the side with the lower address has dialled.
 
-    The others go without a word to the application. Addresses are known where the runner has told them.
+    The others raise no event. Addresses are known where the runner has recorded them.
     """
     _judge_verdicts(index, findings)
     _judge_losers(index, findings)
@@ -67,12 +67,12 @@ def _addresses(index: Index) -> dict[Process, AddrVec]:
             try:
                 found[Process(record.node, record["incarnation"])] = AddrVec.parse(record["addrs"])
             except LocalError:
-                continue  # told in another form
+                continue  # in another form
     return found
 
 
 def _judge_losers(index: Index, findings: Findings) -> None:
-    """A lost race is no news for the application."""
+    """A connection that lost a connection race raises no event."""
     for position, record in index.by_kind.get("event", ()):
         if record["event"] in _ENDS and record["detail"].startswith(_LOST):
             text = f"session {record['session']} with {record['peer']} is told {record['event']} of a lost race"

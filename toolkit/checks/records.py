@@ -17,6 +17,10 @@ TIME_DIGITS = 9
 """Times are kept to the nanosecond: sums on a virtual clock print without the noise of binary fractions."""
 MESSAGE_TAGS = frozenset({"MESSAGE", "MSG"})
 """What the frames of messages are called, on v2 and on v1."""
+HEAD_BYTES = 96
+"""A frame of msgr 2.1 has this length if all of it is in its head."""
+FOLDED = "FOLDED"
+"""Tag of a record that stands for several frames in a row, all of them judged (:mod:`toolkit.checks.folding`)."""
 MANGLINGS = ("flip", "truncate", "insert", "drop", "duplicate", "replay", "swap", "reflect", "rewrite", "join")
 """What a man in the middle may do to a frame."""
 _UNIQUE = frozenset({"digest"})
@@ -35,7 +39,7 @@ class Field:
     optional: bool = False
 
     def accepts(self, value: object) -> bool:
-        """Whether ``value`` may stand in this field."""
+        """True if ``value`` may stand in this field."""
         return type(value) in self.types and (not self.choices or value in self.choices)
 
     def __str__(self) -> str:
@@ -77,6 +81,7 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
         "offset": _COUNT,
         "length": _COUNT,
         "fields": _OBJECT,
+        "until_s": Field((int, float), optional=True),
     },
     "state": {
         **_WHO,
@@ -124,6 +129,7 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
     },
     "intercept": {"link": _TEXT, "point": _TEXT, "action": _one_of(Action)},
     "throttle": {"name": _TEXT, "value": _COUNT, "limit": _COUNT},
+    "wait": {"link": _TEXT, "name": _TEXT, "action": _one_of(("begin", "admit", "exceed", "leave"))},
     "auth": {
         "link": _TEXT,
         "session": _NUMBER_OR_NULL,
@@ -168,7 +174,9 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
     },
     "end": {
         **dict.fromkeys(("registry", "dispatch_bytes", "links", "queued", "sent"), _COUNT),
-        **dict.fromkeys(("timers", "receive_bytes", "unwritten_bytes", "sockets"), _COUNT_IF_KNOWN),
+        **dict.fromkeys(
+            ("timers", "receive_bytes", "unwritten_bytes", "throttled", "arrivals", "sockets"), _COUNT_IF_KNOWN
+        ),
     },
 }
 """Every kind with its fields, in the order in which they are written."""
@@ -191,6 +199,21 @@ class Record:
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - as JSON
         return self.fields[name]
+
+
+def frames_of(record: Record) -> int:
+    """Number of frames that a frame's record stands for: more than one if they are folded."""
+    return int(record["fields"]["frames"]) if record["tag"] == FOLDED else 1
+
+
+def traffic_until_s(record: Record) -> float:
+    """Time of a frame, or of the last one that its record stands for."""
+    return float(record.fields.get("until_s", record.time_s))
+
+
+def long_frames_of(record: Record) -> int:
+    """Number of frames among them that are longer than the head of a frame of msgr 2.1."""
+    return int(record["fields"]["long"]) if record["tag"] == FOLDED else int(record["length"] > HEAD_BYTES)
 
 
 def check_kind(kind: str) -> Mapping[str, Field]:
@@ -271,7 +294,10 @@ def _not_finite(text: str) -> float:
 
 
 def _too_deep(value: object) -> bool:
-    """Level by level, since recursion is what must be avoided."""
+    """True if the value is nested deeper than ``_DEEPEST``.
+
+    Walks iteratively: a hostile history may be nested deeper than the recursion limit.
+    """
     level = [value]
     for _ in range(_DEEPEST):
         level = [

@@ -1,4 +1,4 @@
-"""When sessions dial again: the pauses between their attempts (protocol.md §3.9, §7.1)."""
+"""When sessions dial again: the pauses between their attempts (docs/protocol.md §3.9, §7.1)."""
 
 from messenger.config import Config
 from messenger.session.session import SessionState

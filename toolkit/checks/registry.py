@@ -37,7 +37,7 @@ def one_session_per_peer(index: Index, findings: Findings) -> None:
 
 
 def _addrs(index: Index) -> dict[Process, str]:
-    """The addresses of each life of a node, where it has told them."""
+    """The addresses of each life of a node that recorded them."""
     return {
         Process(record.node, record["incarnation"]): record["addrs"]
         for _, record in index.by_kind.get("process", ())
@@ -46,13 +46,13 @@ def _addrs(index: Index) -> dict[Process, str]:
 
 
 def _elsewhere(log: SessionLog, other: SessionLog, addrs: dict[Process, str]) -> bool:
-    """Whether two sessions with a node are with lives of it at different addresses: to a registry two peers."""
+    """True if two sessions with a node are with lives of it at different addresses: to a registry two peers."""
     ours, theirs = ({addrs.get(partner.process) for partner in each.partners} for each in (log, other))
     return bool(ours and theirs) and None not in ours | theirs and not ours & theirs
 
 
 def _registers(log: SessionLog) -> bool:
-    """Whether a session can be found by its peer's address."""
+    """True if a session can be found by its peer's address."""
     policy = log.policy
     if log.last_state is not None and log.last_state.fields.get("anonymous"):
         return False

@@ -1,4 +1,7 @@
-"""Which frame of a handshake answers which: nothing is sent that no frame has asked for (§3.2, §4.1)."""
+"""Which frame of a handshake answers which: nothing is sent that no frame has asked for.
+
+See docs/protocol.md §3.2, §4.1.
+"""
 
 from collections import Counter
 from collections.abc import Mapping

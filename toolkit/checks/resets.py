@@ -1,4 +1,7 @@
-"""Sessions that one side has lost: each reset raises one event, and none comes without a cause (§3.4, §4.9)."""
+"""Sessions that one side has lost: each reset raises one event, and none comes without a cause.
+
+See docs/protocol.md §3.4, §4.9.
+"""
 
 from math import inf
 
@@ -13,7 +16,7 @@ from toolkit.checks.wires import LinkLog
 
 _OPENING = (EventKind.ACCEPT, EventKind.CONNECT)
 _RESETTING = frozenset({Verdict.REUSE_RESET.name, V1Verdict.REPLACE_RESET.name})
-"""Decisions by which a peer that begins anew resets the session that this side has of it."""
+"""Decisions by which a peer that starts a new session resets the session of this side."""
 
 
 def one_remote_reset(index: Index, findings: Findings) -> None:
@@ -48,7 +51,7 @@ def _resets(record: Record) -> bool:
 
 
 def _answers(link: LinkLog, position: int) -> bool:
-    """Whether the link was still there when the session was its own."""
+    """True if the link was still open when the session was bound to it."""
     return bool(link.tx) and link.tx[-1][0] > position
 
 
@@ -69,7 +72,7 @@ def _judge(index: Index, findings: Findings, log: SessionLog, causes: list[tuple
 
 
 def _counts(index: Index, log: SessionLog, position: int, opened: list[int], *, by_v1: bool) -> bool:
-    """Whether there is something to lose: the session was open since it was reset last, on v1 at both ends."""
+    """True if there is something to lose: the session was open since it was reset last, on v1 at both ends."""
     last = max((at for at in log.remote_resets if at < position), default=-1)
     if by_v1:
         confirmed = (opening.confirmed for opening in index.openings.get(log, ()))

@@ -9,7 +9,7 @@ from toolkit.checks.wires import Entry
 
 
 def throttles_balance(index: Index, findings: Findings) -> None:
-    """INV-9: throttles are zero at rest."""
+    """INV-9: throttles are zero at rest, when all messages are released and none is in arrival."""
     last: dict[tuple[str, str], Entry] = {}
     for entry in index.by_kind.get("throttle", ()):
         last[entry[1].node, entry[1].fields["name"]] = entry
@@ -22,6 +22,46 @@ def throttles_balance(index: Index, findings: Findings) -> None:
                 findings.add(position, f"{node}: throttle {name} still holds {throttle['value']} at rest")
         if record["dispatch_bytes"]:
             findings.add(position, f"{node}: {record['dispatch_bytes']} dispatched bytes are not released at rest")
+        if record.fields.get("throttled"):
+            findings.add(
+                position, f"{node}: throttles still hold {record['throttled']} messages and bytes at rest"
+            )
+        if record.fields.get("arrivals"):
+            findings.add(position, f"{node}: {record['arrivals']} messages are still in arrival at rest")
+
+
+def throttle_turns(index: Index, findings: Findings) -> None:
+    """throttle_turns: links that wait for a throttle are admitted in the order in which they began to wait.
+
+    One message in arrival at a time may exceed the limits, and passes others then. Shards have throttles of their
+    own; what of those a link waits for is not known.
+    """
+    lines: dict[tuple[str, str], list[str]] = defaultdict(list)
+    restarts = [entry for entry in index.by_kind.get("process", ()) if entry[1]["action"] == "start"]
+    for position, record in sorted((*restarts, *index.by_kind.get("wait", ())), key=lambda entry: entry[0]):
+        node = record.node
+        if record.kind == "process":
+            for line in [line for (owner, _), line in lines.items() if owner == node]:
+                line.clear()
+        elif index.shards.get(node, 1) > 1:
+            findings.note(f"{node} has several shards: who waits for which throttle is not known")
+        else:
+            _judge_turn(findings, position, record, lines[node, record["name"]])
+
+
+def _judge_turn(findings: Findings, position: int, record: Record, line: list[str]) -> None:
+    link, action = record["link"], record["action"]
+    if action == "begin":
+        line.append(link)
+        return
+    if link not in line:
+        findings.add(position, f"{record.node}: {link} was not waiting for throttle {record['name']}: {action}")
+        return
+    passed = line[: line.index(link)]
+    line.remove(link)
+    if action == "admit" and passed:
+        text = f"{link} is admitted to throttle {record['name']} before {', '.join(passed)}, which waited longer"
+        findings.add(position, f"{record.node}: {text}")
 
 
 def throttles_limited(index: Index, findings: Findings) -> None:

@@ -1,4 +1,4 @@
-"""Nothing in plain text, and no weaker mode than both sides want (protocol.md §4.6, §4.7)."""
+"""Nothing in plain text, and no weaker mode than both sides want (docs/protocol.md §4.6, §4.7)."""
 
 from toolkit.checks.index import Index
 from toolkit.checks.result import Findings
@@ -12,7 +12,7 @@ _LEAST_BYTES = (64, 96)
 def no_plaintext(index: Index, findings: Findings) -> None:
     """no_plaintext: behind AUTH_DONE secure links carry sealed frames only, and the signatures come first.
 
-    Sealed frames are told by their lengths; ``leak`` records tell what somebody in the middle could read.
+    Sealed frames are recognised by their lengths; ``leak`` records show payload that an observer could read.
     """
     for position, record in index.by_kind.get("leak", ()):
         findings.add(position, f"plain text between {record['a']} and {record['b']}: {record['detail']}")
@@ -52,8 +52,8 @@ def _judge_lengths(findings: Findings, link: LinkLog, frames: list[Entry], least
 def no_downgrade(index: Index, findings: Findings) -> None:
     """no_downgrade: the mode is the first of the connector's that the acceptor allows; both agree on it.
 
-    So they do on the cipher of the session key, which comes from the ticket. Where somebody changed what was said,
-    that shows by the signatures, and only what goes on behind them counts.
+    They also agree on the cipher of the session key, which comes from the ticket. If an attacker changed the
+    negotiation, the signatures reveal it, and only links that continue behind them count.
     """
     for link in index.links.values():
         if link.auth is None:

@@ -64,7 +64,7 @@ class SessionLog:
         self.marked_down: int | None = None
         self.reset: int | None = None
         self.remote_resets: list[int] = []
-        """Where it was told that the peer had lost its state."""
+        """Places of its remote_reset events."""
 
     def add(self, entry: Entry) -> None:
         """Take in a record of this session."""
@@ -110,7 +110,7 @@ class SessionLog:
 
     @property
     def shows_frames(self) -> bool:
-        """Whether it tells of its states, and its links of all their frames."""
+        """True if its states are recorded, and all frames of its links."""
         return (
             self.last_state is not None
             and any(link.tx for link in self.links)

@@ -5,7 +5,7 @@ peer does not have, and the next source begins. An **inbox** is what one session
 resets of its own. In the normal case one inbox receives one source, whole and in order.
 
 Where a policy has no resetcheck (lossless_peer), either side may start a new session without an event on the
-other (CF40 of scenarios.md): then an inbox goes on with the next source, or a source goes on in the next
+other (CF40 of docs/crimson.md): then an inbox goes on with the next source, or a source goes on in the next
 inbox, where it first repeats what the former inbox had not acknowledged.
 """
 
@@ -35,13 +35,13 @@ class What(Enum):
     CONTENT = auto()
     """It is not what was sent."""
     STRANGE = auto()
-    """Nobody sent it."""
+    """It was never sent."""
     STALE = auto()
     """It belongs to a session that is over."""
     EARLY = auto()
     """It has not been sent yet."""
     SILENT = auto()
-    """It begins a new session that nobody was told of."""
+    """It begins a new session without an event."""
 
 
 class Problem(NamedTuple):
@@ -92,7 +92,7 @@ class Source:
 
     @property
     def restarts_silently(self) -> bool:
-        """Whether the peer may start a new session on it without an event (lossless, no resetcheck)."""
+        """True if the peer may start a new session on it without an event (lossless, no resetcheck)."""
         policy = self.log.policy
         return policy is not None and not policy.lossy and not policy.resetcheck
 
@@ -236,7 +236,7 @@ class Streams:
         return None
 
     def _repeats(self, sent: Sent, inbox: Inbox, position: int) -> bool:
-        """Accept a repetition where it may be: in a new session the sender was not told of (see the top)."""
+        """Accept a repetition in a new session that raised no event at the sender (see the top)."""
         assert sent.inbox is not None
         ended = self.index.ended(sent.inbox.log)
         if not sent.source.restarts_silently:
@@ -267,7 +267,7 @@ class Streams:
     # ---- what explains a loss
 
     def receiver_lost(self, sent: Sent, before: int | None = None) -> bool:
-        """Whether the receiver gave up a session that may have had the message, after it was sent."""
+        """True if the receiver gave up a session that may have had the message, after it was sent."""
         log = sent.source.log
         return log.peer_node is not None and any(
             sent.index < end and (before is None or end < before)
@@ -287,9 +287,9 @@ class Streams:
 
 
 def _reaches(sender: SessionLog, receiver: SessionLog) -> bool:
-    """Whether what one session sends can come to the other; links say so exactly, else the peers' names do."""
-    if sender.partners and receiver.partners:
-        return sender.key in receiver.partners
+    """True if what one session sends can come to the other; links say so exactly, else the peers' names do."""
+    if sender.partners and (receiver.partners or receiver.peer_node is None):
+        return sender.key in receiver.partners  # messages of a stranger may look like those of a node
     claims = ((sender.peer_node, receiver.node), (receiver.peer_node, sender.node))
     named = [peer == node for peer, node in claims if peer is not None]
     return bool(named) and all(named)

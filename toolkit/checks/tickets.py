@@ -1,4 +1,4 @@
-"""Tickets are renewed in time (protocol.md §5.5, §5.7)."""
+"""Tickets are renewed in time (docs/protocol.md §5.5, §5.7)."""
 
 import re
 
@@ -10,7 +10,7 @@ from toolkit.checks.wires import Entry
 
 _REFUSED = FaultReason.AUTH_DENIED.name
 _LATE = re.compile(r"(?<!own )ticket expired")
-"""The word of who was shown a ticket, not of a client that keeps its own late one to itself."""
+"""Matches the refusal of a service that received a ticket, not of a client whose own ticket expired."""
 
 
 def ticket_time(index: Index, findings: Findings) -> None:

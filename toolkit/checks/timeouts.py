@@ -1,4 +1,4 @@
-"""How long links stay: handshakes end in time, and so do links without traffic (protocol.md §3.9, §7.1)."""
+"""How long links stay: handshakes end in time, and so do links without traffic (docs/protocol.md §3.9, §7.1)."""
 
 from bisect import bisect_right
 from operator import itemgetter
@@ -6,7 +6,7 @@ from operator import itemgetter
 from messenger.config import Config
 from messenger.interception import BLOCK_LIMIT_S
 from toolkit.checks.index import Index
-from toolkit.checks.records import Record
+from toolkit.checks.records import Record, traffic_until_s
 from toolkit.checks.result import Findings
 from toolkit.checks.wires import LinkLog
 
@@ -16,7 +16,7 @@ _LATE_S = 5.0
 
 
 def link_timeouts(index: Index, findings: Findings) -> None:
-    """link_timeouts: a handshake ends within ms_connection_ready_timeout, a link without traffic is given up.
+    """link_timeouts: a handshake ends within ms_connection_ready_timeout, a link without traffic is closed.
 
     That is after ms_connection_idle_timeout, as far as the frames of both ends show it.
     """
@@ -53,15 +53,15 @@ def _judge_traffic(index: Index, findings: Findings, link: LinkLog, opened: int)
         return
     arrived = [] if link.far is None else link.far.rx  # while frames arrive there, their bytes leave here
     frames = sorted(entry for frames in (link.tx, link.rx, arrived) for entry in frames if opened < entry[0] < end)
-    last = opened
+    last, busy_until_s = opened, records[opened].time_s
     for position, record in [*frames, (end, records[end])]:
-        if record.time_s - records[last].time_s > allowed_s and not _leaves(link, last, position):
+        if record.time_s - busy_until_s > allowed_s and not _leaves(link, last, position):
             silent_s = _passed_s(index, link, last, _began(link, position, record))
             if silent_s > allowed_s:
                 text = f"{link.key.link} is kept without traffic for {silent_s:.3g} s"
                 findings.add(last, f"{text}, {allowed_s - _LATE_S:g} s are allowed")
                 return
-        last = position
+        last, busy_until_s = position, max(busy_until_s, traffic_until_s(record))
 
 
 def _leaves(link: LinkLog, since: int, until: int) -> bool:

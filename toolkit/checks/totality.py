@@ -17,8 +17,10 @@ from messenger.v2 import acceptor as v2_acceptor
 from messenger.v2 import connector as v2_connector
 from messenger.v2.states import LinkState as V2State
 from messenger.v2.wire import Tag
+from toolkit.checks.audit.order import spoken
 from toolkit.checks.index import Index
-from toolkit.checks.replies import REPLY, Words, unasked, word_of
+from toolkit.checks.records import FOLDED
+from toolkit.checks.replies import REPLY, Words, word_of
 from toolkit.checks.result import Findings
 from toolkit.checks.wires import Entry, LinkLog
 
@@ -36,9 +38,7 @@ _DATA: Mapping[Protocol, frozenset[str]] = {
         {"ABORTED", *(tag.name for tag in (Tag.MESSAGE, Tag.ACK, Tag.KEEPALIVE2, Tag.KEEPALIVE2_ACK))}
     ),
 }
-"""What an open link takes; ABORTED is a frame whose sender gave it up in the middle."""
-_FIRST = {"HELLO": Protocol.V2, "IDENTIFY": Protocol.V1}
-"""The frame behind the banner, which tells the protocols apart."""
+"""Frames that an open link accepts; ABORTED is a frame that its sender aborted in the middle."""
 _IN_CALLBACK = "a dispatcher"
 _FROM_CONNECTORS = frozenset({("tx", "AUTH_REQUEST"), ("tx", "CONNECT")})
 
@@ -65,10 +65,7 @@ def _caused_exceptions(index: Index) -> set[int]:
 
 
 def table_total(index: Index, findings: Findings) -> None:
-    """INV-12: every frame is in the table of its state, or leads to a named fault; no exception escapes.
-
-    What a side sends in a handshake answers a frame that has come, and messages wait until the link is open.
-    """
+    """INV-12: every frame is in the table of its state, or leads to a named fault; no exception escapes."""
     caused = _caused_exceptions(index)
     for position, record in index.by_kind.get("exception", ()):
         if position in caused:
@@ -88,8 +85,8 @@ def table_total(index: Index, findings: Findings) -> None:
 
 
 def _judge_talk(index: Index, findings: Findings, link: LinkLog) -> None:
-    """What a link takes and says in its handshake."""
-    protocol = _protocol(link)
+    """What a link takes in its handshake."""
+    protocol = spoken(link)
     if len(link.rx) > 1 and (protocol is None or link.rx[1][1]["index"] != 1):
         findings.note(f"{link.key.link} was not recorded from its beginning, so its handshake was not judged")
         return
@@ -97,18 +94,10 @@ def _judge_talk(index: Index, findings: Findings, link: LinkLog) -> None:
         return
     words = tuple([word_of(record.fields) for _, record in link.talk])
     taken = next((position for position, record in link.data if record.fields["direction"] == "rx"), inf)
-    sent = next((position for position, record in link.data if record.fields["direction"] == "tx"), inf)
     dialled = link.dialled if link.opened is not None else any(word in _FROM_CONNECTORS for word in words)
     known = sum(position < taken for position, _ in link.talk) if taken < inf else len(words) + 1
     if len(link.rx) > 1 and not _are_taken(protocol, dialled, words, known):
         _judge_taken(index, findings, link, protocol, dialled=dialled)
-    if link.opened is not None and link.is_whole:
-        before = words[: sum(position < sent for position, _ in link.talk)] if sent < inf else words
-        wrong = unasked(protocol, dialled, before, sent < inf)
-        if wrong is not None:
-            number, text = wrong
-            place = link.talk[number][0] if number < len(before) else int(sent)
-            findings.add(place, f"{link.key.link}: {text}")
 
 
 @lru_cache(maxsize=4096)
@@ -118,7 +107,7 @@ def _are_taken(
     words: Words,
     known: int,
 ) -> bool:
-    """Whether each frame that comes is in the table of its state, the first message behind so many; more: none."""
+    """True if each frame that comes is in the table of its state, the first message behind so many; more: none."""
     states = frozenset({_TABLES[protocol, dialled][0].value})
     came = [(number, word) for number, (direction, word) in enumerate(words) if direction == "rx"]
     for number, word in came[1:]:
@@ -134,7 +123,7 @@ def _are_taken(
 
 def _judge_taken(index: Index, findings: Findings, link: LinkLog, protocol: Protocol, *, dialled: bool) -> None:
     states = frozenset({_TABLES[protocol, dialled][0].value})
-    data = _DATA[protocol]
+    data = _DATA[protocol] | {FOLDED}
     is_open = False
     for at in range(1, len(link.rx)):
         fields = link.rx[at][1].fields
@@ -148,12 +137,6 @@ def _judge_taken(index: Index, findings: Findings, link: LinkLog, protocol: Prot
         if not states:
             _judge_unexpected(index, findings, link, at, before, str(key))
             return
-
-
-def _protocol(link: LinkLog) -> Protocol | None:
-    """What is spoken: this end's own word counts, whatever comes from the other."""
-    beginning = (record["tag"] for _, record in (*link.tx[:2], *link.rx[:2]))
-    return next((_FIRST[tag] for tag in beginning if tag in _FIRST), None)
 
 
 @cache
@@ -193,7 +176,7 @@ def _judge_unexpected(
 
 
 def _goes_on(index: Index, link: LinkLog, position: int) -> bool:
-    """Whether the node would have told of a fault: it tells of links, as captures do not, and the run goes on."""
+    """True if the node would have recorded a fault: it records links, unlike captures, and the run goes on."""
     records = index.history.records
     now_s = records[position].time_s  # the fault has the same time
     return link.opened is not None and any(

@@ -15,7 +15,7 @@ Entry = tuple[int, Record]
 
 
 _SEEN_AT = ("peer_addr", "client_addr")
-"""Where HELLO and IDENTIFY say it."""
+"""Fields of HELLO and IDENTIFY with the address that the sender sees."""
 _TELLING_FRAMES = 2
 """Banner and HELLO, or banner and IDENTIFY."""
 
@@ -96,13 +96,13 @@ class LinkLog:
 
     @property
     def is_signed(self) -> bool:
-        """Whether the conversation went on behind the signatures: both ends stand by what they agreed on."""
+        """True if the conversation went on behind the signatures: both ends stand by what they agreed on."""
         ends = (self,) if self.far is None else (self, self.far)
         return any(record["tag"] in _BEHIND_SIGNATURES for end in ends for _, record in end.rx)
 
     @property
     def is_whole(self) -> bool:
-        """Whether the stream was recorded from its banners on, as far as anything passed."""
+        """True if the stream was recorded from its banners on, as far as anything passed."""
         return all(frames[0][1].fields["tag"] == "BANNER" for frames in (self.tx, self.rx) if frames)
 
     def add_action(self, index: int, record: Record) -> None:
@@ -134,7 +134,7 @@ class LinkLog:
             self.usage = entry
 
     def refused(self, position: int) -> bool:
-        """Whether the frame at that place broke the link, because it does not belong there: nobody acted on it."""
+        """True if the frame at that place broke the link because it is not in the table there."""
         if not self.rx or self.rx[-1][0] != position:
             return False
         return any(at > position and record["reason"] == "UNEXPECTED_FRAME" for at, record in self.faults)
@@ -158,7 +158,7 @@ def behind(frames: list[Entry], position: int) -> int:
 
 
 def compresses(link: LinkLog) -> bool:
-    """Whether the ends have agreed to compress."""
+    """True if the ends have agreed to compress."""
     return any(
         record.fields["fields"].get("is_compress")
         for _, record in link.talk
@@ -190,7 +190,7 @@ def pair_links(links: Iterable[LinkLog], node_of: Callable[[str], str | None]) -
             if dial.key.node == log.key.node or (vague and node_of(dial.peer) not in {None, log.key.node}):
                 continue
             arrived = _arrived(dial, log), _arrived(log, dial)
-            if _is_told(dial, log.peer):
+            if _is_announced(dial, log.peer):
                 best, agreed = dial, arrived
                 break
             likeness = 2 * sum(arrived) - len(dial.rx) - len(log.rx)
@@ -201,8 +201,8 @@ def pair_links(links: Iterable[LinkLog], node_of: Callable[[str], str | None]) -
             log.agreed, best.agreed = agreed
 
 
-def _is_told(dial: LinkLog, address: str) -> bool:
-    """Whether the acceptor names that address as the dialling end's in its first frame."""
+def _is_announced(dial: LinkLog, address: str) -> bool:
+    """True if the acceptor names that address as the dialling end's in its first frame."""
     told = (frame.fields["fields"].get(name) for _, frame in dial.rx[1:2] for name in _SEEN_AT)
     return any(type(each) is str and _bare(each) == _bare(address) for each in told)
 
@@ -213,7 +213,7 @@ def _bare(address: str) -> str:
 
 
 def _same_beginning(arrived: tuple[int, int], receivers: "tuple[LinkLog, LinkLog]") -> bool:
-    """Whether the frame behind the banner, which tells both addresses, is the same where it arrived."""
+    """True if the frame behind the banner, which contains both addresses, is the same where it arrived."""
     return all(count >= min(_TELLING_FRAMES, len(end.rx)) for count, end in zip(arrived, receivers, strict=True))
 
 
@@ -236,7 +236,7 @@ def _arrived(sender: LinkLog, receiver: LinkLog) -> int:
 
 
 def same_frame(sent: Record, received: Record) -> bool:
-    """Whether these are the two ends' records of one frame; a field only one end has recorded says nothing."""
+    """True if these are the two ends' records of one frame; a field only one end has recorded says nothing."""
     here, there = sent.fields, received.fields
     if here["tag"] != there["tag"] or here["length"] != there["length"] or here["index"] != there["index"]:
         return False

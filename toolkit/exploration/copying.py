@@ -49,7 +49,7 @@ _TABLES = tuple(
     for table in (getattr(module, "ACCEPTOR", None), getattr(module, "CONNECTOR", None))
     if table is not None
 )
-"""Handshake tables: links refer to them, nobody changes them."""
+"""Handshake tables: links refer to them, and they never change."""
 
 
 def clone(thing: Thing) -> Thing:

@@ -1,9 +1,9 @@
 """What of a node's state decides over its future, in a form that can be compared.
 
 The walk takes every attribute of the endpoint's sessions, links and timers that is not listed as meaningless, so
-that a new attribute counts until somebody says that it does not. Numbers whose value means nothing are taken out
-of the form and listed beside it: of cookies it matters only which of them are equal, of global_seqs only how they
-are ordered, of deadlines how far away they are.
+that a new attribute counts until it is listed there. Numbers whose value means nothing are taken out of the form
+and listed beside it: of cookies it matters only which of them are equal, of global_seqs only how they are ordered,
+of deadlines how far away they are.
 """
 
 from collections import deque
@@ -33,7 +33,7 @@ _MEANINGLESS = frozenset(
         *("endpoint", "host", "id", "table"),
         # For the history, perf counters and limits that no scope comes near.
         *("rx_offset", "tx_offset", "rx_frames", "tx_frames", "opened_at", "rx_transcript", "tx_transcript"),
-        # How often a link was told to try again: limited, and what is explored may go round without limit.
+        # How often a peer asked a link to retry: limited here, while explored paths may repeat without limit.
         *("rounds", "retries", "short_links"),
         # For the application, and deadlines of frames: here they come whole.
         *("last_fault", "deadline", "unchecked_bytes"),
@@ -87,8 +87,9 @@ class _Walk:
         self.connect_seqs: list[int] = []
         self._moments: list[int] = []
         attributes = vars(core)
+        self._endpoint = core
         self._core = attributes
-        self._sessions: dict[int, Session] = attributes["_sessions"]
+        self._sessions = core.registry.sessions
         self._ranks = {session_id: rank for rank, session_id in enumerate(self._sessions)}
         self._places = {link_id: place for place, link_id in enumerate(sorted(attributes["_links"]))}
         self._links = tuple(map(link_name, self._places))
@@ -100,9 +101,9 @@ class _Walk:
         for name, value in roots.items():
             add(name)
             self.value(value)
-        self.own_seqs.append(core["_global_seq"])
-        add(core["addrs"])
-        for addrs, session in core["_registry"].items():
+        self.own_seqs.append(self._endpoint.numbers.global_seq)
+        add(self._endpoint.addrs)
+        for addrs, session in self._endpoint.registry.registered.items():
             add(addrs)
             self.value(session)
         for name in ("_unflushed", "_outputs", "closing", "keepalives", "_after_events"):
@@ -203,7 +204,7 @@ class _Walk:
 
 
 def _is_dialling(session: Session) -> bool:
-    """Whether its global_seq is still to be told; each dial and each accept gives it a new one."""
+    """True if its global_seq is not announced yet; each dial and each accept gives it a new one."""
     return session.link is not None and session.link.connector and not session.link.open
 
 
@@ -216,13 +217,13 @@ def _names_of(kind: type) -> tuple[str, ...]:
 
 
 def _is_constant(kind: type) -> bool:
-    """Whether it is a frozen dataclass: equal by its content, and hashable."""
+    """True if it is a frozen dataclass: equal by its content, and hashable."""
     parameters = getattr(kind, "__dataclass_params__", None)
     return parameters is not None and parameters.frozen
 
 
 def pending(timers: Timers) -> list[Timer]:
     """The timers that will fire, in that order; those that were cancelled are dropped."""
-    heap = timers._heap  # noqa: SLF001 - nobody else drops them before their time
+    heap = timers._heap  # noqa: SLF001 - no public call drops them before their time
     heap[:] = sorted(timer for timer in heap if timer.callback is not None)
     return list(heap)

@@ -23,7 +23,7 @@ _PRELUDE = frozenset(
 _FROM_PEER = frozenset({"SESSION_RETRY_GLOBAL", "RETRY_GLOBAL"})
 """Frames (of v1: replies) whose global_seq is one of the receiver's."""
 _COUNTING = frozenset({"SEQ", "READY", "RETRY_SESSION"})
-"""Replies of v1 that tell a connect_seq."""
+"""Replies of v1 with a connect_seq."""
 _LIVE_NODES = 8000
 """So many endpoints are kept; the others are made again from the inputs that led to them."""
 

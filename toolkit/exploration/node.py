@@ -34,7 +34,7 @@ _MAX_DRAINS = 1000
 ADDRS = ("10.0.0.1:6801/1", "10.0.0.2:6802/2")
 _SEEN = EntityAddr.parse("any:10.9.9.9:40000/0")
 OPTIONS: dict[str, object] = {}
-"""Options of both nodes other than the defaults, for who wants to see what they change."""
+"""Options of both nodes other than the defaults, to see what they change."""
 _COOKIE = 0xC00C_1E00_0000_0000
 _OUT_SEQS = (0x1000, 0x200_0000)
 
@@ -111,7 +111,7 @@ class Chance:
         self.resets = 0
 
     def getrandbits(self, bits: int, /) -> int:
-        """A cookie that nobody has, one of two far-off seqs in turn, or else zero."""
+        """An unused cookie, one of two far-off seqs in turn, or else zero."""
         if bits == 64:
             self.draws += 1
             return self._namespace | (self.fresh + self.draws)
@@ -169,12 +169,12 @@ class Node:
 
     @property
     def can_connect(self) -> bool:
-        """Whether the application wants to dial."""
+        """True if the application wants to dial."""
         return self.may_connect and self.session is None
 
     @property
     def can_send(self) -> bool:
-        """Whether the application has something to send, and where to."""
+        """True if the application has something to send, and where to."""
         return self.session is not None and self.sent < self.scope.messages[self.index]
 
     # ---- what happens
@@ -362,7 +362,7 @@ class Node:
         return wrong
 
     def _accounting(self) -> list[str]:
-        """INV-5 and INV-8, as far as one node can tell."""
+        """INV-5 and INV-8, as far as one node's state shows them."""
         wrong = []
         sessions = self.endpoint.sessions
         ready = [session for session in sessions if session.state is SessionState.READY]

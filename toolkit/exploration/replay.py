@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from messenger.compat import override
 from messenger.errors import LocalError
 from messenger.outputs import TraceRecord
 from toolkit.checks.history import NETWORK, SCENARIO, History
@@ -40,7 +41,7 @@ class Replay:
     @property
     def chart(self) -> "SequenceChart":
         """The frames between the two nodes."""
-        from toolkit.report.sequence import SequenceChart  # noqa: PLC0415 - only those who look pay for it
+        from toolkit.report.sequence import SequenceChart  # noqa: PLC0415 - only charts need it
 
         return SequenceChart(self.history, NAMES)
 
@@ -131,8 +132,8 @@ class _RunningNodes(LocalStates):
         for index, node in sorted(self._running.items()):
             self._write(NAMES[index], "end", node.endpoint.snapshot())
 
+    @override
     def start(self, index: int, sent: int = 0, incarnation: int = 1) -> LocalState:
-        """See :meth:`LocalStates.start`."""
         if incarnation > 1:
             self._write(NAMES[index], "process", {"action": "kill", "incarnation": incarnation - 1})
         process = {
@@ -144,10 +145,11 @@ class _RunningNodes(LocalStates):
         self._running[index] = Node(self._scope, index, sent, incarnation)
         return self._state(index, None)
 
+    @override
     def after(
         self, state: LocalState, given: Input, elapsed_us: int, taken: set[int] | None = None
     ) -> tuple[LocalState, Change] | None:
-        """See :meth:`LocalStates.after`; the state is that of the running node."""
+        """The state of the running node."""
         if taken is None:
             return None
         index = state.index

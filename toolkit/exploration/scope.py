@@ -1,4 +1,4 @@
-"""How far an exploration goes: who the two nodes are, what they send, and which faults may hit them."""
+"""The scope of an exploration: the two nodes, what they send, and which faults may hit them."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,7 +27,7 @@ class FaultKind(StrEnum):
     REFUSE = "refuse"
     """A dial is refused."""
     HALF_OPEN = "half-open"
-    """From now on nothing arrives on a byte stream, and nobody is told."""
+    """From now on nothing arrives on a byte stream, without an error."""
     CRASH = "crash"
     """A process ends and comes back with the same address and nonce, and no memory."""
     MARK_DOWN = "mark-down"
@@ -52,7 +52,7 @@ class Pairing:
 
     @property
     def lossy(self) -> bool:
-        """Whether messages may be lost with their session."""
+        """True if messages may be lost with their session."""
         return any(policy.lossy for policy in self.policies)
 
 
@@ -91,12 +91,12 @@ class Scope:
 
     @property
     def pair(self) -> Pairing:
-        """Who the two are."""
+        """Entities and policies of the two nodes."""
         return PAIRINGS[self.pairing]
 
     @property
     def is_strict(self) -> bool:
-        """Whether nothing may get lost, and no session may end: nobody forgets anything in this scope.
+        """True if no message may be lost and no session may end: no side loses its state in this scope.
 
         Of two that both dial and check for resets either may take a late dial for that of a restarted peer.
         """
@@ -106,7 +106,7 @@ class Scope:
 
     @property
     def may_repeat(self) -> bool:
-        """Whether a message may come twice: whoever forgot is sent what it had, unless resets are checked."""
+        """True if a message may arrive twice: a side without its state gets replays unless resets are checked."""
         policies = self.pair.policies
         return not self.is_strict and any(not (policy.lossy or policy.resetcheck) for policy in policies)
 

@@ -322,7 +322,7 @@ class Explorer:
 
 
 def unfinished(scope: Scope, state: State) -> list[str]:
-    """What is not done where nothing moves any more; where things may get lost, whole histories must tell."""
+    """What is unfinished in a state without moves; if messages may be lost, only whole histories can be judged."""
     if not scope.is_strict:
         return []
     texts = []

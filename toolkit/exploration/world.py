@@ -15,7 +15,7 @@ from toolkit.exploration.scope import NAMES, FaultKind, Grain, Scope
 
 SOON_US = 5_000_000
 IDLE_US = 500_000_000
-"""Timers beyond this guard idle links; they fire where a link may be dead without anybody having been told."""
+"""Timers beyond this guard idle links; they fire where a link may be half-open."""
 
 DIALLING, ARRIVED, OPEN, BROKEN, SILENT, REFUSED = range(6)
 
@@ -24,14 +24,14 @@ class Stream(NamedTuple):
     """A byte stream, or the attempt to open one."""
 
     by: int
-    """Who dialled."""
+    """Index of the node that dialled."""
     near: int
     """The name of the link there; -1 once that side has closed it."""
     far: int
     """The same on the other side; -1 before the dial arrives as well."""
     phase: int
     out: tuple[Piece, ...] = ()
-    """On the way from who dialled."""
+    """On the way from the connector."""
     back: tuple[Piece, ...] = ()
     out_ends: bool = False
     """Behind ``out`` comes the end of the stream."""
@@ -39,7 +39,7 @@ class Stream(NamedTuple):
 
     @property
     def moves(self) -> bool:
-        """Whether something happens on it without anybody's doing."""
+        """True if an event is due on it without a choice of the explorer."""
         return self.phase in {DIALLING, ARRIVED, REFUSED, BROKEN} or (
             self.phase == OPEN and bool(self.out or self.back or self.out_ends or self.back_ends)
         )
@@ -353,7 +353,7 @@ class _Run:
             self.streams[place] = stream._replace(back=(*stream.back, piece))
 
     def _close(self, place: int, index: int) -> None:
-        """What was on its way to who closes is lost, the other side learns of it behind what was written."""
+        """Close one end: bytes on their way to it are lost; the other sees the close behind all written bytes."""
         stream = self.streams[place]
         tells = stream.phase in {ARRIVED, OPEN}
         if index == stream.by:

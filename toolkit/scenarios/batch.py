@@ -1,18 +1,21 @@
-"""Many runs at once: which there are, and how processes share them."""
+"""Many runs at once: which there are, and how processes or machines share them."""
 
 import os
+import signal
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from multiprocessing.util import Finalize
 
-from toolkit.interpreters import safe_workers
+from toolkit.lab.ways import Way
+from toolkit.machine.interpreters import safe_workers
+from toolkit.machine.sharing import by_dask
 from toolkit.scenarios.catalogue import find
 from toolkit.scenarios.runner import ScenarioRun, run_scenario
 from toolkit.scenarios.scenario import Case, Scenario
-from toolkit.scenarios.ways import Way
+
+_Call = tuple[str, str, str, Way, int, tuple[str, ...]]
+"""What names a job in another process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,17 +70,35 @@ def _cases(scenario: Scenario, way: Way, backend: str, *, alone: bool) -> tuple[
     return scenario.cases_in(way, backend) or (scenario.cases if alone else ())
 
 
-def run_all(todo: Sequence[Job], processes: int | None = None) -> Iterator[ScenarioRun]:
-    """The runs in the order of their jobs, made by that many processes (one for each core unless given)."""
+def run_all(todo: Sequence[Job], processes: int | None = None, dask: str = "") -> Iterator[ScenarioRun]:
+    """The runs in the order of their jobs.
+
+    Args:
+        todo: the jobs.
+        processes: how many share them; one for each core unless given.
+        dask: address of a Dask scheduler whose workers share them instead, or ``local``.
+
+    Raises:
+        Unsupported: as :func:`~toolkit.machine.sharing.by_dask`.
+    """
+    if dask:
+        yield from by_dask(_run_prepared, [_call(job) for job in todo], dask)
+        return
     processes = min(processes or os.cpu_count() or 1, len(todo))
     backends = {job.backend for job in todo}
     if processes <= 1:
         with _prepared(backends):
             yield from map(Job.run, todo)
         return
-    with safe_workers(), ProcessPoolExecutor(processes, initializer=_prepare, initargs=(backends,)) as pool:
-        calls = [(job.scenario.id, job.case.name, job.backend, job.way, job.seed, job.cuts) for job in todo]
-        yield from pool.map(_run_by_name, calls, chunksize=max(1, min(8, len(todo) // (4 * processes))))
+    from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 - one run needs no processes
+
+    with safe_workers():
+        pool = ProcessPoolExecutor(processes, initializer=_prepare, initargs=(backends,))
+        try:
+            calls = [_call(job) for job in todo]
+            yield from pool.map(_run_by_name, calls, chunksize=max(1, min(8, len(todo) // (4 * processes))))
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 @contextmanager
@@ -92,13 +113,26 @@ def _prepared(backends: AbstractSet[str]) -> Iterator[None]:
 
 
 def _prepare(backends: AbstractSet[str]) -> None:
-    """The same in a process of a pool's, for as long as that lasts."""
+    """The same in a process of a pool's, for as long as that lasts. Ctrl-C ends the parent, which ends it."""
+    from multiprocessing.util import Finalize  # noqa: PLC0415 - as above
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     shared = ExitStack()
     shared.enter_context(_prepared(backends))
     Finalize(None, shared.close, exitpriority=1)
 
 
-def _run_by_name(call: tuple[str, str, str, Way, int, tuple[str, ...]]) -> ScenarioRun:
+def _call(job: Job) -> _Call:
+    return job.scenario.id, job.case.name, job.backend, job.way, job.seed, job.cuts
+
+
+def _run_prepared(call: _Call) -> ScenarioRun:
+    """On a worker of Dask's, which nobody prepares or ends for us."""
+    with _prepared({call[2]}):
+        return _run_by_name(call)
+
+
+def _run_by_name(call: _Call) -> ScenarioRun:
     """In another process: scenarios are known there by their ids."""
     scenario_id, case_name, backend, way, seed, cuts = call
     scenario = find(scenario_id)

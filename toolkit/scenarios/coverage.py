@@ -70,7 +70,7 @@ class Coverage:
         ]
 
     def unknown(self, protocol: Protocol) -> list[str]:
-        """Points that were passed, though the grid does not have them, or says that nobody comes there."""
+        """Points that were passed, although the grid lacks them or marks them as unreachable."""
         known = set(points(protocol))
         return sorted({point for point, _ in self._visits[protocol] if point not in known})
 

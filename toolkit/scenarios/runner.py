@@ -15,19 +15,23 @@ from typing import TYPE_CHECKING, Any
 from messenger.errors import LocalError
 from toolkit.checks.history import History
 from toolkit.checks.invariants import check
-from toolkit.checks.result import CheckResult
-from toolkit.errors import Unsupported
+from toolkit.checks.result import CheckResult, Outcome, words
+from toolkit.errors import ScenarioFailed, Unsupported
 from toolkit.faults.tap import Breakpoint
-from toolkit.scenarios.lab import Lab, NotIntercepted, ScenarioFailed
+from toolkit.lab.lab import Lab, NotIntercepted
+from toolkit.lab.ways import Way
+from toolkit.report.text import duration
+from toolkit.scenarios.own import place_of
 from toolkit.scenarios.scenario import BACKENDS, Case, Scenario
-from toolkit.scenarios.ways import Way
 
 if TYPE_CHECKING:
     from toolkit.report.html import ScenarioReport
     from toolkit.report.sequence import SequenceChart
 
+_MARKS = {Outcome.HOLDS: "✓", Outcome.VIOLATED: "✗", Outcome.NOT_JUDGED: "?"}
 
-@dataclass(slots=True)
+
+@dataclass(slots=True, repr=False)
 class ScenarioRun:
     """One scenario, run once."""
 
@@ -51,7 +55,7 @@ class ScenarioRun:
 
     @property
     def passed(self) -> bool:
-        """Whether everything expected happened and no invariant was violated."""
+        """True if everything expected happened and no invariant was violated."""
         return not self.failure and all(result.ok for result in self.checks)
 
     @property
@@ -61,7 +65,7 @@ class ScenarioRun:
 
     @property
     def name(self) -> str:
-        """What tells this run from others of one invocation; fit for a folder."""
+        """Name of this run, unique within one invocation and fit for a folder."""
         case = f"-{self.case.name}" if self.case.name else ""
         words = f"{self.scenario.id}{case}-{self.backend}-{self.way.name}"
         return "".join(char if char.isalnum() or char in "-_." else "_" for char in words)
@@ -86,13 +90,13 @@ class ScenarioRun:
     @property
     def chart(self) -> "SequenceChart":
         """The frames between the nodes as a sequence chart."""
-        from toolkit.report.sequence import SequenceChart  # noqa: PLC0415 - only those who look pay for it
+        from toolkit.report.sequence import SequenceChart  # noqa: PLC0415 - only charts need it
 
         return SequenceChart(self.history)
 
     def report(self, directory: Path) -> "ScenarioReport":
-        """The run as a page of a report that is written into ``directory``, where its artefacts are."""
-        from toolkit.report.html import ScenarioReport, Verdict  # noqa: PLC0415 - as above
+        """The run as a page of a report in ``directory``, which links to artefacts below it."""
+        from toolkit.report.html import ScenarioReport, Verdict, below  # noqa: PLC0415 - as above
 
         return ScenarioReport(
             title=self.scenario.title,
@@ -101,28 +105,38 @@ class ScenarioRun:
             backend=self.backend,
             mode=self.way.name,
             seed=self.seed,
-            verdict=Verdict.PASSED if self.passed else Verdict.FAILED,
+            verdict=Verdict.of(self.checks, self.failure),
             duration_s=self.duration_s,
             checks=self.checks,
             history=self.history,
             replay_command=self.replay_command,
-            artefacts={name: path.relative_to(directory) for name, path in self.artefacts.items()},
+            artefacts={name: below(path, directory) for name, path in self.artefacts.items()},
             reason=self.failure,
         )
 
     def _repr_html_(self) -> str:
         verdict = "passed" if self.passed else "failed"
         rows = "".join(
-            f"<tr><td>{'✓' if result.ok else '✗'}</td><td>{result.id}</td>"
-            f"<td style='text-align:left'>{escape(result.title)}</td></tr>"
+            f"<tr><td title='{result.outcome}'>{_MARKS[result.outcome]}</td><td>{result.id}</td>"
+            f"<td style='text-align:left'>{escape(result.title)}{_unjudged(result)}</td></tr>"
             for result in self.checks
         )
         wrong = "".join(f"<li>{escape(line)}</li>" for line in self.complaints)
+        took = (
+            f"{duration(self.history.duration_s)} of virtual time"
+            if self.backend == "sim"
+            else duration(self.duration_s)
+        )
         return (
             f"<p><b>{escape(self.scenario.title)}</b> on <code>{self.backend}</code>, {self.way}, "
-            f"seed {self.seed}: <b>{verdict}</b> in {self.duration_s:.2f} s, {len(self.history)} records</p>"
-            f"<ul>{wrong}</ul><table>{rows}</table><p><code>{escape(self.replay_command)}</code></p>"
+            f"seed {self.seed}: <b>{verdict}</b> in {took}, {len(self.history)} records</p>"
+            f"<ul>{wrong}</ul><p>Invariants: {words(self.checks)}</p><table>{rows}</table>"
+            f"<p><code>{escape(self.replay_command)}</code></p>"
         )
+
+    def __repr__(self) -> str:
+        verdict = "passed" if self.passed else "failed"
+        return f"<ScenarioRun {self.scenario_id} on {self.backend}, {self.way}, seed {self.seed}: {verdict}>"
 
     def as_json(self) -> dict[str, Any]:
         """The outcome as a JSON object."""
@@ -141,12 +155,23 @@ class ScenarioRun:
             "seconds": round(self.duration_s, 3),
             "records": len(self.history),
             "checks": [
-                {"id": result.id, "ok": result.ok, "violations": [v.text for v in result.violations]}
+                {
+                    "id": result.id,
+                    "ok": result.ok,
+                    "outcome": result.outcome,
+                    "note": result.note or None,
+                    "violations": [v.text for v in result.violations],
+                }
                 for result in self.checks
             ],
             "artefacts": {name: str(path) for name, path in self.artefacts.items()},
             "replay": self.replay_command,
         }
+
+
+def _unjudged(result: CheckResult) -> str:
+    """What to add to the title of a check that judged nothing."""
+    return f" <i>(not judged: {escape(result.note)})</i>" if result.outcome is Outcome.NOT_JUDGED else ""
 
 
 def run_scenario(
@@ -207,16 +232,21 @@ def _play_in(lab: Lab, scenario: Scenario, params: Mapping[str, Any]) -> _Played
         scenario.script(lab, **params)
         lab.finish()
     except ScenarioFailed as error:
-        failure = str(error)
+        failure = f"{_place(error, scenario)}{error}"
     except (Unsupported, NotIntercepted):
         raise
     except Exception as error:  # noqa: BLE001 - of a node or of the script: what happened is the run's failure
-        failure = f"{type(error).__name__}: {error}"
+        failure = f"{_place(error, scenario)}{type(error).__name__}: {error}"
     finally:
         # Nodes of other processes write in their own time; what they say of being stopped is not the scenario's.
         history = in_order(lab.history)
         lab.close()
     return history, lab.visited, failure
+
+
+def _place(error: Exception, scenario: Scenario) -> str:
+    """The file and line of a user's own scenario that an exception comes from; empty for the catalogue."""
+    return place_of(error, scenario) if scenario.file else ""
 
 
 def in_order(history: History) -> History:
@@ -249,22 +279,32 @@ def _check_supported(scenario: Scenario, backend: str, case: Case, way: Way, cut
 
 
 def _lab(scenario: Scenario, backend: str, way: Way, seed: int, intercepted: bool) -> Lab:  # noqa: FBT001 - called here
-    """A lab; live nodes always have an interceptor."""
+    return open_lab(backend, way, seed, processes=scenario.processes, intercepted=intercepted)
+
+
+def open_lab(backend: str, way: Way, seed: int, *, processes: bool = False, intercepted: bool = True) -> Lab:
+    """Open a lab without nodes.
+
+    Args:
+        backend: ``sim``, ``local``, ``netns`` or ``docker``.
+        way: what its nodes speak.
+        seed: decides everything random.
+        processes: True if on ``local`` and ``netns`` each node is a process of its own.
+        intercepted: False if in simulation nodes have no interceptor; live nodes always have one.
+
+    Raises:
+        LocalError: no such backend.
+        Unsupported: this machine cannot have it.
+    """
     if backend == "sim":
-        from toolkit.simulation.lab import SimLab  # noqa: PLC0415 - one backend does not pay for the other
+        from toolkit.lab.sim.sim_lab import SimLab  # noqa: PLC0415 - one backend does not pay for the other
 
         return SimLab(way, seed, intercepted=intercepted)
-    if backend == "netns":
-        from toolkit.cluster.netns_lab import NetnsLab  # noqa: PLC0415
+    if backend in BACKENDS:
+        from toolkit.lab.real.real_lab import RealLab  # noqa: PLC0415
 
-        return NetnsLab(way, seed, processes=scenario.processes)
-    if backend == "docker":
-        from toolkit.cluster.docker_lab import DockerLab  # noqa: PLC0415
-
-        return DockerLab(way, seed)
-    from toolkit.cluster.local import LocalLab  # noqa: PLC0415
-
-    return LocalLab(way, seed, processes=scenario.processes)
+        return RealLab(backend, way, seed, processes=processes)
+    raise LocalError(f"unknown backend {backend!r}; known: {', '.join(BACKENDS)}")
 
 
 def save_artefacts(run: ScenarioRun, directory: Path) -> None:

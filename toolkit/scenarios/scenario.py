@@ -1,8 +1,7 @@
 """What a scenario is, and how a family of them is written down.
 
-A scenario is a function over the vocabulary of :class:`toolkit.scenarios.lab.Lab`::
-
-    LC = Family("LC", "Lossless client")
+A scenario is a function over the vocabulary of :class:`toolkit.lab.lab.Lab`, in the folder of its family, whose
+``__init__`` has ``LC = Family("LC", "Lossless client")``::
 
     @LC.scenario("LC-01", "connected_fault", cases={"write": {"point": "MESSAGE WRITE"}, ...})
     def connected_fault(lab: Lab, point: str) -> None:
@@ -12,7 +11,8 @@ A scenario is a function over the vocabulary of :class:`toolkit.scenarios.lab.La
         '''
 
 The first line of its docstring is its title, the rest its description. Its cases are run one by one, each with
-its own parameters.
+its own parameters. ``python -m toolkit.scenarios.indexing`` puts new scenarios into the index, by which the
+catalogue finds them.
 """
 
 import inspect
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from messenger.link import Protocol
-from toolkit.scenarios.ways import ALL_WAYS, Way
+from toolkit.lab.ways import ALL_WAYS, Way
 
 ON_NETWORKS = ("netns", "docker")
 """Backends where every node has a host of its own, and packets between them can be lost."""
@@ -46,13 +46,13 @@ class Case:
     """Why it runs in simulation alone, though its scenario runs elsewhere too."""
 
     def runs_in(self, way: Way) -> bool:
-        """Whether it is about what is spoken there."""
+        """True if it is about what is spoken there."""
         return self.protocol in {None, way.protocol}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A script over the vocabulary of :class:`toolkit.scenarios.lab.Lab`, and what it shows."""
+    """A script over the vocabulary of :class:`toolkit.lab.lab.Lab`, and what it shows."""
 
     id: str
     name: str
@@ -74,16 +74,25 @@ class Scenario:
     rules: tuple[str, ...] = ()
     """The disputed rules (docs/disputes.md) of which it has a case for every setting."""
     default_cuts: tuple[str, ...] = ()
-    """Where it cuts unless told otherwise, as Breakpoint.parse reads it; its script takes them as ``cuts``."""
+    """Where it cuts by default, as Breakpoint.parse reads it; its script takes them as ``cuts``."""
     v1_cuts: tuple[str, ...] = ()
     """The same places by the names of msgr v1."""
     processes: bool = False
-    """Whether on sockets each node is a process of its own, to be frozen or really killed."""
+    """True if on sockets each node is a process of its own, to be frozen or really killed."""
     quick: bool = True
-    """Whether it takes no longer than others; a slow one runs in its first way alone unless asked for."""
+    """True if it takes no longer than others; a slow one runs in its first way alone unless asked for."""
+    file: str = ""
+    """Where a user has written it; empty for those of the catalogue."""
+    line: int = 0
+    """Of that file."""
+
+    @property
+    def module(self) -> str:
+        """The dotted name of the module that it is written in."""
+        return self.script.__module__
 
     def runs_in(self, way: Way) -> bool:
-        """Whether it runs in that protocol and mode, whatever the cipher and wherever data phases are."""
+        """True if it runs in that protocol and mode, whatever the cipher and wherever data phases are."""
         return any((known.protocol, known.mode) == (way.protocol, way.mode) for known in self.ways)
 
     def cases_in(self, way: Way, backend: str = "") -> tuple[Case, ...]:
@@ -98,7 +107,7 @@ class Scenario:
         return case.only if case is not None and backend != "sim" else ""
 
     def cuts_on(self, protocol: Protocol) -> tuple[str, ...]:
-        """Where it cuts unless told otherwise, when that protocol is spoken."""
+        """Where it cuts by default, under that protocol."""
         return self.v1_cuts if protocol is Protocol.V1 else self.default_cuts
 
 
@@ -135,31 +144,47 @@ class Family:
         """
 
         def add(script: Script) -> Script:
-            alone = sim_cases or {}
-            title, _, description = inspect.cleandoc(script.__doc__ or "").partition("\n")
-            own = (cases or {"": {}}).items()
-            if v1_cases is None:
-                listed = [Case(case, params, only=alone.get(case, "")) for case, params in own]
-            else:
-                by_protocol = ((Protocol.V2, own), (Protocol.V1, v1_cases.items()))
-                listed = [
-                    Case(case, params, protocol, only=alone.get(case, ""))
-                    for protocol, own_cases in by_protocol
-                    for case, params in own_cases
-                ]
             self.scenarios.append(
-                Scenario(
-                    id=id,
-                    name=name,
-                    family=self.id,
-                    priority=priority,
-                    title=title.rstrip("."),
-                    description=" ".join(description.split()),
-                    script=script,
-                    cases=tuple(listed),
-                    **options,
-                )
+                described(script, id, name, self.id, cases, v1_cases, sim_cases, priority=priority, **options)
             )
             return script
 
         return add
+
+
+def described(
+    script: Script,
+    id: str,  # noqa: A002 - as above
+    name: str,
+    family: str,
+    cases: Mapping[str, Mapping[str, Any]] | None = None,
+    v1_cases: Mapping[str, Mapping[str, Any]] | None = None,
+    sim_cases: Mapping[str, str] | None = None,
+    *,
+    priority: int = 1,
+    **options: Any,  # noqa: ANN401 - fields of Scenario
+) -> Scenario:
+    """The scenario that a script and its docstring describe; arguments as for :meth:`Family.scenario`."""
+    alone = sim_cases or {}
+    title, _, description = inspect.cleandoc(script.__doc__ or "").partition("\n")
+    own = (cases or {"": {}}).items()
+    if v1_cases is None:
+        listed = [Case(case, params, only=alone.get(case, "")) for case, params in own]
+    else:
+        by_protocol = ((Protocol.V2, own), (Protocol.V1, v1_cases.items()))
+        listed = [
+            Case(case, params, protocol, only=alone.get(case, ""))
+            for protocol, own_cases in by_protocol
+            for case, params in own_cases
+        ]
+    return Scenario(
+        id=id,
+        name=name,
+        family=family,
+        priority=priority,
+        title=title.rstrip("."),
+        description=" ".join(description.split()),
+        script=script,
+        cases=tuple(listed),
+        **options,
+    )

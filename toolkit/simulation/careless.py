@@ -28,20 +28,20 @@ class Carelessness(StrEnum):
     ONE_ADDRESS = "one_address"
     """It dials one of a peer's addresses where there are two."""
     STRANGER = "stranger"
-    """A peer stops, lies about its address, or declares a message that it does not send."""
+    """A peer stops, lies about its address, or declares a message that it does not send, or not all of it."""
     CLOCK = "clock"
     """A wall clock is set."""
     RULES = "rules"
     """Two rules are other than the defaults."""
     LIMITS = "limits"
-    """Limits are small; nobody reads for longer than deadlines last."""
+    """Limits are small; applications stop reading for longer than deadlines last."""
 
 
 _CHANCE = 0.4
 _CHANCE_OF_KIND = 0.35
 _DEEDS = (("raise", 3), ("mark_down", 3), ("send", 2), ("dial", 2), ("release", 1))
-_ENDINGS = (("stop", 2), ("close", 1), ("noise", 1), ("declare", 3), ("squat", 2), ("own", 1))
-_NO_LIVENESS = frozenset(
+_ENDINGS = (("stop", 2), ("close", 1), ("noise", 1), ("declare", 2), ("stall", 1), ("squat", 2), ("own", 1))
+NO_LIVENESS = frozenset(
     {
         # A race whose winner cannot dial lasts for ever: what the default is there for.
         ("race_winner", "insists"),
@@ -52,13 +52,19 @@ _NO_LIVENESS = frozenset(
         ("hello_addr", "own"),
     }
 )
-"""Settings by which nodes of some runs never meet."""
+"""Settings by which nodes of some runs never meet: such a run is judged for safety only."""
+_CHANCE_OF_LIVENESS = 0.8
 _RULES = tuple(
     (rule, setting)
     for rule, settings in SETTINGS.items()
     for setting in settings[1:]
-    if (rule, setting) not in _NO_LIVENESS
+    if (rule, setting) not in NO_LIVENESS
 )
+
+
+def may_never_meet(options: Options) -> bool:
+    """True if a node follows a rule by which it may refuse its peers for good."""
+    return any(node.options.get(rule) == setting for node in options.nodes for rule, setting in NO_LIVENESS)
 
 
 def draw_carelessness(rng: Random, options: Options, plan: Plan) -> tuple[Options, Plan]:
@@ -69,6 +75,8 @@ def draw_carelessness(rng: Random, options: Options, plan: Plan) -> tuple[Option
     drawer = _Drawer(rng, options, end_s=plan[-1].at_s if plan else 0.0)
     for kind in kinds:
         drawer.draw(kind)
+    if Carelessness.RULES in kinds and not chance(rng, _CHANCE_OF_LIVENESS):
+        drawer.draw_rule_without_liveness()
     operations = sorted((*plan, *drawer.operations), key=lambda operation: operation.at_s)
     return drawer.options, tuple(operations)
 
@@ -119,7 +127,7 @@ class _Drawer:
             target, victim = self._pair()
             ending = one_of(self._rng, *_ENDINGS)
             if ending == "squat" and self.options.way.protocol is Protocol.V1:
-                ending = "own"  # v1 tells no numbers: a squatter is a peer that has restarted
+                ending = "own"  # v1 announces no entity numbers: a squatter is a peer that has restarted
             self._add("stranger", target, victim, ending, self._rng.randrange(9))
 
     def _clock(self) -> None:
@@ -137,6 +145,10 @@ class _Drawer:
         whose = None if chance(self._rng, 0.5) else self._node()
         self._set({one: setting, other: other_setting}, whose)
 
+    def draw_rule_without_liveness(self) -> None:
+        """One rule more, by which nodes may never meet."""
+        self._set(dict([self._rng.choice(sorted(NO_LIVENESS))]), None if chance(self._rng, 0.5) else self._node())
+
     def _limits(self) -> None:
         """Someone keeps messages for longer than the deadlines of links."""
         rng = self._rng
@@ -146,10 +158,11 @@ class _Drawer:
         }
         if chance(rng, 0.5):
             limits["ms_connection_idle_timeout"] = 3.0
-        self._set(limits, None)
         node = self._node()
         self._add("hold", node)
         self._add("release", node, later_s=rng.choice((2.0, 8.0, 20.0)))
+        limits["frame_timeout_contended_s"] = rng.choice((0.2, 5.0))
+        self._set(limits, None)
 
     def _set(self, settings: Mapping[str, Any], whose: str | None) -> None:
         nodes = tuple(

@@ -1,4 +1,4 @@
-"""What a seed draws before anything happens: who there is, what they speak, and which faults may come.
+"""What a seed draws before the run: the nodes, their protocols, and which faults may come.
 
 Swarm testing: each seed has only some of the options and about half of the kinds of faults. A run with all of
 them at once would drown the rare states that two of them reach together.
@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from messenger.cephx.ciphers import KeyType
 from messenger.link import Protocol
 from messenger.session.policy import POLICIES
-from toolkit.scenarios.ways import Way
+from toolkit.lab.ways import Way
 
 _T = TypeVar("_T")
 
@@ -79,25 +79,25 @@ ENDING_TICKETS: Mapping[str, Any] = {"mints": {"validity_s": 120.0, "keeps": Tru
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Who talks to whom, and under which policies."""
+    """Types of the two sides, and their policies."""
 
     name: str
     dialler: str
-    """Policy of those who dial."""
+    """Policy of the nodes that dial."""
     acceptor: str
-    """Policy of those who are dialled; the same for peers."""
+    """Policy of the nodes that are dialled; the same for peers."""
     entities: tuple[str, str]
     """Types of the two."""
     weight: int
 
     @property
     def peers(self) -> bool:
-        """Whether both sides dial."""
+        """True if both sides dial."""
         return not POLICIES[self.acceptor].server
 
     @property
     def lossy(self) -> bool:
-        """Whether a fault ends the sessions."""
+        """True if a fault ends the sessions."""
         return POLICIES[self.dialler].lossy
 
 

@@ -1,4 +1,4 @@
-"""A failed seed told so that somebody can work on it: what it drew, the least that fails, how to see it again."""
+"""The report of a failed seed: what it drew, the shortest schedule that fails, how to repeat it."""
 
 import json
 import shlex
@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from messenger.errors import LocalError
+from toolkit.checks.history import History
 from toolkit.checks.invariants import INVARIANTS
 from toolkit.checks.result import CheckResult, Violation
-from toolkit.report.html import ScenarioReport, Verdict, render_report
+from toolkit.lab.campaign import Campaign, Failure
+from toolkit.report.html import ScenarioReport, Verdict, below, render_report
 from toolkit.report.plain import plain_chart
 from toolkit.report.sequence import SequenceChart
 from toolkit.simulation.drawing import Size
-from toolkit.simulation.swarm import CRASH, LIVENESS, Failure, Outcome
+from toolkit.simulation.swarm import CRASH, LIVENESS, Outcome
 
 _LAST_FRAMES = 40
 _OWN_TITLES = {LIVENESS: "Going on after the faults", CRASH: "No exception but the documented ones"}
@@ -100,11 +102,19 @@ def save(outcome: Outcome, directory: Path) -> None:
     outcome.history.save(directory / "history.ndjson")
     (directory / "chart.svg").write_text(SequenceChart(outcome.history).svg(), encoding="utf-8")
     (directory / "outcome.json").write_text(json.dumps(as_json(outcome), indent=2) + "\n", encoding="utf-8")
-    page = render_report([_report(outcome)], f"Seed {outcome.seed}")
+    page = render_report([life_report(outcome, directory, directory)], f"Seed {outcome.seed}")
     (directory / "report.html").write_text(page, encoding="utf-8")
 
 
-def _report(outcome: Outcome) -> ScenarioReport:
+def life_report(outcome: Outcome, kept: Path | None, folder: Path) -> ScenarioReport:
+    """A life as a page of a report.
+
+    Args:
+        outcome: how it ended.
+        kept: where :func:`save` has put its files, if it has.
+        folder: of the report, which links to files below it.
+    """
+    names = {"history": "history.ndjson", "chart": "chart.svg", "outcome": "outcome.json"}
     return ScenarioReport(
         title=f"Seed {outcome.seed}",
         id=f"{outcome.options.size} {outcome.seed}",
@@ -117,7 +127,45 @@ def _report(outcome: Outcome) -> ScenarioReport:
         checks=_checks(outcome),
         history=outcome.history,
         replay_command=replay_command(outcome),
-        artefacts={"history": "history.ndjson", "chart": "chart.svg", "outcome": "outcome.json"},
+        artefacts={} if kept is None else {what: below(kept / name, folder) for what, name in names.items()},
+    )
+
+
+def campaign_report(campaign: Campaign, id_: str, wanted: int, units: str) -> ScenarioReport:
+    """Many runs as one page of a report: their numbers, and which failed.
+
+    Args:
+        campaign: what they came to.
+        id_: names them.
+        wanted: number of runs that were asked for.
+        units: what they are: seeds or runs.
+    """
+    tally = campaign.tally
+    first = "; ".join(
+        f"{name}: {failures[0].text if failures else 'failed'}" for name, failures in tally.failed[:3]
+    )
+    facts = {
+        "Done": f"{tally.runs:,} of {wanted:,} {units}",
+        "Failed": f"{len(tally.failed):,}",
+        "Events": f"{tally.events:,}",
+        "Speed": f"{campaign.runs_per_cpu_s:.0f} a second on one core",
+        "Never reached": ", ".join(campaign.never) or "no rare state",
+    }
+    judged = Verdict.PASSED if tally.runs else Verdict.NOT_JUDGED
+    return ScenarioReport(
+        title=f"{tally.runs:,} {units}",
+        id=id_,
+        description="Every run draws faults, heals everything, and is judged by the invariants.",
+        backend="sim",
+        mode="",
+        seed=None,
+        verdict=Verdict.FAILED if tally.failed else judged,
+        duration_s=campaign.seconds,
+        checks=[],
+        history=History(),
+        replay_command="",
+        reason=first,
+        facts=facts,
     )
 
 

@@ -1,4 +1,4 @@
-"""A careless application beside the one that keeps the books of a node, and a stranger who lies."""
+"""A careless application beside the recording one of a node, and a stranger that sends false frames."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from messenger.compat import override
 from messenger.denc.address import AddrVec
 from messenger.dispatch import Dispatcher
 from messenger.driver import Connection
 from messenger.errors import Fault, LocalError
 from messenger.messages.message import Message
-from toolkit.scenarios.lab_core import ScenarioFailed
+from toolkit.errors import ScenarioFailed
 
 if TYPE_CHECKING:
-    from toolkit.scenarios.nodes import NodeApp
+    from toolkit.node import NodeApp
 
 _PARTS = 3
 DECLARED_BYTES = 1 << 20
@@ -23,7 +24,7 @@ _DECLARATION_BYTES = 80
 _NOISE_BYTES = 300
 _STRANGERS_PATIENCE_S = 1.0
 RELEASED = "operation forbidden on released memoryview object"
-"""How the error of a message ends whose buffer was released; the words are those of Python."""
+"""End of the error text of a message whose buffer was released; the words are those of Python."""
 
 
 class CarelessError(Exception):
@@ -62,24 +63,24 @@ class CarelessApp(Dispatcher):
         self._called("dispatch", connection, message)
         return False
 
+    @override
     def ms_handle_connect(self, connection: Connection) -> None:
-        """See :class:`CarelessApp`."""
         self._called("connect", connection)
 
+    @override
     def ms_handle_accept(self, connection: Connection) -> None:
-        """See :class:`CarelessApp`."""
         self._called("accept", connection)
 
-    def ms_handle_reset(self, connection: Connection, fault: Fault) -> None:  # noqa: ARG002 - whatever it was
-        """See :class:`CarelessApp`."""
+    @override
+    def ms_handle_reset(self, connection: Connection, fault: Fault) -> None:
         self._called("reset", connection)
 
-    def ms_handle_remote_reset(self, connection: Connection, fault: Fault) -> None:  # noqa: ARG002 - as above
-        """See :class:`CarelessApp`."""
+    @override
+    def ms_handle_remote_reset(self, connection: Connection, fault: Fault) -> None:
         self._called("remote_reset", connection)
 
-    def ms_handle_refused(self, connection: Connection, fault: Fault) -> None:  # noqa: ARG002 - as above
-        """See :class:`CarelessApp`."""
+    @override
+    def ms_handle_refused(self, connection: Connection, fault: Fault) -> None:
         self._called("refused", connection)
 
     def _called(self, callback: str, connection: Connection, message: Message | None = None) -> None:
@@ -122,7 +123,7 @@ def take_back(app: "NodeApp", peer: str, part: int) -> None:
 
 
 class Stranger:
-    """A peer that nobody expects, on the network of a lab.
+    """A peer that no node expects, on the network of a lab.
 
     Args:
         dial: a new link of the lab's raw peer to a node.
@@ -140,8 +141,8 @@ class Stranger:
         Args:
             node: whom to dial.
             claimed: the addresses that it gives as its own; its own if None.
-            ending: ``stop`` and say no more, ``close``, make ``noise``, or ``declare`` a message and not send it;
-                anything else stops as well.
+            ending: ``stop`` and say no more, ``close``, make ``noise``, or ``declare`` a message and not send it,
+                or send three quarters of it and ``stall``; anything else stops as well.
             steps: of the handshake.
         """
         with suppress(ScenarioFailed):
@@ -158,6 +159,8 @@ class Stranger:
                 link.write(self._rng.randbytes(_NOISE_BYTES))
             elif ending == "declare" and done == len(link.steps):
                 link.write(link.message(1, data=bytes(DECLARED_BYTES))[:_DECLARATION_BYTES])
+            elif ending == "stall" and done == len(link.steps):
+                link.write(link.message(1, data=bytes(DECLARED_BYTES))[: DECLARED_BYTES * 3 // 4])
             elif ending == "close":
                 link.hang_up()
 

@@ -31,7 +31,7 @@ def draw_motif(rng: Random, options: Options) -> list[Step]:
 
 
 def _winner_dies(rng: Random, options: Options) -> Iterator[Step]:
-    """Both dial. The winner tells the loser to WAIT, and dies or is cut off before its own dial gets there."""
+    """Both dial. The winner sends the loser WAIT, and dies or is cut off before its own dial arrives."""
     winner, loser = sorted(rng.choice(options.pairs))  # addresses are given in the order of names
     if rng.random() < 0.3:
         yield 0.0, "cut", (winner, loser)
@@ -98,7 +98,7 @@ def _cut_in_replay(rng: Random, options: Options) -> Iterator[Step]:
 
 
 def _wrong_target(rng: Random, options: Options) -> Iterator[Step]:
-    """A node comes back as somebody else; its peers go on dialling who it was until they are told."""
+    """A node comes back as another peer; its peers dial the old one until they learn of it."""
     dialler, gone = rng.choice(options.pairs)
     yield 0.0, "send", (dialler, gone, 1, 20)
     yield 0.2, "kill", (gone,)

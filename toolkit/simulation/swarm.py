@@ -1,24 +1,27 @@
-"""One seed, one life: draw, do the faults, heal everything, require liveness, judge (field.md §4 calls it swarm).
+"""One seed, one life: draw a schedule, inject its faults, heal, require liveness, check (swarm testing).
 
-Phase 1 runs the schedule. Phase 2 heals the network, lets go whatever is held, starts whoever is dead, and then
-requires within :func:`bound_s` of virtual time that a message of everybody who may send arrives and that all come
+Phase 1 runs the schedule. Phase 2 heals the network, releases what is held, restarts dead nodes, and then requires
+within :func:`bound_s` of virtual time that a message of every node that may send arrives and that all nodes come
 to rest. The invariants judge the history of both.
 """
 
 import hashlib
 import traceback
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from html import escape
 from random import Random
 from typing import TYPE_CHECKING
 
+from messenger.errors import LocalError
 from messenger.interception import BLOCK_LIMIT_S
 from toolkit.checks.history import History
-from toolkit.checks.invariants import check
+from toolkit.checks.invariants import INVARIANTS, check
+from toolkit.errors import ScenarioFailed
 from toolkit.faults.tap import Breakpoint
-from toolkit.scenarios.lab import ScenarioFailed
-from toolkit.simulation.careless import draw_carelessness
+from toolkit.lab.campaign import Failure
+from toolkit.simulation.careless import draw_carelessness, may_never_meet
 from toolkit.simulation.drawing import Options, Size, draw_options
 from toolkit.simulation.schedule import Argument, Operation, Plan, draw_schedule
 from toolkit.simulation.swarm_lab import Probe, SwarmLab
@@ -29,23 +32,14 @@ if TYPE_CHECKING:
 LIVENESS = "LIVE"
 """Id of the failure to get going again after the faults."""
 CRASH = "CRASH"
-"""Id of an exception that nobody documented."""
+"""Id of an undocumented exception."""
 CALLS = "CALLS"
 """Id of a messenger that calls its application more or less often than its history says."""
+SAFETY = tuple(id_ for id_ in INVARIANTS if id_ not in {"INV-6", "liveness_after_heal"})
+"""The invariants that do not require that anything ever arrives."""
 _MOST_PROBES = 6
 _CHANCE_OF_ALL_AT_ONCE = 0.25
 _REST_STEPS_S = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """One thing that is wrong with a life."""
-
-    id: str
-    """Of the check: ``INV-1`` and so on, LIVENESS or CRASH."""
-    text: str
-    record: int | None = None
-    """Place in the history of the record that shows it."""
 
 
 @dataclass(slots=True)
@@ -64,15 +58,41 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Whether nothing is wrong."""
+        """True if nothing is wrong."""
         return not self.failures
 
     @property
     def chart(self) -> "SequenceChart":
         """Its frames as a sequence chart."""
-        from toolkit.report.sequence import SequenceChart  # noqa: PLC0415 - only those who look pay for it
+        from toolkit.report.sequence import SequenceChart  # noqa: PLC0415 - only charts need it
 
         return SequenceChart(self.history)
+
+    @property
+    def schedule(self) -> list[str]:
+        """The operations that were done, a line each, with their places in the plan."""
+        from toolkit.simulation.findings import schedule  # noqa: PLC0415 - as above
+
+        return schedule(self)
+
+    @property
+    def replay_command(self) -> str:
+        """The command that lives this life again."""
+        from toolkit.simulation.findings import replay_command  # noqa: PLC0415 - as above
+
+        return replay_command(self)
+
+    def shrink(self) -> "Outcome":
+        """The life of the same seed with as few operations as still cause the first failure (delta debugging).
+
+        Raises:
+            LocalError: nothing has failed.
+        """
+        from toolkit.simulation.shrink import shrink  # noqa: PLC0415 - as above
+
+        if self.passed:
+            raise LocalError(f"seed {self.seed} passed: there is nothing to shrink")
+        return shrink(self)
 
     def _repr_html_(self) -> str:
         from toolkit.simulation.findings import tell  # noqa: PLC0415 - as above
@@ -114,14 +134,14 @@ def live_plan(seed: int, options: Options, plan: Plan, kept: Plan, keep: Collect
     history = runner.lab.history
     failures += [
         Failure(result.id, violation.text, violation.record)
-        for result in check(history)
+        for result in check(history, SAFETY if may_never_meet(options) else None)
         for violation in result.violations
     ]
     return Outcome(seed, options, plan, history, failures, runner.lab.clock.events, keep)
 
 
 def bound_s(options: Options) -> float:
-    """Within what time after the faults everybody must be connected, and again to come to rest."""
+    """Time in which all nodes have to be connected after the faults, and again to become quiet."""
     backoff_s = options.option("ms_max_backoff", 15.0)
     ready_s = options.option("ms_connection_ready_timeout", 10.0)
     return 4 * backoff_s + 2 * ready_s + BLOCK_LIMIT_S
@@ -147,6 +167,9 @@ class _Runner:
             for operation in operations:
                 self._at(operation)
             self.lab.end_faults()
+            if may_never_meet(self.options):
+                self._try_to_meet()
+                return []
             self._probe()
             self._rest()
             self.lab.write_ends()
@@ -170,14 +193,20 @@ class _Runner:
 
     # ---- phase 2
 
+    def _try_to_meet(self) -> None:
+        """The same, but no probe has to arrive and no node to come to rest: no ``end`` records, no judgement."""
+        with suppress(_Stuck):
+            self._probe()
+            self._rest()
+
     def _probe(self) -> None:
-        """A message of everybody who may send arrives."""
+        """Require that a message of every node that may send arrives."""
         if not self.options.roles.peers:
             self._probe_by([*self.options.pairs, *((b, a) for a, b in self.options.pairs)])
         elif self._rng.random() < _CHANCE_OF_ALL_AT_ONCE:
             self._probe_by(self.options.pairs)
         else:
-            # One side alone must get there first: a peer that has something to say hides that it never dials.
+            # One side alone sends first: with messages on both, one's dial would hide that the other never dials.
             pairs = [(a, b) for a, b in self.options.pairs if a < b]
             first = [(a, b) if self._rng.random() < 0.5 else (b, a) for a, b in pairs]
             self._probe_by(first)
@@ -300,7 +329,7 @@ class _Runner:
         if self.lab.runs(node):
             return
         if self.lab.frozen:
-            self.lab.revive(node)  # somebody could not learn the new address now
+            self.lab.revive(node)  # a frozen node could not learn the new address now
         else:
             self.lab.rename(node, told=told)
 

@@ -3,16 +3,17 @@
 from random import Random
 from typing import Any
 
+from messenger.compat import override
 from messenger.denc.address import AddrVec
 from messenger.driver import Connection
 from messenger.outputs import EventKind
 from toolkit.checks.history import NETWORK
-from toolkit.scenarios.nodes import NodeSpec
-from toolkit.scenarios.nodes.auth import SERVICE_SECRET_ID
+from toolkit.lab.sim.sim_lab import SimLab
+from toolkit.lab.sim.wire import Wire
+from toolkit.node import NodeSpec
+from toolkit.node.auth import SERVICE_SECRET_ID
 from toolkit.simulation.drawing import NO_INJECTION, Options
-from toolkit.simulation.lab import SimLab
 from toolkit.simulation.misuse import DECLARED_BYTES, RELEASED, CarelessApp, CarelessError, Stranger, take_back
-from toolkit.simulation.wire import Wire
 
 _ENDING = frozenset({EventKind.RESET.value, EventKind.REMOTE_RESET.value})
 
@@ -20,7 +21,7 @@ _STRANGER = "stranger"
 _STRANGERS_NUMBER = 900
 
 Probe = tuple[str, str]
-"""Who sends, and who is to get it."""
+"""Sender and receiver."""
 
 
 class SwarmLab(SimLab):
@@ -39,7 +40,7 @@ class SwarmLab(SimLab):
         self.awaited: dict[Probe, int] = {}
         """Probes that have not arrived, with their tids."""
         self.interrupted: list[Probe] = []
-        """Probes whose sender was told that they may be lost."""
+        """Probes whose sender got an event by which they may be lost."""
         self._network.cut_by_byte = self._cut_by_byte
         for node in options.nodes:
             self.node(
@@ -59,7 +60,7 @@ class SwarmLab(SimLab):
             peer = self.raw(_STRANGER, f"{options.roles.entities[0]}.{_STRANGERS_NUMBER}", listens=False)
             self._stranger = Stranger(peer.dial, Random(f"stranger {seed}"))
         self._untold: dict[str, list[tuple[str, Connection]]] = {}
-        """Nodes that came back as somebody else, with who has which connection with whom they were."""
+        """Nodes that came back with another nonce, with the peers' connections to the former one."""
         self._secret_id, self._service_key = SERVICE_SECRET_ID, self._key.to_base64()
         """The newest service key."""
         self._skews: dict[str, float] = {}
@@ -67,35 +68,35 @@ class SwarmLab(SimLab):
     # ---- what a node can do now
 
     def runs(self, name: str) -> bool:
-        """Whether a node's process exists."""
+        """True if a node's process exists."""
         return name in self._nodes
 
     def usable(self, name: str) -> bool:
-        """Whether a node runs and is not frozen."""
+        """True if a node runs and is not frozen."""
         return name in self._nodes and name not in self.frozen
 
     def has_connection(self, name: str, peer: str) -> bool:
-        """Whether a node's application has a connection with a peer."""
+        """True if a node's application has a connection with a peer."""
         return self._nodes[name].app.has_connection(peer)
 
     def is_taken_for_another(self, name: str, peer: str) -> bool:
-        """Whether a peer still has a session with who a node was: it would get a second one of the same name."""
+        """True if a peer has a session with an earlier life of a node and would get another of the same name."""
         return any(other == peer for other, _ in self._untold.get(name, ()))
 
     # ---- faults
 
+    @override
     def freeze(self, name: str) -> None:
-        """See :meth:`Lab.freeze`."""
         super().freeze(name)
         self.frozen.add(name)
 
+    @override
     def thaw(self, name: str) -> None:
-        """See :meth:`Lab.thaw`."""
         super().thaw(name)
         self.frozen.discard(name)
 
+    @override
     def kill(self, name: str) -> None:
-        """See :meth:`Lab.kill`."""
         super().kill(name)
         self.frozen.discard(name)
         self._skews.pop(name, None)
@@ -106,8 +107,8 @@ class SwarmLab(SimLab):
 
         Args:
             name: which.
-            told: the others also end what they had with it, before; if not, they dial who it was until they are
-                told (:meth:`tell`).
+            told: the others also end their connections with it, before; if not, they dial its former nonce until
+                they learn of the new one (:meth:`tell`).
         """
         self._untold.setdefault(name, []).extend(
             (other, connection)
@@ -120,7 +121,7 @@ class SwarmLab(SimLab):
         self.revive(name, new_nonce=True)
 
     def tell(self, name: str) -> None:
-        """Whoever still has a connection with what a node was before it got its nonce ends it."""
+        """Have the others end their connections to a node's former nonce."""
         for other, connection in self._untold.pop(name, []):
             if not self.usable(other) or connection not in self._nodes[other].connections.values():
                 continue
@@ -149,7 +150,7 @@ class SwarmLab(SimLab):
         self.change_auth(name, **changes)
 
     def skew(self, name: str, seconds: float) -> None:
-        """A node's wall clock is so much ahead of everybody's."""
+        """Set a node's wall clock ahead of the others."""
         jump_s = seconds - self._skews.pop(name, 0.0)
         if seconds:
             self._skews[name] = seconds
@@ -159,7 +160,8 @@ class SwarmLab(SimLab):
     def heal_between(self, a: str, b: str) -> None:
         """Undo what was done to the paths between two nodes."""
         self._step("heal", a, b)
-        self._disturb("heal", a, b)
+        self._path("heal", a, b)
+        self.network.heal(a, b)
 
     def late_dial(self, a: str, b: str, seconds: float) -> None:
         """Have the next dial of a to b arrive late."""
@@ -210,13 +212,13 @@ class SwarmLab(SimLab):
     def stranger(self, name: str, victim: str, ending: str, steps: int) -> None:
         """Have a stranger dial a node; see :meth:`Stranger.visit`."""
         assert self._stranger is not None
-        if ending == "declare":
+        if ending in {"declare", "stall"}:
             self._step("declare", name, DECLARED_BYTES)
         claimed = {"squat": self._specs[victim].addrs, "own": self._specs[name].addrs}.get(ending)
         self._stranger.visit(name, claimed, ending, steps)
 
     def end_faults(self) -> None:
-        """The network is whole again, everybody runs, nothing is held, nothing more is going to break."""
+        """Heal the network, start all nodes, release what is held, and stop the faults."""
         for careless in self._careless.values():
             careless.forget()
         if self._stranger is not None:
@@ -250,13 +252,15 @@ class SwarmLab(SimLab):
         self.awaited[sender, receiver] = self._nodes[sender].app.last_tid(receiver)
 
     def is_at_rest(self) -> bool:
-        """Whether nobody has anything to send, to acknowledge or to dial."""
+        """True if no node has anything to send, to acknowledge or to dial."""
         return all(self._at_rest(name) for name in self._specs)
 
     def write_ends(self) -> None:
         """Take the closing counters."""
         for name in self._specs:
-            self._write(name, "end", **self._snapshot(name))
+            held = self._nodes[name].endpoint.resources()
+            throttles = {counter: held[counter] for counter in ("throttled", "arrivals")}
+            self._write(name, "end", **self._snapshot(name), **throttles)
 
     # ---- records
 

@@ -1,4 +1,4 @@
-"""Hand-made histories: small stories of two nodes, told record by record."""
+"""Hand-made histories of two nodes, record by record."""
 
 from typing import Any
 
@@ -108,7 +108,7 @@ class Story:
     def link(self, node: str, link: str, action: str, peer: str, session: int | None = 1) -> int:
         return self.tell(node, "link", link=link, action=action, peer=peer, session=session)
 
-    # ---- what passes on a wire, told by both ends
+    # ---- frames on a wire, recorded by both ends
 
     def wire(self, number: int = 1, *, session: int = 1) -> None:
         """a has dialled b: link a/NUMBER is b/NUMBER."""
@@ -128,7 +128,7 @@ class Story:
         return self._frame(other(sender), "rx", tag, number, length, sender, fields)
 
     def take_frame(self, node: str, tag: str, /, *, number: int = 1, length: int = 160, **fields: Any) -> int:
-        """A frame arrives that nobody is known to have sent."""
+        """A frame arrives whose sender has no record of it."""
         return self._frame(node, "rx", tag, number, length, other(node), fields)
 
     def _frame(
@@ -150,7 +150,7 @@ class Story:
         self.pass_frame("b", "AUTH_DONE", number=number, con_mode=con_mode)
 
     def auth(self, node: str, number: int = 1, /, **fields: Any) -> int:
-        """What ``node`` tells of its peer's authentication, secure unless told otherwise."""
+        """The record of ``node`` about its peer's authentication, secure by default."""
         ab, ba = f"ab{number}", f"ba{number}"
         values = {
             "session": None,

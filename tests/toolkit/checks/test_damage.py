@@ -9,13 +9,13 @@ from tests.toolkit.checks.damage.kinds import DAMAGES
 from toolkit.checks.history import History
 from toolkit.checks.invariants import INVARIANTS, check
 from toolkit.checks.records import Record
-from toolkit.scenarios.families.tour import TOUR
+from toolkit.lab.ways import Way
+from toolkit.scenarios.catalogue import select
 from toolkit.scenarios.runner import run_scenario
-from toolkit.scenarios.ways import Way
 from toolkit.simulation.swarm import live
 
-SEEDS = (3, 7, 20, 31, 40, 55)
-"""Lives with lossy sessions, takeovers, resets, restarts and faults."""
+SEEDS = (3, 7, 20, 31, 40, 55, 133)
+"""Lives with lossy sessions, takeovers, resets, restarts, faults, and links that wait for throttles."""
 UNNOTICED = {name for name, damage in DAMAGES.items() if not damage.by}
 
 
@@ -24,7 +24,7 @@ def histories() -> dict[str, list[Record]]:
     """Recorded runs in which nothing is wrong."""
     runs = {
         f"{scenario.id} {protocol} {mode}": run_scenario(scenario, "sim", Way(Protocol(protocol), mode)).history
-        for scenario in TOUR.scenarios
+        for scenario in select("TOUR")
         for protocol, mode in (("v2", "crc"), ("v2", "secure"), ("v1", "crc"))
     }
     return {

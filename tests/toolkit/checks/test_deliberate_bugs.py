@@ -22,16 +22,16 @@ from messenger.v2.revision import crc_frames
 from toolkit.checks.canary import Canary
 from toolkit.checks.history import NETWORK, History
 from toolkit.checks.invariants import check
+from toolkit.errors import ScenarioFailed
 from toolkit.faults.tap import Breakpoint
-from toolkit.scenarios.families.tour import TOUR
-from toolkit.scenarios.lab import ScenarioFailed
-from toolkit.scenarios.nodes.auth import _Minting
+from toolkit.lab.sim.sim_lab import SimLab
+from toolkit.lab.sim.sim_node import SimNode
+from toolkit.lab.ways import Way
+from toolkit.node.auth import _Minting
+from toolkit.scenarios.catalogue import select
 from toolkit.scenarios.runner import run_scenario
-from toolkit.scenarios.ways import Way
-from toolkit.simulation.lab import SimLab
-from toolkit.simulation.node import SimNode
 
-SCENARIOS = {scenario.id: scenario for scenario in TOUR.scenarios}
+SCENARIOS = {scenario.id: scenario for scenario in select("TOUR")}
 
 
 def broken(history) -> set[str]:
@@ -95,7 +95,7 @@ def listened_to(mode: str) -> set[str]:
 
     lab.network.on_bytes = on_bytes
     lab.send("a", "b", count=3)
-    lab.expect_delivered("b", "a", 3)
+    lab.expect_delivered("a", "b", 3)
     lab.settle()
     return broken(lab.history)
 
@@ -119,7 +119,7 @@ def test_a_late_ticket_is_shown_and_taken(monkeypatch):
     def short(name, num, keys, spoiler, **_others):
         return _Minting(name, num, keys, spoiler, validity_s=0.001, keeps=False)
 
-    monkeypatch.setattr("toolkit.scenarios.nodes.auth._Minting", short)
+    monkeypatch.setattr("toolkit.node.auth._Minting", short)
     assert scenario("standby", "crc") == {"ticket_time"}, "refused, and none is renewed"
 
     def trusting(self: CephxServiceExchange, payload: bytes) -> OpenedAuthorizer:
@@ -156,7 +156,7 @@ def mangled(mode: str, protocol: Protocol) -> set[str]:
         patch.setattr(SimNode, "write_link", write)
         lab.send("a", "b", count=3, size_bytes=200)
         try:
-            lab.expect_delivered("b", "a", 3)
+            lab.expect_delivered("a", "b", 3)
             lab.settle()
         except ScenarioFailed:
             pass
@@ -316,7 +316,7 @@ def slow_to_dial(**options) -> set[str]:
     lab.cut_at("a", "b", Breakpoint("b", "HELLO", 1, 0))
     lab.cut("a", "b")
     lab.send("a", "b")
-    lab.expect_delivered("b", "a", 1)
+    lab.expect_delivered("a", "b", 1)
     lab.settle()
     return broken(lab.history)
 

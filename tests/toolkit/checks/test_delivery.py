@@ -355,7 +355,7 @@ def test_lossy_message_sent_on_an_ended_session_is_dropped(story):
 
 
 def test_the_server_decides_that_a_session_is_lossy(story):
-    """The client's own policy is lossless; what counts is the server's (protocol.md §3.8)."""
+    """The client's own policy is lossless; what counts is the server's (docs/protocol.md §3.8)."""
     story.open("b", "stateless_server")
     story.open("a", "lossless_client", cookies={"client_cookie": 0, "server_cookie": 0})
     story.link("a", "a/1", "dial", "v2:10.0.0.2:6800/1")
@@ -409,7 +409,7 @@ def test_lossy_receiver_that_leaves_must_be_noticed(story):
 
 @pytest.mark.parametrize(("writes_again", "is_told"), [(False, False), (True, True)])
 def test_lossy_sender_learns_of_a_lost_link_when_it_writes(story, writes_again, is_told):
-    """Until then no TCP could tell it that what it wrote last was lost with the peer's end."""
+    """Until then TCP could not report that its last bytes were lost with the peer's end."""
     story.pair(*LOSSY)
     linked(story, 1, 1, port=1)
     story.send("b", 1)

@@ -89,6 +89,10 @@ LINES = {
         {"a": "a", "b": "b", "at": {"sender": "a", "tag": "MESSAGE", "nth": 3, "byte": 17}, "detail": "a:MESSAGE"},
         "a and b cut at byte 17 of a's MESSAGE 3",
     ),
+    "wait": (
+        {"link": "a/1", "name": "dispatch_bytes", "action": "begin"},
+        "a/1 waits for dispatch_bytes: begin",
+    ),
     "step": ({"verb": "connect", "args": "a b"}, "connect a b"),
     "process": ({"action": "kill", "incarnation": 1}, "kill, incarnation 1"),
     "end": (

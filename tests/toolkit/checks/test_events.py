@@ -40,7 +40,7 @@ def test_delivery_after_reset(story):
 
 
 def test_old_message_after_remote_reset(story):
-    """RS-10: what the peer sent before it restarted is not delivered behind the event that says so."""
+    """RS-10: messages that the peer sent before it restarted are not delivered behind remote_reset."""
     story.process("a", "start")
     story.pair()
     story.send("a", 1, 2)
@@ -136,7 +136,7 @@ def test_lossy_session_closed_by_its_own_side(story, why):
 
 
 def test_unannounced_session_closes_without_a_word(story):
-    """CF05: a fault before SERVER_IDENT; nothing was ever told of it."""
+    """CF05: a fault before SERVER_IDENT; there was no event of the session."""
     story.policies["b", 1] = "stateless_server"
     story.state("b", state="CLOSED", why="socket error")
     assert story.judge("INV-4").ok

@@ -90,7 +90,7 @@ def test_v1_covers_header_and_parts(story, byte, ok):
 
 
 def greeted(story, what, tag, **fields):
-    """A frame of the beginning is changed, and nobody refuses it; the signatures are as they would be."""
+    """A frame before the signatures is changed, and no side refuses it; the signatures are unchanged."""
     story.wire()
     for name in ("BANNER", "HELLO", "AUTH_REQUEST"):
         story.send_frame("a", name, **fields)

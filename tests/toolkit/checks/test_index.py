@@ -7,7 +7,7 @@ B_ADDR = "v2:10.0.0.2:6800/1"
 
 
 def talk(story, number, *, hello, session=1):
-    """A link with its banners and HELLOs, told by both ends; addresses do not name the nodes."""
+    """A link with its banners and HELLOs, recorded by both ends; addresses do not name the nodes."""
     a, b = f"a/{number}", f"b/{number}"
     story.link("a", a, "dial", B_ADDR, session)
     story.link("b", b, "accept", A_ADDR, None)

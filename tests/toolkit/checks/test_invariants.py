@@ -8,6 +8,7 @@ import pytest
 from messenger.errors import LocalError
 from toolkit.checks.history import History
 from toolkit.checks.invariants import GROUPS, INVARIANTS, check, find
+from toolkit.checks.result import Outcome, words
 
 NAMES = [
     *("order", "exactly_once_lossless", "at_most_once_lossy", "no_stale_session", "no_silent_gap", "payload"),
@@ -95,7 +96,7 @@ def test_violations_stand_in_the_order_of_the_history(story):
 
 
 def test_frames_alone_say_what_could_not_be_judged(story):
-    """As a capture tells them: no application, no links, no states."""
+    """As a capture records them: no application, no links, no states."""
     for index, tag in enumerate(("BANNER", "HELLO", "AUTH_REQUEST")):
         story.frame("a", "a/1", "tx", tag, index)
         story.frame("b", "b/1", "rx", tag, index)
@@ -110,7 +111,7 @@ def test_frames_alone_say_what_could_not_be_judged(story):
         *("order", "no_silent_gap", "payload", "one_winner", "nonce_unique", "no_plaintext"),
         *("no_downgrade", "ticket_time", "bounded_memory", "liveness_after_heal", "keepalive", "quiescence"),
         *("received_once", "link_lifecycle", "one_event_per_link", "decided_answer"),
-        *("redial_pause", "link_timeouts"),
+        *("redial_pause", "link_timeouts", "throttle_turns", "wire_rules"),
     }
     assert {name for name, result in results.items() if result.note} == silent
 
@@ -128,3 +129,17 @@ def test_the_readme_counts_them():
     assert f"[{len(INVARIANTS)} invariants](docs/checks.md)" in (DOCS.parent / "README.md").read_text(
         encoding="utf-8"
     )
+
+
+def test_a_history_without_any_messenger_is_not_judged(story):
+    assert words(check(story.history)) == f"{len(INVARIANTS)} not judged"
+    story.tell("a", "process", action="start", incarnation=1, addrs="v2:10.0.0.1:6800/1")
+    story.tell("scenario", "step", verb="connect", args="a, b")
+    assert words(check(story.history)) == f"{len(INVARIANTS)} not judged"
+
+
+def test_what_is_due_at_rest_is_not_judged_before(story):
+    story.open("a", "lossless_peer")
+    outcomes = {result.id: result.outcome for result in check(story.history)}
+    assert outcomes["INV-6"] is Outcome.NOT_JUDGED
+    assert outcomes["INV-2"] is Outcome.HOLDS

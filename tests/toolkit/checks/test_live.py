@@ -12,7 +12,7 @@ from toolkit.checks.history import SCENARIO, History
 from toolkit.checks.invariants import INVARIANTS, check
 from toolkit.checks.live import LIVE, LiveChecker, Sighting, check_so_far, check_standing
 from toolkit.checks.records import Record
-from toolkit.simulation.lab import SimLab
+from toolkit.lab.sim.sim_lab import SimLab
 from toolkit.simulation.swarm import live
 
 

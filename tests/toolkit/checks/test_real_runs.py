@@ -10,12 +10,12 @@ from toolkit.checks.history import History
 from toolkit.checks.index import Index
 from toolkit.checks.invariants import INVARIANTS, check
 from toolkit.checks.records import Record
-from toolkit.scenarios.families.tour import TOUR
+from toolkit.lab.ways import Way
+from toolkit.scenarios.catalogue import select
 from toolkit.scenarios.runner import run_scenario
-from toolkit.scenarios.ways import Way
 
 SEEDS = range(3)
-SCENARIOS = {scenario.id: scenario for scenario in TOUR.scenarios}
+SCENARIOS = {scenario.id: scenario for scenario in select("TOUR")}
 
 
 def recorded(scenario: str, seed: int = 1, mode: str = "crc") -> History:

@@ -74,3 +74,44 @@ def test_every_shard_may_exceed_its_part_by_a_message(story):
     assert story.texts("INV-9") == [
         "a: throttle ms_dispatch_throttle_bytes holds 1801, its limit is 1000 and one message on each of 2 shards"
     ]
+
+
+def wait(story, link, action):
+    return story.tell("a", "wait", link=link, name="dispatch_bytes", action=action)
+
+
+def test_links_that_wait_are_admitted_in_turn(story):
+    for link in "a/1", "a/2", "a/3", "a/4":
+        wait(story, link, "begin")
+    wait(story, "a/3", "leave")
+    wait(story, "a/4", "exceed")
+    wait(story, "a/1", "admit")
+    wait(story, "a/2", "admit")
+    assert story.texts("throttle_turns") == []
+
+
+def test_a_link_is_passed_over(story):
+    wait(story, "a/1", "begin")
+    wait(story, "a/2", "begin")
+    wait(story, "a/2", "admit")
+    assert story.texts("throttle_turns") == [
+        "a: a/2 is admitted to throttle dispatch_bytes before a/1, which waited longer"
+    ]
+
+
+def test_a_process_that_starts_again_has_no_links_that_wait(story):
+    story.process("a", "start")
+    wait(story, "a/1", "begin")
+    story.process("a", "kill")
+    story.process("a", "start", 2)
+    wait(story, "a/2", "begin")
+    wait(story, "a/2", "admit")
+    assert story.texts("throttle_turns") == []
+
+
+def test_what_throttles_hold_at_rest_is_of_no_message(story):
+    story.rest("a", throttled=3, arrivals=1)
+    assert story.texts("INV-9") == [
+        "a: throttles still hold 3 messages and bytes at rest",
+        "a: 1 messages are still in arrival at rest",
+    ]

@@ -4,7 +4,7 @@ import pytest
 
 
 def go_on(story):
-    """Both nodes have something else to tell."""
+    """Both nodes write a later record."""
     for node in ("a", "b"):
         story.tell(node, "throttle", name="dispatch_bytes", value=0, limit=0)
 

@@ -15,6 +15,7 @@ from messenger.session import faults
 from messenger.session.existing import Decision, Verdict
 from messenger.session.queue import OutQueue
 from messenger.session.session import Session, SessionState
+from messenger.session.states import Change
 from messenger.v1 import acceptor as v1_acceptor
 from messenger.v1.existing import Verdict as V1Verdict
 from messenger.v2 import acceptor as v2_acceptor
@@ -42,7 +43,7 @@ def early_ack(patch: pytest.MonkeyPatch) -> None:
 
 
 def not_requeued(patch: pytest.MonkeyPatch) -> None:
-    """What was sent on a link that broke is not sent again (B13)."""
+    """What was sent on a link that broke is not sent again."""
     patch.setattr(Session, "requeue_sent", lambda _self: None)
 
 
@@ -58,15 +59,15 @@ def no_accept_event(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgotten_session(patch: pytest.MonkeyPatch) -> None:
-    """A side that waits for its client drops the session instead: SERVER_IDENT may have been lost (B39)."""
-    right = Core.set_state
+    """A side that waits for its client drops the session instead: SERVER_IDENT may have been lost."""
+    right = Core.change_session
 
-    def forget(self: Core, session: Session, state: SessionState, why: str, now: float) -> None:
-        right(self, session, state, why, now)
-        if state is SessionState.STANDBY and session.policy.server:
-            self._unregister(session)
+    def forget(self: Core, session: Session, change: Change, why: str, now: float) -> None:
+        right(self, session, change, why, now)
+        if change is Change.REST and session.policy.server:
+            self.registry._unregister(session)
 
-    patch.setattr(Core, "set_state", forget)
+    patch.setattr(Core, "change_session", forget)
 
 
 def reversed_race(patch: pytest.MonkeyPatch) -> None:
@@ -88,7 +89,7 @@ def reversed_race(patch: pytest.MonkeyPatch) -> None:
 
 
 def waits_for_ever(patch: pytest.MonkeyPatch) -> None:
-    """Who was told to WAIT has no timer of its own, and the winner feels no duty to dial (B05)."""
+    """The side that got WAIT sets no timer of its own, and the winner does not dial for it."""
     patch.setattr(Core, "send_keepalive", lambda _self, _session, _now: None)
     right = faults._back_off
 
@@ -100,7 +101,7 @@ def waits_for_ever(patch: pytest.MonkeyPatch) -> None:
 
 
 def stuck_replacing(patch: pytest.MonkeyPatch) -> None:
-    """A takeover whose link breaks stays one (B06)."""
+    """A takeover whose link breaks stays one."""
     right = faults.session_fault
 
     def stuck(endpoint: Core, session: Session, fault: Fault, now: float, **named: Any) -> None:
@@ -111,12 +112,12 @@ def stuck_replacing(patch: pytest.MonkeyPatch) -> None:
 
 
 def stale_in_seq(patch: pytest.MonkeyPatch) -> None:
-    """A new session counts the peer's messages from where the old one was (B15)."""
+    """A new session counts the peer's messages from where the old one was."""
     patch.setattr(Session, "forget_peer_state", lambda self: self.discard_requeued_up_to(0))
 
 
 def counts_while_connecting(patch: pytest.MonkeyPatch) -> None:
-    """connect_seq grows with every dial that fails, as if the session had been open (B01)."""
+    """connect_seq grows with every dial that fails, as if the session had been open."""
     right = faults._back_off
 
     def counting(endpoint: Core, session: Session, why: str, now: float) -> None:

@@ -7,7 +7,6 @@ from typing import NamedTuple
 import pytest
 
 from toolkit.scenarios.catalogue import CATALOGUE
-from toolkit.scenarios.families import FAMILIES
 
 _ROWS = {
     "HS": (
@@ -116,8 +115,3 @@ def test_row_runs_where_it_was_to_run(row: Row) -> None:
     scenario = CATALOGUE[row.id]
     for letter, backend in (("a", "sim"), ("b", "local"), ("c", "netns")):
         assert letter not in row.runs or backend in scenario.backends or scenario.only
-
-
-def test_no_two_scenarios_have_one_id() -> None:
-    ids = Counter(scenario.id for family in FAMILIES for scenario in family.scenarios)
-    assert not [one for one, count in ids.items() if count > 1]

@@ -4,10 +4,10 @@ import pytest
 
 from messenger.interception import Action
 from messenger.link import Protocol
+from toolkit.lab.ways import Way
 from toolkit.scenarios.batch import jobs
 from toolkit.scenarios.catalogue import CATALOGUE, find
 from toolkit.scenarios.coverage import NOT_THERE, Coverage, actions, points
-from toolkit.scenarios.ways import Way
 
 GRID_ROWS = {Protocol.V2: ("HS-08", "GRID-01", "GRID-02"), Protocol.V1: ("GRID-01", "GRID-02", "GRID-06")}
 """What visits it; all others together do not."""

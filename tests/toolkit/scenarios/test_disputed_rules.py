@@ -21,7 +21,7 @@ def _showing(rule: str) -> list[Scenario]:
 
 @cache
 def _set_in(scenario_id: str) -> dict[str, set[str]]:
-    """What nodes of a scenario's cases were told about each rule."""
+    """Settings of each rule at the nodes of a scenario's cases."""
     scenario, seen = CATALOGUE[scenario_id], defaultdict(set)
     for case in scenario.cases_in(scenario.ways[0]):
         run = run_scenario(scenario, case=case)

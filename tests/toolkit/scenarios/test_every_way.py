@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
+from toolkit.lab.ways import Way
 from toolkit.scenarios.catalogue import CATALOGUE
 from toolkit.scenarios.runner import run_scenario
 from toolkit.scenarios.scenario import Case, Scenario
-from toolkit.scenarios.ways import Way
 
 _EVERYTHING = os.environ.get("MSGRLAB_SIM") == "all"
 _SOME = 4

@@ -9,10 +9,10 @@ from random import Random
 import pytest
 
 from toolkit.cluster.images import node
+from toolkit.lab.ways import Way
 from toolkit.scenarios.batch import Job, run_all
 from toolkit.scenarios.catalogue import CATALOGUE, families
 from toolkit.scenarios.scenario import Scenario
-from toolkit.scenarios.ways import Way
 
 _EVERYTHING = os.environ.get("MSGRLAB_DOCKER") == "all"
 _PROCESSES = 2

@@ -11,10 +11,10 @@ from zlib import crc32
 
 import pytest
 
+from toolkit.lab.ways import Way
 from toolkit.scenarios.batch import Job, run_all
 from toolkit.scenarios.catalogue import CATALOGUE, families
 from toolkit.scenarios.scenario import BACKENDS, Case, Scenario
-from toolkit.scenarios.ways import Way
 
 _EVERYTHING = os.environ.get("MSGRLAB_LOCAL") == "all"
 _PROCESSES = 2

@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
+from toolkit.lab.ways import Way
 from toolkit.scenarios.batch import Job, run_all
 from toolkit.scenarios.catalogue import CATALOGUE, families
 from toolkit.scenarios.scenario import Scenario
-from toolkit.scenarios.ways import Way
 
 pytestmark = [pytest.mark.needs("netns"), pytest.mark.needs("nft")]
 

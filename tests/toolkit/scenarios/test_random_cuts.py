@@ -8,8 +8,8 @@ from messenger.link import Protocol
 from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSLESS_PEER_REUSE, STATEFUL_SERVER
 from toolkit.checks.invariants import check
 from toolkit.faults.tap import Breakpoint
-from toolkit.scenarios.ways import Way
-from toolkit.simulation.lab import SimLab
+from toolkit.lab.sim.sim_lab import SimLab
+from toolkit.lab.ways import Way
 
 SEEDS_PER_TEST = 25
 POLICIES = [
@@ -63,8 +63,8 @@ def _random_life(lab: SimLab, rng: Random) -> None:
             lab.wait(rng.choice([0.001, 0.01, 0.3, 2.0]))
         if rng.random() < 0.2:
             lab.cut("a", "b")
-    lab.expect_delivered("b", "a", sent["a"])
-    lab.expect_delivered("a", "b", sent["b"])
+    lab.expect_delivered("a", "b", sent["a"])
+    lab.expect_delivered("b", "a", sent["b"])
     lab.settle()
 
 
@@ -85,7 +85,10 @@ def test_nothing_is_lost_doubled_or_reordered_on_v1(first: int, workers: int) ->
 
 @pytest.mark.parametrize("workers", [0, 1, 2, 3])
 def test_two_sides_that_give_up_their_dials_for_each_other_get_out_of_step(workers: int) -> None:
-    """One side's connect_seq is 0, the other's is not: each lets the other's dial replace its own (§3.4, 7)."""
+    """One side's connect_seq is 0, the other's is not: each lets the other's dial replace its own.
+
+    See docs/protocol.md §3.4 step 7.
+    """
     _judge_life(SimLab(Way(Protocol.V1, workers=workers), 30076), Random(30076))
 
 

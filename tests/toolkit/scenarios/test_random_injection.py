@@ -6,8 +6,8 @@ import pytest
 
 from messenger.session.policy import LOSSLESS_CLIENT, LOSSLESS_PEER, LOSSLESS_PEER_REUSE, STATEFUL_SERVER
 from toolkit.checks.invariants import check
-from toolkit.scenarios.ways import Way
-from toolkit.simulation.lab import SimLab
+from toolkit.lab.sim.sim_lab import SimLab
+from toolkit.lab.ways import Way
 
 SEEDS_PER_TEST = 20
 ROUNDS, PER_ROUND = 5, 10
@@ -46,9 +46,9 @@ def test_nothing_is_lost_doubled_or_reordered(first: int, workers: int) -> None:
             if not policies[1].server:
                 lab.send("b", "a", count=PER_ROUND)
             lab.wait(rng.choice([0.001, 0.1, 1.0]))
-        lab.expect_delivered("b", "a", ROUNDS * PER_ROUND)
+        lab.expect_delivered("a", "b", ROUNDS * PER_ROUND)
         if not policies[1].server:
-            lab.expect_delivered("a", "b", ROUNDS * PER_ROUND)
+            lab.expect_delivered("b", "a", ROUNDS * PER_ROUND)
         lab.settle()
         violations = [f"{r.id}: {v.text}" for r in check(lab.history) for v in r.violations]
         assert not violations, f"seed {seed}: {violations}"

@@ -9,12 +9,13 @@ import pytest
 
 from messenger.session.session import Session
 from toolkit.checks.invariants import check
-from toolkit.simulation import campaign
-from toolkit.simulation.campaign import Campaign, Tally, run_seeds
+from toolkit.checks.marks import MARKS
+from toolkit.lab.campaign import Campaign, Tally
+from toolkit.lab.sim.sim_lab import SimLab
+from toolkit.scenarios.seeds import run_scenario_seeds, units_of
+from toolkit.simulation import lives as lives_module
 from toolkit.simulation.drawing import Size
-from toolkit.simulation.lab import SimLab
-from toolkit.simulation.marks import MARKS
-from toolkit.simulation.scenario_seeds import run_scenario_seeds, units_of
+from toolkit.simulation.lives import run_seeds
 
 
 def _same(a: Campaign, b: Campaign) -> bool:
@@ -49,14 +50,14 @@ def test_interrupted_it_tells_what_was_done() -> None:
 
 def test_a_seed_that_does_not_repeat_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not run_seeds(range(5), jobs=1, twice=True).tally.failed
-    lives, real = count(), campaign.live
+    lives, real = count(), lives_module.live
 
     def drifting(seed: int, size: Size) -> Any:
         outcome = real(seed, size)
         outcome.history.append(0.0, "scenario", "step", verb="life", args=str(next(lives)))
         return outcome
 
-    monkeypatch.setattr(campaign, "live", drifting)
+    monkeypatch.setattr(lives_module, "live", drifting)
     failed = run_seeds(range(1), jobs=1, twice=True).tally.failed
     assert [(seed, [failure.id for failure in failures]) for seed, failures in failed] == [(0, ["SAME"])]
 

@@ -1,11 +1,13 @@
 """What seeds draw beside faults: all of it comes, and seeds without it stay what they were."""
 
 from collections import Counter
+from dataclasses import replace
 from random import Random
 
 import pytest
 
-from toolkit.simulation.careless import draw_carelessness
+from messenger.rules import SETTINGS
+from toolkit.simulation.careless import NO_LIVENESS, draw_carelessness
 from toolkit.simulation.drawing import Size, draw_options
 from toolkit.simulation.schedule import Operation, draw_schedule
 from toolkit.simulation.swarm import draw, live_plan
@@ -30,6 +32,29 @@ def test_every_kind_is_drawn_and_most_seeds_have_none() -> None:
     assert 0.3 < careless / len(SEEDS) < 0.5
     assert verbs.keys() >= VERBS
     assert {"max_held_messages", "frame_timeout_s", "peer_identity", "skipped_seq"} <= rules
+
+
+def test_every_setting_of_every_rule_is_drawn() -> None:
+    missing = {(rule, setting) for rule, settings in SETTINGS.items() for setting in settings[1:]}
+    for seed in range(6000):
+        options, _ = draw(seed)
+        missing -= {choice for node in options.nodes for choice in node.options.items()}
+        if not missing:
+            break
+    assert missing == set()
+
+
+@pytest.mark.parametrize(("rule", "setting"), sorted(NO_LIVENESS))
+def test_a_life_with_a_rule_by_which_nodes_may_never_meet_is_judged_for_safety(rule: str, setting: str) -> None:
+    judged = 0
+    for seed in range(6):
+        options, plan = draw(seed)
+        nodes = tuple(replace(node, options={**node.options, rule: setting}) for node in options.nodes)
+        outcome = live_plan(seed, replace(options, nodes=nodes), plan, plan)
+        assert outcome.passed, outcome.failures
+        judged += len(outcome.history.of("deliver"))
+    assert judged
+    assert not outcome.history.of("end")
 
 
 def test_clusters_have_none() -> None:

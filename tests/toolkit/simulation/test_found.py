@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from toolkit.scenarios.ways import Way
+from toolkit.lab.ways import Way
 from toolkit.simulation.drawing import ROLES, DrawnNode, Fault, Motif, Options, Size
 from toolkit.simulation.schedule import Operation, Plan
 from toolkit.simulation.swarm import Outcome, live_plan
@@ -27,7 +27,7 @@ def _live(seed: int, way: str, roles: str, plan: Plan, **shared: Any) -> Outcome
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("way", ["v2-crc", "v2-secure", "v2-crc-w2"])
 def test_no_remote_reset_of_a_session_the_application_never_heard_of(seed: int, way: str) -> None:
-    """The client gives up and starts anew while the server is still about to answer its first CLIENT_IDENT."""
+    """The client drops its dial and starts a new one before the server answers its first CLIENT_IDENT."""
     plan = (
         Operation(0.0, "connect", ("a", "b")),
         Operation(0.05, "mark_down", ("a", "b")),
@@ -77,7 +77,7 @@ def test_the_history_has_a_reset_behind_what_was_dispatched_before_it(seed: int)
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("way", ["v2-crc", "v1"])
 def test_whoever_was_renamed_is_forgotten_by_every_session_with_it(seed: int, way: str) -> None:
-    """The application had let go of a session that no peer can find; it went on dialling who is not there."""
+    """The application had dropped a session that no peer can find; it went on dialling an absent peer."""
     plan = (
         Operation(0.0, "kill", ("b",)),
         Operation(0.01, "connect", ("a", "b", True)),
@@ -91,7 +91,7 @@ def test_whoever_was_renamed_is_forgotten_by_every_session_with_it(seed: int, wa
 
 @pytest.mark.parametrize("seed", [9, 15, 22, 37, 2051426])
 def test_a_reset_leaves_no_hole_in_what_comes_late_from_another_shard(seed: int) -> None:
-    """Deliveries are late when the client starts anew, and more of the old session is between shards."""
+    """Deliveries are late when the client starts a new session, and more of the old one is between shards."""
     plan = (
         Operation(0.0, "send", ("a", "b", 7, 20)),
         Operation(0.01, "send", ("a", "b", 2, 20)),

@@ -6,10 +6,10 @@ from random import Random
 import pytest
 
 from messenger.link import Protocol
-from toolkit.scenarios.ways import Way
-from toolkit.simulation.campaign import run_seeds
+from toolkit.checks.marks import marks_of
+from toolkit.lab.ways import Way
 from toolkit.simulation.drawing import ROLES, TICKET_MOTIFS, DrawnNode, Motif, Options, Size
-from toolkit.simulation.marks import marks_of
+from toolkit.simulation.lives import run_seeds
 from toolkit.simulation.motifs import draw_motif
 from toolkit.simulation.schedule import Operation
 from toolkit.simulation.swarm import Outcome, draw, live_plan
@@ -18,7 +18,7 @@ LIVES = 12
 
 
 def _alone(motif: Motif, way: str, roles: str, seed: int) -> Outcome:
-    """The life of two nodes who do nothing but the motif."""
+    """The run of two nodes with nothing but the motif."""
     drawn = next(known for known in ROLES if known.name == roles)
     nodes = tuple(
         DrawnNode(name, f"{entity}.{number}", policy, drawn.peers or name == "b", {"ms_max_backoff": 0.5})

@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from messenger.errors import LocalError
 from messenger.session.session import Session
+from toolkit.faults.least import least
 from toolkit.simulation.findings import replay_command, schedule, tell
-from toolkit.simulation.shrink import least, shrink
+from toolkit.simulation.shrink import shrink
 from toolkit.simulation.swarm import live
 
 
@@ -53,3 +55,16 @@ def test_a_planted_bug_is_found_and_shrunk() -> None:
     assert lines[-1] == f"again: {replay_command(small)}"
     assert replay_command(small).endswith("--keep " + ",".join(map(str, small.keep)))
     assert [line.strip() for line in schedule(small)] == [f"{n} {small.plan[n]}" for n in small.keep]
+
+
+@pytest.mark.usefixtures("forgetful")
+def test_a_life_shrinks_and_says_how_to_repeat_it() -> None:
+    found = next(outcome for seed in range(200) if (outcome := live(seed)).failures and len(outcome.plan) > 8)
+    small = found.shrink()
+    assert 0 < len(small.schedule) < len(found.schedule)
+    assert small.replay_command == replay_command(small)
+
+
+def test_a_life_without_failure_is_not_shrunk() -> None:
+    with pytest.raises(LocalError, match="seed 1 passed: there is nothing to shrink"):
+        live(1).shrink()

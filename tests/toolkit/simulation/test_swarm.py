@@ -11,8 +11,8 @@ from random import Random
 import pytest
 
 from messenger.session.session import Session
-from toolkit.simulation.campaign import live_seeds
 from toolkit.simulation.drawing import ROLES, Fault, Size, draw_options
+from toolkit.simulation.lives import live_seeds
 from toolkit.simulation.swarm import Outcome, bound_s, draw, live
 
 ROOT = Path(__file__).parents[3]

@@ -1,4 +1,6 @@
-"""A model of each session: its numbers, as its frames, decisions and events make them (protocol.md §3.6, §4.9).
+"""A model of each session: its numbers, as its frames, decisions and events make them.
+
+See docs/protocol.md §3.6, §4.9.
 
 The model goes through all that a session and its links have recorded, and moves the numbers as the protocol says.
 Each ``state`` record is compared with it, and each number that the session puts on the wire. Where a history

@@ -1,4 +1,4 @@
-"""The numbers that order a session's connection attempts, and its cookies (protocol.md §3.6, §4.9)."""
+"""The numbers that order a session's connection attempts, and its cookies (docs/protocol.md §3.6, §4.9)."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
@@ -14,7 +14,7 @@ from toolkit.checks.wires import Entry, LinkLog
 _NUMBERS = ("connect_seq", "global_seq", "peer_global_seq", "client_cookie", "server_cookie")
 _COOKIES = frozenset({"client_cookie", "server_cookie"})
 _ANEW = frozenset({"REPLACE_RESET", "REPLACE_FRESH"})
-"""Decisions of v1 by which the peer begins anew."""
+"""Decisions of v1 by which the peer starts a new session."""
 
 _WITHOUT_EFFECT = frozenset({"WAIT", "CHALLENGE_AUTHORIZER", "BADAUTHORIZER", "BADPROTOVER", "FEATURES"})
 """Replies of v1 that change no number."""
@@ -27,7 +27,7 @@ _Table = Mapping[tuple[str, str, bool], tuple[_Act, tuple[str, ...]]]
 
 
 class Attempt:
-    """What tells one attempt and one session of a peer from others; None where the next state record tells.
+    """Numbers that identify an attempt and a session of a peer; None until the next state record gives them.
 
     Args:
         problems: takes what is wrong.
@@ -50,7 +50,7 @@ class Attempt:
         self.is_certain = True
         """Whether the numbers were known all the time."""
         self._uncertain = False
-        """Whether a frame had its effect is told by the next state."""
+        """Only the next state record shows whether a frame had its effect."""
 
     # ---- frames
 
@@ -82,7 +82,7 @@ class Attempt:
             self._check(position, fields, name)
             self._known[name] = fields[name]
         self._drawn(position, fields)
-        self._counts.check_told(position, fields["msg_seq"], "SESSION_RECONNECT")
+        self._counts.check_acknowledged(position, fields["msg_seq"], "SESSION_RECONNECT")
 
     def _connect(self, position: int, fields: dict[str, Any], _link: LinkLog) -> None:
         self._check(position, fields, "connect_seq")
@@ -134,7 +134,7 @@ class Attempt:
         self._known["peer_global_seq"] = reply["global_seq"]
 
     def _seq_written(self, position: int, fields: dict[str, Any], link: LinkLog) -> None:
-        self._counts.check_told(position, fields["seq"], "SEQ")
+        self._counts.check_acknowledged(position, fields["seq"], "SEQ")
         if link.dialled:
             reply = _last(link, "CONNECT_REPLY", position)
             if reply is None or not _has(reply, _REPLY):
@@ -152,7 +152,7 @@ class Attempt:
         self._known["global_seq"] = fields["global_seq"]
 
     def _reconnect_answered(self, position: int, fields: dict[str, Any], _link: LinkLog) -> None:
-        self._counts.check_told(position, fields["msg_seq"], "SESSION_RECONNECT_OK")
+        self._counts.check_acknowledged(position, fields["msg_seq"], "SESSION_RECONNECT_OK")
 
     def _reply_written(self, position: int, fields: dict[str, Any], link: LinkLog) -> None:
         if fields.get("tag") not in {"READY", "SEQ"}:
@@ -204,13 +204,13 @@ class Attempt:
     # ---- what else happens
 
     def lose(self) -> None:
-        """A frame does not tell its numbers, or it is not known what came of it."""
+        """A frame was recorded without its numbers, or its effect is unknown."""
         self._uncertain = True
         self._known = dict.fromkeys(_NUMBERS)
         self._counts.forget()
 
     def dialled(self, link: LinkLog) -> None:
-        """A dial draws a global_seq, and perhaps a client_cookie for a CLIENT_IDENT that is held up."""
+        """A dial draws a global_seq, and perhaps a client_cookie for a CLIENT_IDENT that is blocked."""
         self._known["global_seq"] = None
         if not self._known["client_cookie"] and self._is_held(link, "CLIENT_IDENT"):
             self._known["client_cookie"] = None
@@ -246,7 +246,7 @@ class Attempt:
         self._state, self._uncertain, self._taken_over, self._granting = state, False, False, None
 
     def _step(self, fields: dict[str, Any]) -> None:
-        """connect_seq grows with each dial of a session that was open, or that a cookie tells from others."""
+        """connect_seq grows with each dial of a session that was open, or that has a server_cookie."""
         before, state, value = self._state, fields["state"], self._known["connect_seq"]
         if value is None or before in {"", SessionState.WAIT} or state != SessionState.CONNECTING:
             return
@@ -292,11 +292,11 @@ class Attempt:
     """What each frame does, and the numbers it needs, by tag, direction and whether this end has dialled."""
 
     TAGS = frozenset(tag for tag, _, _ in _FRAMES)
-    """The frames that tell something of the numbers."""
+    """The frames that carry or change the numbers."""
 
 
 def _broke(entry: Entry, link: LinkLog) -> bool:
-    """Whether a frame broke its link, so that it may not have had its effect."""
+    """True if a frame broke its link, so that it may not have had its effect."""
     position, record = entry
     return link.rx[-1] is entry and any(
         at > position and fault.time_s == record.time_s for at, fault in link.faults

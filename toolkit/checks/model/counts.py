@@ -1,4 +1,4 @@
-"""The numbers of a session's messages: in_seq, out_seq, acked_seq (protocol.md §3.6)."""
+"""The numbers of a session's messages: in_seq, out_seq, acked_seq (docs/protocol.md §3.6)."""
 
 from typing import Any
 
@@ -29,11 +29,11 @@ _SEQ_LIMIT = 1 << 63
 
 
 class Counts:
-    """The message numbers of one session; None where the next state record tells.
+    """The message numbers of one session; None until the next state record gives them.
 
     Args:
         problems: takes what is wrong.
-        held: how many messages the session holds; None if its application does not record what it hands over.
+        held: number of messages that the session holds; None if its application does not record its sends.
         lossy: nothing is kept for replay.
         is_v1: msgr v1, where an ACK may cover less than was received.
     """
@@ -64,7 +64,7 @@ class Counts:
         if self._top_seq is None or seq > self._top_seq:
             self._top_seq = seq
         if "ack_seq" in fields and fields["ack_seq"] != self.in_seq:
-            self.check_told(position, fields["ack_seq"], "a message")
+            self.check_acknowledged(position, fields["ack_seq"], "a message")
 
     def unsent(self) -> None:
         """A message that cannot be written is dropped."""
@@ -103,10 +103,10 @@ class Counts:
     def acknowledges(self, position: int, seq: int) -> None:
         """An ACK was written."""
         if seq != self.in_seq:
-            self.check_told(position, seq, "an ACK")
+            self.check_acknowledged(position, seq, "an ACK")
 
-    def check_told(self, position: int, told: int, by: str) -> None:
-        """What is told of in_seq is what was received."""
+    def check_acknowledged(self, position: int, told: int, by: str) -> None:
+        """An in_seq that this side announces equals the highest seq received."""
         has = self.in_seq
         if has is None or told in {has, self._or_in_seq} or (self._is_v1 and by == "an ACK" and told < has):
             return
@@ -121,7 +121,7 @@ class Counts:
             self.out_seq = self.acked_seq
 
     def discard_up_to(self, seq: int) -> None:
-        """A handshake tells what the peer has: counting goes on behind it."""
+        """A handshake announces the peer's in_seq: numbering continues behind it."""
         self.requeue()
         if self.out_seq is None or self._top_seq is None:
             self.out_seq = self.acked_seq = self._top_seq = None
@@ -138,11 +138,11 @@ class Counts:
         self.in_seq, self._or_in_seq = 0, None
 
     def forget_sent(self) -> None:
-        """This side counts from 1 again; what is to be sent again is numbered anew."""
+        """This side counts from 1 again; messages to be replayed get new numbers."""
         self.discard_up_to(0)
 
     def reset(self) -> None:
-        """Both sides begin anew; v1 counts on from anywhere."""
+        """Both sides start a new session; on v1 it may start at any number."""
         self.forget_received()
         self._top_seq = 0
         self.out_seq = self.acked_seq = None if self._is_v1 else 0
@@ -182,14 +182,14 @@ class Counts:
 
     @property
     def unacknowledged(self) -> int | None:
-        """How many messages wait for an ack."""
+        """Number of messages that wait for an ack."""
         if self.out_seq is None or self.acked_seq is None:
             return None
         return 0 if self._lossy else self.out_seq - self.acked_seq
 
 
 def is_doubtful(entry: Entry, link: LinkLog) -> bool:
-    """Whether a message may not count as received, since it broke its link."""
+    """True if a message may not count as received, since it broke its link."""
     return link.rx[-1] is entry and any(fault["reason"] in _REJECTED for _, fault in link.faults)
 
 

@@ -1,4 +1,4 @@
-"""How many messages a session holds for its peer: queued, and sent without an ack."""
+"""Number of messages that a session holds for its peer: queued, and sent without an ack."""
 
 from bisect import bisect_left
 from typing import Any

@@ -26,7 +26,10 @@ class Receipts:
     def __init__(self, problems: Problems, sends: list[Entry], *, prompt: bool) -> None:
         self._problems = problems
         self.prompt = prompt
-        self._handed_over = {entry[1].fields["tid"]: entry for entry in reversed(sends)}
+        self._handed_over: dict[int, list[Entry]] = {}
+        """By tid; daemons of Ceph give several messages the same one."""
+        for entry in sends:
+            self._handed_over.setdefault(entry[1].fields["tid"], []).append(entry)
         self._waiting: dict[int, tuple[Entry, bool]] = {}
         """The frames of messages that are not delivered yet, by seq, and whether they need not be."""
         self._closed = False
@@ -36,11 +39,12 @@ class Receipts:
     def written(self, position: int, fields: Mapping[str, Any]) -> None:
         """A message leaves."""
         tid = fields.get("tid")
-        sent = None if tid is None else self._handed_over.get(tid)
-        if sent is None or sent[0] > position:
+        known = [] if tid is None else self._handed_over.get(tid, [])
+        differences = [_difference(sent.fields, fields) for at, sent in known if at <= position]
+        if not differences:
             self._add(position, f"seq {fields['seq']} is written with tid {tid}, which nobody has sent")
-        elif (name := _difference(sent[1].fields, fields)) is not None:
-            self._add(position, f"tid {tid} is written with another {name} than it was sent with")
+        elif None not in differences:
+            self._add(position, f"tid {tid} is written with another {differences[0]} than it was sent with")
 
     # ---- from the peer
 

@@ -12,7 +12,7 @@ from toolkit.checks.model.counts import Counts, is_doubtful
 from toolkit.checks.model.held import Held
 from toolkit.checks.model.problems import About, Problem, Problems
 from toolkit.checks.model.receipts import Receipts
-from toolkit.checks.records import Record
+from toolkit.checks.records import FOLDED, Record
 from toolkit.checks.sessions import Process, SessionLog
 from toolkit.checks.wires import Entry
 
@@ -68,6 +68,8 @@ class Model:
                 self._ACTS[record.kind](self, position, record)
             elif fields["tag"] in Attempt.TAGS:
                 self._attempt.frame(entry, links[fields["link"]])
+            elif fields["tag"] == FOLDED:
+                self._counts.forget()
             elif type(fields["fields"].get("seq")) is not int:
                 self._attempt.lose()
             elif fields["tag"] != "ACK":
@@ -138,7 +140,7 @@ class Model:
 
     @property
     def is_certain(self) -> bool:
-        """Whether its numbers were known all the time."""
+        """True if its numbers were known all the time."""
         return self._attempt.is_certain
 
     def kept_at(self, position: int) -> int | None:
@@ -181,7 +183,7 @@ class Models:
         self.followed: set[SessionLog] = set()
         """The sessions whose numbers were known all the time."""
         if not index.by_kind.get("link"):
-            return  # nor does it tell of decisions then
+            return  # nor has it decisions then
         delays = {
             (record.node, record["session"])
             for _, record in index.by_kind.get("inject", ())

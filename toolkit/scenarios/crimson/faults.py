@@ -1,4 +1,4 @@
-"""CF01 to CF20: a fault at one point, or at two, of a conversation that nobody races with."""
+"""CF01 to CF20: a fault at one or two points of a conversation without a connection race."""
 
 from toolkit.scenarios.crimson.model import Counts, Expectation, Expected, Function, Stop, SubRun
 

@@ -117,7 +117,7 @@ class _Ledger:
         self._dialled_by: dict[str, int] = {}
 
     def add(self, record: Record) -> None:
-        """Take in one record."""
+        """Update the model from one history record."""
         handle = getattr(self, f"_add_{record.kind}", None)
         if handle is not None:
             handle(record)

@@ -1,4 +1,4 @@
-"""How a row of the table is written down: who talks to whom, what is stopped where, and what must come of it."""
+"""The model of a row of the table: the two nodes, the stops, and the expected result."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -34,11 +34,11 @@ class Expected:
     """Reset events, remote_reset events."""
 
     def fits(self, instance: Instance, *, on_sockets: bool = False) -> bool:
-        """Whether an instance is exactly that.
+        """True if an instance is exactly that.
 
         Args:
             instance: what there is.
-            on_sockets: whether what a peer had said before it closed a link may still be read, or not.
+            on_sockets: whether bytes that a peer sent before it closed a link may or may not be read.
         """
         connect, accept = instance.connect.as_tuple(), instance.accept.as_tuple()
         if on_sockets and self.state == "closed":
@@ -81,7 +81,7 @@ class Stop(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether the conversation stands still until it is released."""
+        """True if the conversation stands still until it is released."""
         return self.action in {Action.BLOCK, Action.STALL}
 
     def __str__(self) -> str:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Self
 
 from messenger.outputs import EventKind
+from toolkit.lab.lab import Lab
 from toolkit.scenarios.crimson.instances import Instance, Instances
 from toolkit.scenarios.crimson.model import Check, Expected, Function, Order, Stop, SubRun
-from toolkit.scenarios.lab import Lab
 
 TESTED, PEER = "a", "b"
 _ENTITIES = {TESTED: "osd.2", PEER: "osd.4"}
@@ -139,12 +139,12 @@ class Play:
         self.lab.wait(_ACKS_S)
 
     def _due(self) -> tuple[int | None, int | None]:
-        """How many messages are to arrive at the tested side and at its peer, so far."""
+        """Messages expected so far at the tested node and at its peer."""
         return self.run.arrives or (self._sent[PEER], self._sent[TESTED])
 
     def _arrived(self) -> None:
         for side, count in zip((TESTED, PEER), self._due(), strict=True):
-            self.lab.expect_delivered(side, _other(side), count or 0)
+            self.lab.expect_delivered(_other(side), side, count or 0)
 
     def _wait_replaced(self, count: int) -> None:
         def replaced() -> int:
@@ -168,7 +168,7 @@ class Play:
         lab.settle()
         lab.require(self._seen() == before, f"at the end there was {before}, a little later {self._seen()}")
         for side, count in zip((TESTED, PEER), self._due(), strict=True):
-            seen = lab.delivered(side, _other(side))
+            seen = lab.delivered(_other(side), side)
             lab.require(count is None or seen == count, f"{side} got {seen} messages, {count} were to arrive")
 
     def expect_instances(self, side: str, wanted: tuple[Expected, ...]) -> None:

@@ -1,4 +1,4 @@
-"""CF33 to CF40: nobody interferes; the application on either side marks its connection down and goes on."""
+"""CF33 to CF40: without faults; the application on either side marks its connection down and goes on."""
 
 from toolkit.scenarios.crimson.model import Check, Counts, Expectation, Expected, Function, Step, SubRun
 

@@ -4,7 +4,8 @@ Banner, IDENTIFY, CONNECT and CONNECT_REPLY take the place of banner, HELLO, aut
 behind a reply with tag SEQ that of SESSION_RECONNECT_OK. A handshake has two CONNECTs, since cephx challenges the
 first. What is different by the protocol:
 
-* a lossy session ends by any fault once the banner is written, where v2 tries again until SERVER_IDENT (§3.9, 2).
+* a lossy session ends by any fault once the banner is written, where v2 tries again until SERVER_IDENT
+  (docs/protocol.md §3.9 step 2).
 """
 
 from dataclasses import replace

@@ -30,7 +30,7 @@ _OUTGOING = (
     ("CONNECT_REPLY READ", 1, 1),
     ("CONNECT WRITE #2", 1, 1),
 )
-"""Where the own dial is blocked, whether its CONNECT was written by then, and read; None: nobody was dialled."""
+"""Where our dial is blocked, and whether its CONNECT was written by then, and read; None: no dial yet."""
 
 
 def _established(connect: Counts = (0, 0, 0, 0), accept: Counts = (0, 0, 0, 0)) -> Expected:
@@ -91,8 +91,8 @@ def _connect_win() -> list[Row]:
 def _in_order(order: Order, run_id: str, function: Function) -> Function:
     """The function with one sub-run that is true only for this order of addresses.
 
-    CF29-1: the takeover that breaks at the peer has counted its connect_seq up to that of the stalled dial (§3.9),
-    and the lower address wins the race.
+    CF29-1: the takeover that breaks at the peer has counted its connect_seq up to that of the stalled dial
+    (docs/protocol.md §3.9), and the lower address wins the race.
     """
     runs = (replace(run, order=order) if run.id == run_id else run for run in function.runs)
     return replace(function, runs=tuple(runs))

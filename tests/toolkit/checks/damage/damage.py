@@ -14,7 +14,7 @@ Records = list[Record]
 Change = Callable[[Records, int], None]
 """Damages the records in place, at the place of one of them."""
 Where = Callable[[Sequence[Record], int], bool]
-"""Whether the record at that place can be damaged so that somebody is able to notice."""
+"""True if the record at that place can be damaged detectably."""
 
 _PLACES = 3
 """So many places of one history are damaged, spread over the whole of it."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from tests.toolkit.checks.damage.damage import (
     Records,
     becomes,
+    both,
     damage,
     drop,
     followed_by,
@@ -214,6 +215,46 @@ def _at_rest(records: Sequence[Record], place: int) -> bool:
     return any(one.kind == "end" and one.node == records[place].node for one in records)
 
 
+def _admit_the_next(records: Records, place: int) -> None:
+    """The link that has waited for the shorter time is admitted in place of the other."""
+    records[place] = like(records[place], link=_waits_behind(records, place))
+
+
+def _on_one_shard(records: Sequence[Record], place: int) -> bool:
+    """It is not known which links wait for the throttle of which shard."""
+    node = records[place].node
+    return not any(one.kind == "io" and one.node == node and one["shard"] > 1 for one in records)
+
+
+def _waits_behind(records: Sequence[Record], place: int) -> str:
+    """Another link that waits for the throttle when a link is admitted; empty if none does."""
+    record = records[place]
+    line: list[str] = []
+    for one in records[:place]:
+        if one.kind == "wait" and (one.node, one["name"]) == (record.node, record["name"]):
+            (line.append if one["action"] == "begin" else line.remove)(one["link"])
+        elif one.kind == "process" and one.node == record.node:
+            line.clear()
+    return next((link for link in line if link != record["link"]), "")
+
+
+damage(
+    "a link that waits for a throttle is passed over",
+    "wait",
+    _admit_the_next,
+    "throttle_turns",
+    where=both(
+        _on_one_shard,
+        lambda records, place: records[place]["action"] == "admit" and bool(_waits_behind(records, place)),
+    ),
+)
+damage(
+    "a link is admitted that does not wait",
+    "wait",
+    followed_by("wait", link=of("link"), name=of("name"), action="admit"),
+    "throttle_turns",
+    where=both(_on_one_shard, which(lambda r: r["action"] != "begin")),
+)
 damage("a throttle is not given back", "throttle", _keep_one, "throttle_balanced", where=_at_rest)
 
 for _name, _by, _invariant in (
@@ -227,6 +268,8 @@ for _name, _by, _invariant in (
     ("timers", 3, "quiescence"),
     ("receive_bytes", 9, "quiescence"),
     ("unwritten_bytes", 9, "quiescence"),
+    ("throttled", 1, "throttle_balanced"),
+    ("arrivals", 1, "throttle_balanced"),
 ):
     damage(
         f"at rest {_name} is {_by:+}",

@@ -64,7 +64,7 @@ for _name, _by, _invariant in (
 
 
 def _frozen(name: str, value: int) -> Callable[[Records, int], None]:
-    """Every state of the node, and every frame that tells it, has the same number."""
+    """Every state of the node, and every frame with the number, has the same one."""
 
     def change(records: Records, place: int) -> None:
         node = records[place].node

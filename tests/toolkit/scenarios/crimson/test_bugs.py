@@ -15,11 +15,11 @@ from messenger.session.session import Session, SessionState
 from messenger.v1 import acceptor as v1_acceptor
 from messenger.v1.existing import Verdict as V1Verdict
 from messenger.v2 import acceptor
+from toolkit.errors import ScenarioFailed
+from toolkit.lab.sim.sim_lab import SimLab
 from toolkit.scenarios.crimson.model import Function
 from toolkit.scenarios.crimson.play import Play
 from toolkit.scenarios.crimson.table import TABLE, V1_TABLE
-from toolkit.scenarios.lab import ScenarioFailed
-from toolkit.simulation.lab import SimLab
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 

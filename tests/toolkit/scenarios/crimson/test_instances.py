@@ -153,7 +153,7 @@ def test_connects_of_v1_count_once_a_link_and_kind() -> None:
     assert str(story) == "connecting connect (1, 1, 1, 0)"
     story.state(1, "CONNECTING", connect_seq=3)
     story.link("a/2", "dial", 1)
-    story.stop("a/2", "CONNECT WRITE", "FAULT")  # what it would have said follows from the session
+    story.stop("a/2", "CONNECT WRITE", "FAULT")  # its CONNECT would follow from the session
     assert str(story) == "connecting connect (2, 1, 2, 0)"
 
 

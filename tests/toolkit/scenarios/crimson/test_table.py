@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from messenger.errors import LocalError
+from toolkit.errors import ScenarioFailed
+from toolkit.lab.sim.sim_lab import SimLab
 from toolkit.scenarios.catalogue import CATALOGUE
 from toolkit.scenarios.crimson.model import Expected, Order, Stop, SubRun, Table
 from toolkit.scenarios.crimson.play import Play
 from toolkit.scenarios.crimson.races import BEYOND
 from toolkit.scenarios.crimson.table import TABLE, V1_TABLE
-from toolkit.scenarios.lab import ScenarioFailed
-from toolkit.simulation.lab import SimLab
 
 EXTRA = {run.id for function in BEYOND for run in function.runs}
 WINNERS = {"CF22", "CF24"}

@@ -1,0 +1,144 @@
+"""Runs of any length: the verdicts are those on the whole history, and memory stays small."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import pytest
+
+from tests.support.long_history import long_history
+from toolkit.checks.history import History
+from toolkit.checks.invariants import check
+from toolkit.checks.live import check_so_far
+from toolkit.checks.long_run import LongRun
+from toolkit.checks.records import Record
+from toolkit.simulation.swarm import live
+
+
+def judged(records: list[Record], every: int, settled_s: float) -> tuple[dict[str, bool], int, LongRun]:
+    """The verdicts of a long run, and the most records that were in memory."""
+    history = History()
+
+    def fold(changes: Mapping[int, Record | None]) -> None:
+        kept = [changes.get(id(record), record) for record in history.records]
+        history.records[:] = [record for record in kept if record is not None]
+
+    run = LongRun(history, fold, every, settled_s)
+    most = 0
+    for begin in range(0, len(records), every):
+        history.records += records[begin : begin + every]
+        most = max(most, len(history))
+        run.look()
+    results = run.completed(check_so_far(history), [record.time_s for record in history])
+    return {result.id: result.ok for result in results}, most, run
+
+
+def whole(records: list[Record]) -> dict[str, bool]:
+    return {result.id: result.ok for result in check_so_far(History(records))}
+
+
+def twice(records: list[Record], part: float, *, much_later: bool = False) -> list[Record]:
+    """A message is delivered again, at once or when the run is almost over."""
+    place = nth(records, part, "deliver")
+    at = nth(records, 0.9, "deliver") if much_later else place
+    again = replace(records[place], time_s=records[at].time_s)
+    return [*records[: at + 1], again, *records[at + 1 :]]
+
+
+def lost(records: list[Record], part: float) -> list[Record]:
+    """A message is not delivered."""
+    place = nth(records, part, "deliver")
+    return records[:place] + records[place + 1 :]
+
+
+def other_bytes(records: list[Record], part: float) -> list[Record]:
+    """A message arrives with other bytes."""
+    place = nth(records, part, "deliver")
+    wrong = replace(records[place], fields={**records[place].fields, "digest": "0badc0de"})
+    return [*records[:place], wrong, *records[place + 1 :]]
+
+
+def cut_out(records: list[Record], part: float) -> list[Record]:
+    """A frame is missing in a stream."""
+    place = nth(records, part, "frame")
+    return records[:place] + records[place + 1 :]
+
+
+def skipped(records: list[Record], part: float) -> list[Record]:
+    """A seq is written that is not due."""
+    place = nth(records, part, "frame", tags={"MESSAGE", "MSG"})
+    inner = {**records[place]["fields"], "seq": records[place]["fields"]["seq"] + 5}
+    wrong = replace(records[place], fields={**records[place].fields, "fields": inner})
+    return [*records[:place], wrong, *records[place + 1 :]]
+
+
+def nth(records: list[Record], part: float, kind: str, tags: set[str] | None = None) -> int:
+    """Place of a record of a kind about so far into a history."""
+    begin = int(len(records) * part)
+    return next(
+        place
+        for place in range(begin, len(records))
+        if records[place].kind == kind and (tags is None or records[place]["tag"] in tags)
+    )
+
+
+@pytest.mark.parametrize("way", ["v2-crc", "v2-secure"])
+def test_the_verdict_on_a_sound_run_is_that_on_all_of_it_and_memory_is_small(way: str) -> None:
+    records = long_history(way, 400)
+    found, most, run = judged(records, 1000, settled_s=5.0)
+    assert found == whole(records)
+    assert [id_ for id_, ok in found.items() if not ok] == []
+    assert most < 4000 < len(records) / 2
+    assert run.judged_until_s == pytest.approx(records[-1].time_s, abs=25.0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "part"),
+    [
+        *((twice, part) for part in (0.05, 0.5, 0.97)),
+        *((lost, part) for part in (0.05, 0.5, 0.97)),
+        (other_bytes, 0.05),
+        (cut_out, 0.5),
+        (skipped, 0.97),
+    ],
+)
+def test_a_violation_is_found_whenever_it_happens(
+    wrong: Callable[[list[Record], float], list[Record]], part: float
+) -> None:
+    records = wrong(long_history("v2-crc", 200), part)
+    found, _, _ = judged(records, 800, settled_s=5.0)
+    assert found == whole(records)
+    assert not all(found.values())
+
+
+def test_a_violation_across_folds_is_found() -> None:
+    records = twice(long_history("v2-crc", 200), 0.05, much_later=True)
+    found, _, _ = judged(records, 800, settled_s=5.0)
+    assert not found["INV-1"]
+    assert not whole(records)["INV-1"]
+
+
+def test_an_hour_of_traffic() -> None:
+    records = twice(long_history("v2-crc", 3600, every_s=1.0), 0.02)
+    found, most, _ = judged(records, 10_000, settled_s=60.0)
+    assert found == whole(records)
+    assert not found["INV-1"]
+    assert most < 15_000 < len(records) / 5
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lives_full_of_faults_raise_no_alarm(seed: int) -> None:
+    outcome = live(seed)
+    records = [record for record in outcome.history if record.kind != "end"]
+    history = History()
+
+    def fold(changes: Mapping[int, Record | None]) -> None:
+        kept = [changes.get(id(record), record) for record in history.records]
+        history.records[:] = [record for record in kept if record is not None]
+
+    run = LongRun(history, fold, 20, settled_s=0.5)
+    for record in records:
+        history.records.append(record)
+        run.look()
+    ends = [record for record in outcome.history if record.kind == "end"]
+    assert [each.id for each in check(History([*history.records, *ends])) if not each.ok] == []
+    assert [each.id for each in run.results if not each.ok] == []

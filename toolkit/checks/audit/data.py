@@ -1,0 +1,196 @@
+"""Messages, acknowledgements and keepalives (docs/protocol.md §3.6, §3.7, §4.8)."""
+
+from toolkit.checks.audit.rule import Rule, Side
+from toolkit.checks.audit.talk import Fields, Talk, number
+
+SEQ_STEP = Rule(
+    "seq_step", "3.6 4.8", Side.BOTH, "A message has the seq behind that of the one before on the link."
+)
+FIRST_SEQ = Rule("first_seq", "4.8", Side.BOTH, "The first message of a new v2 session has seq 1.")
+REPLAY = Rule(
+    "replay",
+    "3.6 4.9",
+    Side.BOTH,
+    "The first message on a link that resumes a session follows the in_seq that the peer has announced.",
+    "no session was resumed, or nothing was sent on it",
+)
+ACK_KNOWN = Rule(
+    "ack_known", "3.6 4.8", Side.BOTH, "ACK and ack_seq are no higher than the last message received."
+)
+ACK_BACK = Rule("ack_back", "3.6 4.8", Side.BOTH, "Acknowledgements on a link never go back.")
+ACK_NEW = Rule("ack_new", "3.6", Side.BOTH, "An ACK acknowledges a message that was not acknowledged before.")
+ACK_LOSSY = Rule("ack_lossy", "3.6", Side.BOTH, "Only lossless sessions send ACK.")
+IN_SEQ = Rule(
+    "in_seq",
+    "4.9",
+    Side.BOTH,
+    "The in_seq in SESSION_RECONNECT and SESSION_RECONNECT_OK is no lower than what the sender has acknowledged, "
+    "and no higher than the last message that came.",
+    "no handshake has announced an in_seq of a session whose beginning is known",
+)
+KEEPALIVE = Rule(
+    "keepalive_echo",
+    "3.7",
+    Side.BOTH,
+    "KEEPALIVE2_ACK has the timestamp of a KEEPALIVE2 that was not answered before.",
+)
+COMPRESSED = Rule(
+    "compressed",
+    "4.10",
+    Side.BOTH,
+    "A compressed frame follows a COMPRESSION_DONE that agrees to compress.",
+    "no compressed frame; histories of runs do not tell which frames are",
+)
+SIGNED = Rule(
+    "signed",
+    "3.7",
+    Side.BOTH,
+    "Of the messages of one direction of a v1 link all are signed, or none.",
+    "no v1 message, or signatures are not recorded",
+)
+PREAMBLE = Rule(
+    "preamble",
+    "4.4 4.5",
+    Side.BOTH,
+    "A preamble has 1 to 4 segments, the last not empty, the alignments 8 and 4096, zeros in what is unused; "
+    "a late status is complete or aborted.",
+    "no v2 frame whose bytes can be read: histories of runs do not have them, secure links are sealed",
+)
+RULES = (
+    *(SEQ_STEP, FIRST_SEQ, REPLAY, ACK_KNOWN, ACK_BACK, ACK_NEW, ACK_LOSSY, IN_SEQ, KEEPALIVE, COMPRESSED, SIGNED),
+    PREAMBLE,
+)
+
+_LARGEST_SEQ = 1 << 63
+"""An in_seq beyond that is no number of a message, and how a sender goes on behind it is its own affair."""
+
+
+def message_sent(talk: Talk, fields: Fields) -> None:
+    """MESSAGE or MSG."""
+    seq = number(fields, "seq")
+    if seq is None:
+        talk.miss()
+        return
+    if talk.gap:
+        return
+    if talk.out_seq is not None:
+        talk.judge(SEQ_STEP, seq == talk.out_seq + 1, "seq {} is sent behind seq {}", seq, talk.out_seq)
+    elif talk.first_seq is not None:
+        if talk.replays:
+            text = "seq {} is the first one sent, the peer has announced in_seq {}"
+            holds = seq == talk.first_seq or talk.first_seq > _LARGEST_SEQ
+            talk.judge(REPLAY, holds, text, seq, talk.first_seq - 1)
+        else:
+            talk.judge(FIRST_SEQ, seq == talk.first_seq, "the first message of a new session has seq {}", seq)
+    talk.out_seq = seq
+    ack_seq = number(fields, "ack_seq")
+    if ack_seq is not None and "SEQ" not in talk.sent:  # v1 has none
+        _acknowledge(talk, ack_seq, "ack_seq")
+
+
+def message_came(talk: Talk, fields: Fields) -> None:
+    """A message that may have been received."""
+    seq = number(fields, "seq")
+    if seq is None:
+        talk.miss()
+        return
+    if talk.in_seq is not None and seq > talk.in_seq:
+        talk.in_seq = seq
+    memory = talk.memory
+    if memory is not None and memory.came is not None and seq > memory.came:
+        memory.came, memory.until = seq, talk.position
+
+
+def ack_sent(talk: Talk, fields: Fields) -> None:
+    """ACK."""
+    seq = number(fields, "seq")
+    if seq is None:
+        return
+    if talk.lossy is not None:
+        talk.judge(ACK_LOSSY, not talk.lossy, "ACK on a lossy session")
+    if talk.in_seq is not None and not talk.gap:
+        text = "ACK acknowledges seq {}, which was acknowledged before"
+        talk.judge(ACK_NEW, seq != talk.acked_seq, text, seq)
+    _acknowledge(talk, seq, "ACK")
+
+
+def _acknowledge(talk: Talk, seq: int, what: str) -> None:
+    in_seq = talk.in_seq
+    if in_seq is None or talk.gap:
+        return
+    talk.judge(ACK_KNOWN, seq <= in_seq, "{} acknowledges seq {}, the last one that came is {}", what, seq, in_seq)
+    acked_seq = talk.acked_seq
+    talk.judge(ACK_BACK, seq >= acked_seq, "{} acknowledges seq {} behind seq {}", what, seq, acked_seq)
+    _note_ack(talk, seq)
+
+
+def _note_ack(talk: Talk, seq: int) -> None:
+    if seq > talk.acked_seq:
+        talk.acked_seq = seq
+        memory = talk.memory
+        if memory is not None and seq > memory.acked:
+            memory.acked, memory.until = seq, talk.position
+
+
+def keepalive_came(talk: Talk, fields: Fields) -> None:
+    """KEEPALIVE2: it is to be answered."""
+    talk.stamps.append((fields.get("seconds"), fields.get("nanoseconds")))
+
+
+def keepalive_answered(talk: Talk, fields: Fields) -> None:
+    """KEEPALIVE2_ACK."""
+    stamp, stamps = (fields.get("seconds"), fields.get("nanoseconds")), talk.stamps
+    holds = stamp in stamps
+    if not talk.gap and (holds or not talk.folded_keepalives):
+        talk.judge(KEEPALIVE, holds, "KEEPALIVE2_ACK of {}.{}, which no KEEPALIVE2 waits for", *stamp)
+    while holds and stamps.popleft() != stamp:
+        pass
+
+
+def folded_sent(talk: Talk, fields: Fields) -> None:
+    """Frames that were judged before they left the history."""
+    if (seq := number(fields, "last_seq")) is not None:
+        talk.out_seq = seq
+    if (seq := number(fields, "last_ack")) is not None:
+        _note_ack(talk, seq)
+
+
+def folded_came(talk: Talk, fields: Fields) -> None:
+    """The same, received; the stamps of keepalives among them are not known any more."""
+    if (seq := number(fields, "last_seq")) is not None:
+        message_came(talk, {"seq": seq})
+    talk.folded_keepalives |= bool(fields.get("keepalives"))
+
+
+def layout_sent(talk: Talk, frame: Fields) -> None:
+    """A frame of a capture, with what its bytes show."""
+    if "preamble" in frame:
+        talk.judge(PREAMBLE, not frame["preamble"], "{}: {}", frame["tag"], frame["preamble"])
+    if frame.get("compressed"):
+        ends = (talk.came, talk.sent)
+        agreed = any(end.get("COMPRESSION_DONE", {}).get("is_compress") for end in ends)
+        text = "{} is compressed, and no COMPRESSION_DONE agrees to that"
+        talk.judge(COMPRESSED, agreed, text, frame["tag"])
+    signed = frame.get("signed")
+    if isinstance(signed, bool):
+        text = "a message is {}signed, unlike the one before"
+        talk.judge(SIGNED, talk.signed in {None, signed}, text, "" if signed else "not ")
+        talk.signed = signed
+
+
+def begin(talk: Talk, in_seq: int, first_seq: int | None, *, replays: bool) -> None:
+    """The link is open: this end has received messages up to ``in_seq``, and sends ``first_seq`` first."""
+    talk.in_seq = talk.acked_seq = in_seq
+    talk.first_seq, talk.replays = first_seq, replays
+
+
+def announce(talk: Talk, in_seq: int, tag: str) -> None:
+    """A handshake says what this end has received."""
+    memory = talk.memory
+    if memory is None or talk.position < memory.until:
+        return
+    if memory.came is not None and not talk.gap:
+        text = "{} announces in_seq {}; seq {} was acknowledged, and seq {} is the last one that came"
+        holds = memory.acked <= in_seq <= memory.came
+        talk.judge(IN_SEQ, holds, text, tag, in_seq, memory.acked, memory.came)
+    memory.came = memory.acked = in_seq

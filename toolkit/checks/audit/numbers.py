@@ -1,0 +1,179 @@
+"""The numbers and cookies of connection attempts, over the links of a messenger (docs/protocol.md §3.6, §4.9)."""
+
+from toolkit.checks.audit.rule import Book, Rule, Side
+from toolkit.checks.audit.talk import Fields, number
+from toolkit.checks.index import Index
+from toolkit.checks.wires import LinkKey, LinkLog
+
+GLOBAL_SEQ = Rule(
+    "global_seq",
+    "3.6",
+    Side.DIALLER,
+    "Each dial of a messenger to one address has a higher global_seq than the dials before.",
+    "no messenger has dialled an address twice",
+)
+CONNECT_SEQ = Rule(
+    "connect_seq",
+    "3.6 4.9",
+    Side.DIALLER,
+    "On v2 each dial that resumes a session has a higher connect_seq than the one before; on v1 it is 0, or no "
+    "lower than that.",
+    "no session was dialled twice",
+)
+RESUMED = Rule(
+    "resumed_cookies",
+    "4.9",
+    Side.DIALLER,
+    "SESSION_RECONNECT has a client_cookie and a server_cookie that were both agreed on by idents.",
+    "no session was resumed whose beginning is known",
+)
+FRESH_SERVER = Rule("fresh_server_cookie", "4.9", Side.ACCEPTOR, "No server_cookie is granted twice.")
+FRESH_CLIENT = Rule(
+    "fresh_client_cookie",
+    "4.9",
+    Side.DIALLER,
+    "No two sessions of a messenger dial with one client_cookie, unless it was given by the peer.",
+)
+RULES = (GLOBAL_SEQ, CONNECT_SEQ, RESUMED, FRESH_SERVER, FRESH_CLIENT)
+_ADDRS = (("CLIENT_IDENT", "addrs"), ("SESSION_RECONNECT", "addrs"), ("IDENTIFY", "client_addr"))
+
+
+def judge_numbers(index: Index, book: Book) -> None:
+    """Judge all links of a history."""
+    _judge_global_seq(index, book)
+    _judge_connect_seq(index, book)
+    _judge_v1(index, book)
+    _judge_cookies(index, book)
+
+
+def _sent(index: Index, *tags: str) -> list[tuple[int, LinkLog, Fields]]:
+    """The frames of some tags at their senders, in order."""
+    found = [
+        (position, link, record.fields["fields"])
+        for tag in tags
+        for position, link, record in index.by_tag.get(tag, ())
+        if record.fields["direction"] == "tx"
+    ]
+    return sorted(found, key=_place) if len(tags) > 1 else found
+
+
+def _place(entry: tuple[int, LinkLog, Fields]) -> int:
+    return entry[0]
+
+
+def _judge_global_seq(index: Index, book: Book) -> None:
+    own: dict[LinkKey, object] = {}
+    for tag, name in _ADDRS:
+        for _, link, fields in _sent(index, tag):
+            own[link.key] = fields.get(name) or own.get(link.key)
+    firsts: dict[LinkKey, tuple[int, LinkLog, int]] = {}
+    for position, link, fields in _sent(index, "CLIENT_IDENT", "SESSION_RECONNECT", "CONNECT"):
+        value = number(fields, "global_seq")
+        if value is not None and link.dialled:
+            firsts.setdefault(link.key, (position, link, value))
+    last: dict[object, int] = {}
+    for position, link, value in sorted(firsts.values(), key=_opened):
+        dialler = (link.key[:2], own.get(link.key), link.peer)
+        before = last.get(dialler)
+        if before is not None and not (value == 1 and str(dialler[1]).partition(",")[0].endswith("/0")):
+            text = "global_seq {} behind {} of the dial before to {}"
+            book.judge(
+                GLOBAL_SEQ, link, position, holds=value > before, text=text, values=(value, before, link.peer)
+            )
+        last[dialler] = value
+
+
+def _opened(first: tuple[int, LinkLog, int]) -> int:
+    return first[1].opened or 0
+
+
+def _judge_connect_seq(index: Index, book: Book) -> None:
+    last: dict[object, tuple[LinkKey, int]] = {}
+    for position, link, fields in _sent(index, "SESSION_RECONNECT"):
+        value = number(fields, "connect_seq")
+        session = (link.key[:2], fields.get("client_cookie"), fields.get("server_cookie"))
+        if value is None:
+            continue
+        before = last.get(session)
+        if before is None or before[0] != link.key:  # on one link an answer asks for the next number
+            least = 0 if before is None else before[1]
+            text = "connect_seq {} of a session whose connect_seq was {}"
+            book.judge(CONNECT_SEQ, link, position, holds=value > least, text=text, values=(value, least))
+        last[session] = (link.key, value)
+
+
+def _judge_v1(index: Index, book: Book) -> None:
+    """v1: a session dials from 0 again, or with no lower connect_seq than before.
+
+    A grant raises it only once SEQ has passed, which the frames alone do not prove.
+    """
+    last: dict[object, int] = {}
+    frames = [*index.by_tag.get("CONNECT", ()), *index.by_tag.get("CONNECT_REPLY", ())]
+    for position, link, record in sorted(frames, key=lambda frame: frame[0]):
+        fields, session = record.fields["fields"], (link.key[:2], link.session)
+        value = number(fields, "connect_seq")
+        if value is None or link.session is None or not link.dialled:
+            continue
+        if record.fields["tag"] == "CONNECT":
+            least = last.get(session, 0)
+            if least:
+                text = "connect_seq {} of a session that has dialled with {}"
+                holds = value == 0 or value >= least
+                book.judge(CONNECT_SEQ, link, position, holds=holds, text=text, values=(value, least))
+            last[session] = value
+        elif fields.get("tag") == "RESETSESSION":
+            last.pop(session, None)
+
+
+def _judge_cookies(index: Index, book: Book) -> None:
+    granted: set[int] = set()
+    for position, link, fields in _sent(index, "SERVER_IDENT"):
+        cookie = number(fields, "server_cookie")
+        if cookie:
+            text = "server_cookie {:x} was granted before"
+            book.judge(FRESH_SERVER, link, position, holds=cookie not in granted, text=text, values=cookie)
+            granted.add(cookie)
+    _judge_client_cookies(index, book)
+    clients, servers = (_seen(index, *where) for where in _COOKIES)
+    of_peers = {
+        (link.key[:2], number(record.fields["fields"], "client_cookie"))
+        for _, link, record in index.by_tag.get("CLIENT_IDENT", ())
+        if record.fields["direction"] == "rx"
+    }
+    for position, link, fields in _sent(index, "SESSION_RECONNECT"):
+        client, server = number(fields, "client_cookie"), number(fields, "server_cookie")
+        if client is None or server is None:
+            continue
+        known = client in clients, server in servers
+        # A peer's client_cookie may go with a server_cookie whose SERVER_IDENT did not get out.
+        if known[1] or (known[0] and (link.key[:2], client) not in of_peers):
+            text = "client_cookie {:x} and server_cookie {:x}; idents have agreed on one of them only"
+            book.judge(RESUMED, link, position, holds=all(known), text=text, values=(client, server))
+
+
+_COOKIES = (("CLIENT_IDENT", "client_cookie"), ("SERVER_IDENT", "server_cookie"))
+
+
+def _seen(index: Index, tag: str, name: str) -> set[int | None]:
+    """The cookies in all idents, sent or received."""
+    return {number(record.fields["fields"], name) for _, _, record in index.by_tag.get(tag, ())}
+
+
+def _judge_client_cookies(index: Index, book: Book) -> None:
+    """Judge the cookies of diallers.
+
+    A session that the peer has opened keeps the peer's cookie, whichever side dials for it later; so may the next
+    session, if the peer does not know that this side has ended the first.
+    """
+    firsts: dict[object, int | None] = {}
+    from_peers: set[object] = set()
+    for position, link, record in index.by_tag.get("CLIENT_IDENT", ()):
+        cookie = number(record.fields["fields"], "client_cookie")
+        cookie_of = (*link.key[:2], cookie)
+        if record.fields["direction"] == "rx":
+            from_peers.add(cookie_of)
+        elif cookie and cookie_of not in from_peers:
+            first = firsts.setdefault(cookie_of, link.session)
+            text = "client_cookie {:x} of session {} is that of session {}"
+            values = cookie, link.session, first
+            book.judge(FRESH_CLIENT, link, position, holds=first == link.session, text=text, values=values)

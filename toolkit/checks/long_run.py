@@ -1,0 +1,142 @@
+"""Verdicts on a run of any length: what is settled is judged once, and leaves memory.
+
+The history is judged whole each time that so many records have come; violations are kept, and then the records of
+settled messages are folded (:mod:`toolkit.checks.folding`). What is left is a history that the invariants judge as
+before, so one of a message that never arrives is found whenever it comes to rest. The time between two judgements
+grows with what is left, so that the time for a record is the same however long it lasts.
+"""
+
+import threading
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from toolkit.checks.folding import foldable
+from toolkit.checks.history import History
+from toolkit.checks.index import Index
+from toolkit.checks.invariants import INVARIANTS
+from toolkit.checks.live import frozen_until_s, judged_so_far
+from toolkit.checks.merging import in_order
+from toolkit.checks.records import Record
+from toolkit.checks.result import CheckResult, Violation
+
+SETTLED_S = 60.0
+"""Records that are older are settled, if nothing waits for them."""
+_LOOK_S = 1.0
+_JOIN_S = 60.0
+_WEAKER = {
+    "INV-8": "messages kept for replay are counted only between folded frames",
+    "acknowledged": "acknowledgements are compared only between folded frames",
+}
+"""What an invariant cannot say of a history that was folded."""
+
+
+class LongRun:
+    """Judges a history that goes on, and keeps it short.
+
+    Args:
+        history: grows at its end, in other threads.
+        fold: replaces records of the history by others, or by none; by the ids of the records.
+        every: fold when so many records have come since the last time, or more if more than that are left.
+        settled_s: age from which records may be folded.
+    """
+
+    def __init__(
+        self,
+        history: History,
+        fold: Callable[[Mapping[int, Record | None]], None],
+        every: int,
+        settled_s: float = SETTLED_S,
+    ) -> None:
+        self._history = history
+        self._fold = fold
+        self._every = every
+        self._settled_s = settled_s
+        self._left = 0
+        """Records after the last fold."""
+        self._found: dict[str, dict[str, float]] = defaultdict(dict)
+        """Time of each violation so far, by invariant and text."""
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.judged_until_s: float | None = None
+        """All records up to then have been judged, and what was settled was folded; None before the first time."""
+        self.results: list[CheckResult] = []
+        """The verdicts of the last time."""
+        self.error = ""
+        """Why nothing is judged any more; empty while it is."""
+
+    def look(self) -> bool:
+        """Judge and fold if it is time to; False if not."""
+        if len(self._history) - self._left < max(self._every, self._left):
+            return False
+        records = [record for record in in_order(self._history.records[:]) if record.kind != "end"]
+        until_s = max(0.0, records[-1].time_s - self._settled_s)
+        if frozen_until_s(records) > until_s:  # it writes nothing that excuses others
+            self._left = len(records)
+            return False
+        index = Index(History(records))
+        results = [judged_so_far(invariant, index) for invariant in INVARIANTS.values()]
+        for result in results:
+            for violation in result.violations:
+                if (at_s := records[violation.record].time_s) <= until_s:
+                    self._found[result.id].setdefault(violation.text, at_s)
+        changes = foldable(index, until_s)
+        self._fold({id(records[place]): record for place, record in changes.items()})
+        self.judged_until_s = until_s
+        self.results = self.completed(
+            [_until(result, records, until_s) for result in results], [record.time_s for record in records]
+        )
+        self._left = len(self._history)
+        return True
+
+    def completed(self, results: Iterable[CheckResult], times_s: Sequence[float]) -> list[CheckResult]:
+        """Verdicts on what is in memory, with what was found before.
+
+        Args:
+            results: of it.
+            times_s: of its records, in order; a violation whose record has left stands at the next one.
+        """
+        if self.judged_until_s is None:
+            return list(results)
+        return [self._completed(result, times_s) for result in results]
+
+    def _completed(self, result: CheckResult, times_s: Sequence[float]) -> CheckResult:
+        known = {violation.text for violation in result.violations}
+        last = max(0, len(times_s) - 1)
+        earlier = [
+            Violation(min(bisect_right(times_s, at_s), last), text)
+            for text, at_s in self._found.get(result.id, {}).items()
+            if text not in known
+        ]
+        violations = sorted((*earlier, *result.violations), key=lambda violation: violation.record)
+        note = "; ".join(filter(None, (result.note, _WEAKER.get(result.id, ""))))
+        judged = result.judged or bool(earlier)
+        return replace(result, ok=not violations, violations=violations, note=note, judged=judged)
+
+    # ---- all the time
+
+    def start(self) -> None:
+        """Judge and fold in a thread whenever it is time to, until :meth:`stop`."""
+        self._thread = threading.Thread(target=self._run, name="long run", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End that."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join(_JOIN_S)
+
+    def _run(self) -> None:
+        while not self._ended.wait(_LOOK_S):
+            try:
+                self.look()
+            except Exception as error:  # noqa: BLE001 - the status shows it; the cluster goes on
+                self.error = f"{type(error).__name__}: {error}"
+                return
+
+
+def _until(result: CheckResult, records: Sequence[Record], until_s: float) -> CheckResult:
+    """Without what may be excused yet."""
+    violations = [one for one in result.violations if records[one.record].time_s <= until_s]
+    return replace(result, ok=not violations, violations=violations)

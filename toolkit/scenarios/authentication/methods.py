@@ -1,0 +1,350 @@
+"""Methods and modes: what is offered, what is allowed, and that no attacker in between decides it."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from errno import EOPNOTSUPP
+from typing import Any
+
+from messenger.cephx.exchange import AuthMethod, ConMode
+from messenger.interception import Action
+from messenger.v2.wire import AuthDone, AuthRequest
+from toolkit.faults.mangle import Duplicate, Flip, Mangle, Rewrite
+from toolkit.lab.lab import Lab
+from toolkit.lab.verbs.policies import PAIRS, Pair
+from toolkit.lab.ways import ALL_WAYS, CRC_WAYS, V1_WAYS, V2_WAYS, ways
+from toolkit.scenarios.authentication import AU
+from toolkit.scenarios.authentication.login_cluster import cluster, enter
+
+_NONE_WAYS = (*CRC_WAYS, *V1_WAYS, *ways("v2-compressed"))
+
+
+@AU.scenario(
+    "AU-01",
+    "none_and_cephx_ok",
+    cases={
+        "cephx": {"how": "cephx"},
+        "monitors": {"how": "monitors"},
+        **{f"none {name}": {"how": name} for name in PAIRS},
+    },
+)
+def none_and_cephx_ok(lab: Lab, how: str) -> None:
+    """With cephx the right keys open a session, with method none every claimed identity does.
+
+    Two nodes that share a key; a client that proves its key to a monitor, gets tickets, and presents one to an
+    OSD, which got its keys from that monitor too; or nodes that allow nothing but method none, which needs one
+    round. Method, mode, cipher, global_id and the key of the link are the same on both ends, messages pass, and
+    nothing is refused. Method none has no keys for secure mode: if only that is allowed, it opens no session.
+    """
+    ends = ("a", "b")
+    if how in PAIRS:
+        _without_keys(lab, PAIRS[how])
+        if lab.is_secure:
+            return
+    elif how == "cephx":
+        lab.two("lossless_client", "stateful_server", "client.7", "osd.2")
+        lab.send("a", "b")
+        lab.expect_delivered("a", "b", 1)
+    else:
+        cluster(lab)
+        enter(lab)
+        ends = ("c", "o")
+        state = lab.auth("c")
+        lab.require(state["global_id"] >= 4100, f"the monitor gave global_id {state['global_id']}")
+        lab.require(set(state["tickets"]) >= {"auth", "osd"}, f"tickets: {state['tickets']}")
+    nth = -1 if how == "monitors" else 0  # there the first link is that to the monitor
+    one, other = (lab.records(node, "auth")[nth].fields for node in ends)
+    for name in ("method", "mode", "cipher", "global_id", "key"):
+        lab.require(one[name] == other[name], f"{name}: {one[name]} and {other[name]}")
+    method = "none" if how in PAIRS else "cephx"
+    lab.require(one["method"] == method, f"the method is {one['method']}")
+    reasons = {reason for node in ends for reason in lab.faults(node)}
+    lab.require(reasons <= {"SOCKET", "EOF", "RACE"}, f"links broke: {reasons}")
+
+
+def _without_keys(lab: Lab, pair: Pair) -> None:
+    for name, entity, policy in ("a", pair.entity_a, pair.policy_a), ("b", pair.entity_b, pair.policy_b):
+        lab.node(name, entity, policy, listens=name == "b" or pair.both_dial, auth={"methods": ["none"]})
+    lab.start()
+    lab.send("a", "b")
+    if lab.is_secure:
+        lab.expect_event("a", "b", "refused", 2)
+        lab.require({*lab.faults("a")} == {"AUTH_METHOD"}, f"why: {lab.faults('a')}")
+        lab.require(not lab.records("b", "auth"), "nobody has got in")
+        return
+    lab.expect_delivered("a", "b", 1)
+    lab.require(not lab.frames("b", "AUTH_REPLY_MORE"), "there is nothing more to say")
+    lab.exchange()
+    if pair.lossless:
+        lab.cut("a", "b")
+        lab.wait(0.3)
+        lab.send("a", "b", 2)
+        lab.expect_delivered("a", "b", 8)
+    lab.settle()
+
+
+_OFFERS: dict[str, dict[str, Any]] = {
+    "next method": {"offers": ["cephx", "none"], "allows": ["none"], "works": True},
+    "other order": {"offers": ["none", "cephx"], "allows": ["cephx"], "works": True},
+    "nothing in common": {"offers": ["cephx"], "allows": ["none"], "works": False},
+    "none not allowed": {"offers": ["none"], "allows": ["cephx"], "works": False},
+}
+
+
+@AU.scenario("AU-02", "bad_method_negotiation", ways=_NONE_WAYS, cases=_OFFERS)
+def bad_method_negotiation(lab: Lab, offers: list[str], allows: list[str], *, works: bool) -> None:
+    """A refused method is answered with the allowed ones, and the next is tried on the same link.
+
+    The connector offers methods in its order, the acceptor allows one. AUTH_BAD_METHOD carries EOPNOTSUPP, the
+    methods and the modes that are allowed. With a method in common the session opens on that link; without one the
+    application gets a refused event, and the dials go on at growing intervals.
+    """
+    lab.node("a", "client.7", "lossless_client", listens=False, auth={"offers": offers})
+    lab.node("b", "osd.2", "stateful_server", auth={"allows": allows})
+    lab.start()
+    lab.send("a", "b", 2)
+    if works:
+        lab.expect_delivered("a", "b", 2)
+        lab.require(lab.dials("a") == 1, f"one link does for it, there were {lab.dials('a')}")
+        lab.expect_events("a", "b", connect=1)
+        lab.settle()
+        lab.require(lab.records("a", "auth")[-1]["method"] == allows[0], "the method that both know")
+    else:
+        lab.expect_event("a", "b", "refused", 3)
+        lab.require(lab.delivered("a", "b") == 0, "nothing gets through")
+        lab.expect_pauses("a", 0.2, 0.4)
+    if not lab.is_v1:
+        fields = lab.frames("b", "AUTH_BAD_METHOD")[0]["fields"]
+        allowed = [int(AuthMethod[name.upper()]) for name in allows]
+        lab.require(fields["result"] == -EOPNOTSUPP, f"the refusal says {fields['result']}")
+        lab.require(fields["allowed_methods"] == allowed, f"{fields['allowed_methods']} for {allowed}")
+        lab.require(fields["method"] == AuthMethod[offers[0].upper()], "it repeats the method that was tried")
+        lab.require(fields["allowed_modes"] == [ConMode.CRC], f"modes: {fields['allowed_modes']}")
+
+
+_EVERY_MODE = ("ms_cluster_mode", "ms_service_mode", "ms_client_mode")
+
+
+@AU.scenario(
+    "AU-03",
+    "modes_disjoint",
+    ways=ways("v2-crc", "v2-crc-w2"),
+    cases={
+        "secure server": {"mode_a": "crc", "mode_b": "secure", "agreed": ""},
+        "crc server": {"mode_a": "secure", "mode_b": "crc", "agreed": ""},
+        "client prefers crc": {"mode_a": "crc secure", "mode_b": "secure crc", "agreed": "crc"},
+        "client prefers secure": {"mode_a": "secure crc", "mode_b": "crc secure", "agreed": "secure"},
+        "server insists": {"mode_a": "crc secure", "mode_b": "secure", "agreed": "secure"},
+    },
+)
+def modes_disjoint(lab: Lab, mode_a: str, mode_b: str, agreed: str) -> None:
+    """The connection mode is the connector's first that the acceptor allows; without one there is no session.
+
+    Neither side falls back to a mode that the other does not allow: the refusal names the allowed modes, and the
+    connector raises a refused event and dials at growing intervals. As soon as the acceptor allows its mode the
+    session opens.
+    """
+    modes: dict[str, dict[str, Any]] = {
+        name: dict.fromkeys(_EVERY_MODE, mode) for name, mode in (("a", mode_a), ("b", mode_b))
+    }
+    lab.node("a", "osd.1", "lossless_peer", **modes["a"])
+    lab.node("b", "osd.2", "lossless_peer", **modes["b"])
+    lab.start()
+    lab.send("a", "b", 2)
+    if agreed:
+        lab.expect_delivered("a", "b", 2)
+        lab.require({r["mode"] for r in lab.records("a", "auth")} == {agreed}, "the mode that was agreed on")
+        lab.settle()
+        return
+    lab.expect_event("a", "b", "refused", 3)
+    lab.require(not lab.records("a", "auth"), "nobody is let in in another mode")
+    refusal = lab.frames("b", "AUTH_BAD_METHOD")[0]["fields"]
+    allowed = [int(ConMode[word.upper()]) for word in mode_b.split()]
+    lab.require(refusal["allowed_modes"] == allowed, f"modes {refusal['allowed_modes']}")
+    lab.require({*lab.faults("a")} == {"AUTH_METHOD"}, f"why it was refused: {lab.faults('a')}")
+    lab.configure("b", **dict.fromkeys(_EVERY_MODE, mode_a))
+    lab.expect_delivered("a", "b", 2)
+    lab.settle()
+
+
+_ROUNDS = ("AUTH_REQUEST", "AUTH_REPLY_MORE", "AUTH_REQUEST_MORE", "AUTH_DONE")
+
+
+@AU.scenario(
+    "AU-10",
+    "multi_round_and_faults",
+    priority=2,
+    ways=ways("v2-crc", "v2-secure", "v2-secure-aes256k", "v2-crc-w2"),
+    cases={
+        f"{action} {tag} {way}": {"point": f"{tag} {way}", "action": action}
+        for tag in _ROUNDS
+        for way in ("WRITE", "READ")
+        for action in ("FAULT", "BLOCK")
+    }
+    | {"endless replies": {"point": "", "action": ""}},
+)
+def multi_round_and_faults(lab: Lab, point: str, action: str) -> None:
+    """Authentication survives a fault or a stall in each round, and endless rounds break the link.
+
+    At each frame of the exchange the link breaks, or waits for a while: the next link, or the same one, opens. A
+    peer that asks for one more round after the last is left at once.
+    """
+    lab.two("lossless_client", "stateful_server", "client.7", "osd.2")
+    if not point:
+        lab.mangle("a", "b", Mangle("b", "AUTH_REPLY_MORE", change=Duplicate()))
+        lab.send("a", "b", 2)
+        lab.expect_delivered("a", "b", 2)
+        lab.require(lab.faults("a") == ["AUTH_REPLY"], f"why the link was left: {lab.faults('a')}")
+        lab.settle()
+        return
+    tag, way = point.split()
+    node = "a" if (tag in {"AUTH_REQUEST", "AUTH_REQUEST_MORE"}) is (way == "WRITE") else "b"
+    lab.arm(node, point, action)
+    lab.send("a", "b", 2)
+    lab.expect_hit(node, point)
+    if action == Action.BLOCK:
+        lab.wait(0.05)
+        lab.unblock(node)
+    lab.expect_delivered("a", "b", 2)
+    lab.expect_events("a", "b", connect=1)
+    lab.require(lab.dials("a") == (1 if action == Action.BLOCK else 2), f"{lab.dials('a')} dials")
+    lab.settle()
+
+
+_COVERED = ("BANNER", "HELLO", "AUTH_REQUEST", "AUTH_REPLY_MORE", "AUTH_REQUEST_MORE", "AUTH_DONE")
+
+
+@AU.scenario(
+    "AU-12",
+    "signature_tamper",
+    ways=V2_WAYS,
+    cases={
+        f"{tag} of {sender}": {"sender": sender, "tag": tag}
+        for tag in _COVERED
+        for sender in (("a", "b") if tag in {"BANNER", "HELLO"} else "a" if "REQUEST" in tag else "b")
+    },
+)
+def signature_tamper(lab: Lab, sender: str, tag: str) -> None:
+    """Any change of a byte before authentication is done prevents the session.
+
+    One bit after the other is flipped in each frame up to AUTH_DONE, with crcs recomputed so that it is well
+    formed. A change that the receiver does not detect itself is detected by the signatures, which cover all bytes
+    that each side read: no link with a changed byte becomes a session. The next, unchanged link does.
+    """
+    lab.two("lossless_client", "stateful_server", "client.7", "osd.2", ms_connection_ready_timeout=1.0)
+    region = "features" if tag == "BANNER" else "segment 0"
+    for byte in (0, 3, 5, 7):
+        lab.mangle("a", "b", Mangle(sender, tag, change=Flip(byte, 0x10, region, fix_crc=True)))
+        before = len(lab.faults("a"))
+        delivered = lab.delivered("a", "b")
+        lab.send("a", "b")
+        lab.expect_broken("a", before + 1, within_s=5)
+        lab.expect_delivered("a", "b", delivered + 1, within_s=30)
+        lab.mark_down("a", "b")
+        lab.wait(0.2)
+    opened = len(lab.records("b", "state", state="READY"))
+    lab.require(opened == 4, f"{opened} sessions were opened, one after each change is right")
+
+
+def _strip(frame: AuthRequest) -> AuthRequest:
+    return replace(frame, preferred_modes=[ConMode.CRC])
+
+
+def _weaken(frame: AuthDone) -> AuthDone:
+    return replace(frame, con_mode=ConMode.CRC)
+
+
+@AU.scenario(
+    "AU-13",
+    "downgrade_strip_modes",
+    priority=2,
+    ways=ways("v2-crc"),
+    cases={
+        "from the request": {"sender": "a", "tag": "AUTH_REQUEST", "edit": _strip},
+        "in the answer": {"sender": "b", "tag": "AUTH_DONE", "edit": _weaken},
+    },
+)
+def downgrade_strip_modes(lab: Lab, sender: str, tag: str, edit: Callable[[Any], Any]) -> None:
+    """A man in the middle cannot downgrade the connection mode.
+
+    Both prefer secure mode and allow crc. An attacker removes secure from the connector's list, or changes the
+    answer to crc. The signatures do not fit the frames: that link opens no session, and the next one is secure.
+    """
+    modes: dict[str, Any] = dict.fromkeys(_EVERY_MODE, "secure crc")
+    lab.node("a", "osd.1", "lossless_peer", **modes)
+    lab.node("b", "osd.2", "lossless_peer", **modes)
+    lab.start()
+    mangle = lab.mangle("a", "b", Mangle(sender, tag, change=Rewrite(edit, "without secure")))
+    lab.send("a", "b", 2)
+    lab.expect_mangled(mangle)
+    lab.expect_delivered("a", "b", 2)
+    lab.settle()
+    reasons = {*lab.faults("a"), *lab.faults("b")}
+    lab.require(
+        "AUTH_SIGNATURE" in reasons or "AUTH_TAG" in reasons or "PREAMBLE_CRC" in reasons, f"why: {reasons}"
+    )
+    lab.require(all(r["length"] >= 96 for r in lab.messages("a")), "a message was sent in plain text")
+    session = lab.records("b", "auth")[-1]
+    lab.require(session["mode"] == "secure", f"the session is in mode {session['mode']}")
+
+
+_VIOLATIONS = ("request before hello", "request twice", "request after done", "message before auth")
+_V1_VIOLATIONS = [f"message in place of {what}" for what in ("the address", "CONNECT", "in_seq")]
+
+
+@AU.scenario(
+    "AU-23",
+    "auth_order_violations",
+    ways=ALL_WAYS,
+    cases={name: {"violation": name} for name in _VIOLATIONS},
+    v1_cases={name: {"violation": name} for name in _V1_VIOLATIONS},
+)
+def auth_order_violations(lab: Lab, violation: str) -> None:
+    """A peer that breaks the order of authentication loses its link, and gets no session.
+
+    A peer asks for authentication before HELLO, twice at once, or again after AUTH_DONE, or it sends a message
+    before any of it. On v1, where CONNECT may come again, it sends a message in place of its address, of CONNECT,
+    or of its in_seq. Each breaks the link by one fault, nothing is delivered, no session comes of it; a proper
+    peer gets in right after. A session of v1 whose CONNECT was granted waits for its client, and the proper peer
+    takes it.
+    """
+    b = lab.raw("b")
+    lab.node("a", "osd.1", "stateful_server")
+    lab.start()
+    link = b.dial("a")
+    link.banner()
+    if lab.is_v1:
+        if violation != "message in place of the address":
+            link.identify()
+        if violation == "message in place of in_seq":
+            link.converse()
+        # What a message would be there: an address of a type that does not exist, no CONNECT, a seq never sent.
+        link.write(link.message(1, data=bytes(300)))
+        link.expect_closed(15)
+    else:
+        _break_order(link, violation)
+        link.expect_closed()
+    lab.require(lab.delivered("b", "a") == 0, "something was delivered")
+    lab.expect_fault_count("a", 1)
+    granted = violation == "message in place of in_seq"
+    lab.require(lab.snapshot("a")["registry"] == int(granted), "a session is left of it")
+    proper = b.dial("a").handshake()
+    lab.expect_event("a", "b", "accept", 1 + granted)
+    lab.require(lab.snapshot("a")["registry"] == 1, "there must be one session")
+    proper.hang_up()
+
+
+def _break_order(link: Any, violation: str) -> None:  # noqa: ANN401 - a link of v2
+    """Authenticate in the wrong order, behind the banner."""
+    if violation == "request before hello":
+        link.expect_banner()
+        link.auth_request()
+        return
+    link.hello()
+    if violation == "message before auth":
+        link.write(link.message(1))
+        return
+    link.auth_request()
+    if violation == "request after done":
+        link.auth_more()
+        link.signature()
+    link.auth_request()

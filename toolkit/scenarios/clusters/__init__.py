@@ -1,0 +1,5 @@
+"""CL: clusters."""
+
+from toolkit.scenarios.scenario import Family
+
+CL = Family("CL", "Clusters")

@@ -1,0 +1,5 @@
+"""CO: compression."""
+
+from toolkit.scenarios.scenario import Family
+
+CO = Family("CO", "Compression")

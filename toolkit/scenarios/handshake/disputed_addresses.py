@@ -1,0 +1,68 @@
+"""HS: disputed rules (docs/disputes.md), a case for each setting, with a peer by hand."""
+
+from messenger.denc.address import AddressType, AddrVec, EntityAddr
+from messenger.v2.wire import ClientIdent
+from toolkit.lab.lab import Lab
+from toolkit.lab.raw_places import ACCEPTOR, CONNECTOR, breaks, stage
+from toolkit.scenarios.handshake import HS
+from toolkit.scenarios.shared.node_states import FEW_V2_WAYS
+from toolkit.scenarios.shared.settings import settings
+
+_FOREIGN = EntityAddr.from_host("192.0.2.9", 0)
+"""On no host of a lab."""
+
+
+@HS.scenario(
+    "HS-16-rule",
+    "server_addresses",
+    rules=("server_addresses",),
+    ways=FEW_V2_WAYS,
+    cases=settings("server_addresses"),
+)
+def server_addresses(lab: Lab, rule: str) -> None:
+    """server_addresses decides which addresses SERVER_IDENT may contain beside the dialled one.
+
+    The peer names another address of msgr2 before the one that was dialled. If ``server_addresses`` is contain, as
+    in AsyncMessenger, the node accepts it; if it is exact, as in crimson and the kernel, it counts as another
+    peer, and the link breaks. A v1 address behind the dialled one is accepted by both.
+    """
+    peer = stage(lab, CONNECTOR, server_addresses=rule)
+    dialled = peer.spec.addrs.front
+    other = EntityAddr.from_host("127.0.0.1", 9, AddressType.MSGR2).with_nonce(77)
+    old = other.with_type(AddressType.LEGACY).with_nonce(dialled.nonce)
+    for addrs in (AddrVec((other, dialled)), AddrVec((dialled, old))):
+        link = peer.accept("a")
+        link.handshake(until=link.ident)
+        wish = link.await_next()
+        ident = link.server_ident(addrs=addrs)
+        if rule == "exact" and addrs.front == other:
+            breaks(lab, link, lambda: link.send(ident), "WRONG_TARGET")  # noqa: B023 - called at once
+            continue
+        lab.require(isinstance(wish, ClientIdent), f"{wish} came where CLIENT_IDENT is due")
+        link.send(ident)
+        lab.expect_state("a", "b", "READY")
+        return
+
+
+@HS.scenario("HS-14-rule", "hello_addr", rules=("hello_addr",), ways=FEW_V2_WAYS, cases=settings("hello_addr"))
+def hello_addr(lab: Lab, rule: str) -> None:
+    """hello_addr decides if an acceptor refuses a HELLO with a foreign port or nonce.
+
+    The peer's HELLO has the node's address with another nonce. By ``hello_addr`` any is accepted, since addresses
+    may be translated on the way, or, as crimson does, the link breaks. The node's own port and nonce on another IP
+    are accepted by both.
+    """
+    peer = stage(lab, ACCEPTOR, hello_addr=rule)
+    for change in ("nonce", "ip"):
+        link = peer.dial("a")
+        link.handshake(until=link.hello)
+        own = link.other.addr
+        seen = own.with_nonce(own.nonce ^ 1) if change == "nonce" else own.with_ip_of(_FOREIGN)
+        if change == "nonce" and rule == "own":
+            breaks(lab, link, lambda: link.hello(peer_addr=seen), "WRONG_TARGET")  # noqa: B023 - called at once
+            continue
+        link.hello(peer_addr=seen)
+        for step in link.steps[link.steps.index(link.hello) + 1 :]:
+            step()
+        lab.expect_state("a", "b", "READY")
+        return

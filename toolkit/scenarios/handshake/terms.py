@@ -1,0 +1,236 @@
+"""HS: what both sides agree on, and going on until they do."""
+
+from typing import Any
+
+from messenger.denc.features import CLIENT_FEATURES, Feature
+from messenger.errors import LocalError
+from messenger.outputs import EventKind
+from toolkit.lab.lab import Lab
+from toolkit.lab.verbs.policies import PAIRS, Pair
+from toolkit.lab.ways import COMPRESSED_WAYS, CRC_WAYS, SECURE_WAYS, V1_WAYS, V2_WAYS
+from toolkit.scenarios.handshake import HS
+from toolkit.scenarios.scenario import ON_SOCKETS
+
+_DISPUTED_FEATURE = int(Feature.CEPHX_V2)
+"""What one side of HS-15 requires; without it, cephx on v1 works, unless it is required."""
+_PAIRS: dict[str, dict[str, Any]] = {name: {"pair": pair} for name, pair in PAIRS.items()}
+
+
+def _agreed(lab: Lab, mode: str) -> None:
+    """Both ends record the same terms of the link, and each has the other's nonces."""
+    (one,), (other,) = ([r.fields for r in lab.records(node, "auth")] for node in ("a", "b"))
+    for name in ("method", "mode", "cipher", "global_id", "revision", "key"):
+        lab.require(one[name] == other[name], f"{name} is {one[name]} at a and {other[name]} at b")
+    lab.require(one["mode"] == mode, f"the mode is {one['mode']}")
+    a, b = lab.session("a", "b"), lab.session("b", "a")
+    for name in ("client_cookie", "server_cookie", "connect_seq"):
+        same = lab.is_v1 or a[name] == b[name]
+        lab.require(same, f"{name} is {a[name]} at a and {b[name]} at b")
+    if not lab.is_v1:
+        lab.require(a["global_seq"] == b["peer_global_seq"], f"global_seq: {a}, {b}")
+        lab.require(b["global_seq"] == a["peer_global_seq"], f"global_seq: {a}, {b}")
+
+
+def _one_message(lab: Lab, pair: Pair) -> None:
+    pair.start(lab)
+    lab.send("a", "b")
+    lab.expect_delivered("a", "b", 1)
+    lab.expect_events("a", "b", connect=1)
+    lab.expect_events("b", "a", accept=1)
+    lab.require(lab.dials("a") == 1 and lab.dials("b") == 0, "one dial does for it")
+    lab.require(lab.faults("a") == lab.faults("b") == [], "nothing breaks")
+
+
+@HS.scenario("HS-01", "clean_crc", ways=(*CRC_WAYS, *COMPRESSED_WAYS, *V1_WAYS), cases=_PAIRS)
+def clean_crc(lab: Lab, pair: Pair) -> None:
+    """One message opens a session, and both sides agree on what it is.
+
+    A fresh node sends a message to another one. There is one dial, one connect and one accept event and no other,
+    the message is delivered once, and keys, ids, cookies and sequence numbers are the same on both sides.
+    """
+    _one_message(lab, pair)
+    _agreed(lab, "crc")
+    lab.settle()
+    lab.require(lab.delivered("a", "b") == 1, "the message is delivered once")
+
+
+@HS.scenario("HS-02", "clean_secure", ways=SECURE_WAYS, cases=_PAIRS)
+def clean_secure(lab: Lab, pair: Pair) -> None:
+    """In secure mode both sides report AES-GCM, and no message is readable on the wire.
+
+    As above, between nodes that allow nothing but secure mode: both report AES-GCM under the same key. From the
+    signatures on, an observer finds no byte of the plaintext.
+    """
+    tapes = {node: lab.tape(node, peer) for node, peer in (("a", "b"), ("b", "a"))}
+    _one_message(lab, pair)
+    _agreed(lab, "secure")
+    lab.send("b", "a")
+    lab.expect_delivered("b", "a", 1)
+    lab.settle()
+    for node, tape in tapes.items():
+        heard = bytes(tape.heard)
+        lab.require(heard.startswith(b"ceph v2\n"), "the banner can be read")
+        lab.require(b"message" not in heard, f"what {node} sent can be read")
+    lab.require(all(r["length"] >= 96 for r in lab.messages("a")), "messages are sealed")
+
+
+@HS.scenario(
+    "HS-13",
+    "rev0_rev1_fallback",
+    ways=V2_WAYS,
+    cases={"connector": {"old": "a"}, "acceptor": {"old": "b"}, "both": {"old": "ab"}},
+)
+def rev0_rev1_fallback(lab: Lab, old: str) -> None:
+    """Both sides speak msgr 2.0 while one of them has nothing newer.
+
+    The banner of one side, or of both, has no features. Messages of all shapes pass in frames of msgr 2.0. Then
+    the old side is upgraded and the link breaks: the session goes on in frames of msgr 2.1, with all that was
+    under way.
+    """
+    for name, entity in ("a", "osd.1"), ("b", "osd.2"):
+        lab.node(name, entity, "lossless_peer", msgr2_features=0 if name in old else 3)
+    lab.start()
+    for size in (0, 1, 5000):
+        lab.send("a", "b", 1, size, front_bytes=size, middle_bytes=7)
+        lab.send("b", "a", 1, size, front_bytes=3)
+    lab.expect_delivered("a", "b", 3)
+    lab.expect_delivered("b", "a", 3)
+    lab.require({r["revision"] for r in lab.records("a", "auth")} == {0}, "frames are those of msgr 2.0")
+    for name in old:
+        lab.configure(name, msgr2_features=3)
+    lab.expect_acked("a")
+    lab.expect_acked("b")
+    lab.cut("a", "b")
+    lab.exchange(count=4)
+    lab.settle()
+    for node, peer in ("a", "b"), ("b", "a"):
+        lab.require(lab.records(node, "auth")[-1]["revision"] == 1, f"{node} still speaks msgr 2.0")
+        lab.expect_no_event(node, peer, "remote_reset")
+
+
+@HS.scenario(
+    "HS-15",
+    "missing_features_forever",
+    cases={"the connector lacks it": {"lacking": "a"}, "the acceptor lacks it": {"lacking": "b"}},
+)
+def missing_features_forever(lab: Lab, lacking: str) -> None:
+    """A peer that lacks a required feature gets no session until it has it.
+
+    One side requires a feature bit that the other one does not offer. Each attempt ends by a fault of the
+    connector's with one refused event; dials come at doubling intervals, up to the maximum and no faster. Once the
+    bit is there, the next dial opens the session and what was queued arrives.
+    """
+    features = {"features_supported": CLIENT_FEATURES & ~_DISPUTED_FEATURE}
+    requires = {"requires": _DISPUTED_FEATURE}
+    mine, theirs = (features, requires) if lacking == "a" else (requires, features)
+    lab.node("a", "client.7", "lossless_client", listens=False, **mine)  # type: ignore[arg-type]
+    lab.node("b", "osd.2", "stateful_server", **theirs)  # type: ignore[arg-type]
+    lab.start()
+    initial_s = 0.02 if lab.real_time else 0.2
+    lab.configure("a", ms_initial_backoff=initial_s, ms_max_backoff=15 * initial_s)
+    lab.send("a", "b", 2)
+    lab.expect_event("a", "b", "refused", 7, within_s=60)
+    refused = lab.events("a", "b", EventKind.REFUSED)
+    lab.expect_events("a", "b", refused=refused)
+    lab.require(refused == len(lab.faults("a")), f"{refused} refused events for the faults {lab.faults('a')}")
+    lab.expect_pauses("a", *(initial_s * 2**n for n in range(4)), 15 * initial_s, 15 * initial_s)
+    lab.require({*lab.faults("a")} == {"MISSING_FEATURES"}, f"why it was refused: {lab.faults('a')}")
+    lab.configure(lacking, features_supported=CLIENT_FEATURES)
+    lab.expect_delivered("a", "b", 2)
+    lab.settle()
+
+
+@HS.scenario("HS-18", "refused_then_up")
+def refused_then_up(lab: Lab) -> None:
+    """A peer that does not listen yet is dialled at growing intervals.
+
+    No process listens at the peer's address; every refused dial raises an event. The pauses double from
+    ms_initial_backoff on. When the peer has come up the next dial succeeds, every queued message arrives, and the
+    next pauses start from ms_initial_backoff again.
+    """
+    lab.node("a", "client.7", "lossless_client", listens=False)
+    lab.node("b", "osd.2", "stateful_server")
+    lab.start("a")
+    lab.refuse("a", "b", refused=lab.real_time)  # on sockets a proxy listens before the node does
+    lab.send("a", "b", 3)
+    lab.expect_event("a", "b", "refused", 4)
+    lab.expect_pauses("a", 0.2, 0.4, 0.8)
+    lab.start("b")
+    lab.heal()
+    lab.expect_delivered("a", "b", 3)
+    lab.expect_events("a", "b", refused=lab.events("a", "b", EventKind.REFUSED), connect=1)
+    lab.require({*lab.faults("a")} == {"REFUSED"}, f"why dials failed: {lab.faults('a')}")
+    lab.expect_acked("a")
+    before = lab.dials("a")
+    lab.kill("b")
+    lab.send("a", "b", 2)
+    lab.wait(0.35)
+    lab.require(lab.dials("a") - before == 2, "after a success the first pause is short again")
+    lab.revive("b")
+    lab.expect_event("a", "b", "remote_reset")
+    lab.send("a", "b", 2)
+    lab.expect_delivered("a", "b", 5)
+
+
+@HS.scenario("HS-19", "bind_conflicts", priority=2, backends=ON_SOCKETS, only="addresses of the kernel")
+def bind_conflicts(lab: Lab) -> None:
+    """Binding a used address fails, and succeeds once the address is free.
+
+    A second node binds the address of the first: it reports that and does not start, and the first one goes on.
+    When the first is gone, the other has the address at once, as another identity.
+    """
+    lab.node("a", "client.7", "lossless_client", listens=False)
+    lab.node("b", "osd.2", "stateful_server")
+    lab.start()
+    lab.send("a", "b")
+    lab.expect_delivered("a", "b", 1)
+    lab.node("c", "osd.3", "stateful_server")
+    lab.same_address("c", "b")
+    try:
+        lab.start("c")
+    except LocalError as error:
+        lab.require("cannot listen on" in str(error), f"it says why: {error}")
+    else:
+        lab.require(condition=False, what="two nodes listen at one address")
+    lab.send("a", "b")
+    lab.expect_delivered("a", "b", 2)
+    lab.expect_acked("a")
+    lab.kill("b")
+    lab.start("c")
+    lab.send("a", "c")
+    lab.expect_delivered("a", "c", 1)
+
+
+@HS.scenario(
+    "HS-20",
+    "flags_vs_policy",
+    priority=2,
+    cases={
+        "lossy client": {"policy_a": "lossy_client", "policy_b": "stateful_server", "lossy": False},
+        "lossy server": {"policy_a": "lossless_client", "policy_b": "stateless_server", "lossy": True},
+    },
+)
+def flags_vs_policy(lab: Lab, policy_a: str, policy_b: str, *, lossy: bool) -> None:
+    """The acceptor's policy decides on both sides if a session is lossy.
+
+    The connector announces another lossiness than the acceptor's policy says. Both go by the acceptor's: where the
+    session is lossless, a cut in mid-traffic loses nothing; where it is lossy, both ends of it die with the link.
+    """
+    lab.two(policy_a, policy_b, "client.7", "osd.2")
+    lab.send("a", "b", 3)
+    lab.expect_delivered("a", "b", 3)
+    lab.expect_acked("a")
+    lab.cut("a", "b")
+    if lossy:
+        lab.expect_event("a", "b", "reset")
+        lab.expect_event("b", "a", "reset")
+        lab.expect_no_dial(1.0, "a")
+        lab.expect_events("a", "b", connect=1, reset=1)
+        return
+    lab.wait(0.5)
+    lab.send("a", "b", 3)
+    lab.expect_delivered("a", "b", 6)
+    for node, peer in ("a", "b"), ("b", "a"):
+        lab.expect_no_event(node, peer, "reset")
+        lab.expect_no_event(node, peer, "remote_reset")
+    lab.settle()

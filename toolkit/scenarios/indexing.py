@@ -1,0 +1,64 @@
+"""Writes index.py, from which a scenario's module is known without importing all of them.
+
+Run ``python -m toolkit.scenarios.indexing`` after a scenario was added, renamed or moved.
+"""
+
+import re
+from importlib import import_module
+from pathlib import Path
+from pkgutil import walk_packages
+
+import toolkit.scenarios
+from toolkit.scenarios.index import FOLDERS, INDEX
+from toolkit.scenarios.scenario import Family, Scenario
+
+_NUMBER = re.compile("[A-Z0-9]+-([0-9]+)")
+_MARK = "\nINDEX: "
+
+
+def _row(scenario: Scenario) -> tuple[int, int, str]:
+    """Rows of a family stand in the order of their numbers; those that share one keep the order they had."""
+    numbered = _NUMBER.match(scenario.id)
+    known = list(INDEX).index(scenario.id) if scenario.id in INDEX else len(INDEX)
+    return (int(numbered[1]) if numbered else 0, known, scenario.id)
+
+
+def found_families() -> dict[str, Family]:
+    """The families by their ids, with what all modules below ``toolkit/scenarios`` put into them."""
+    prefix = f"{toolkit.scenarios.__name__}."
+    for module in walk_packages(toolkit.scenarios.__path__, prefix):
+        import_module(module.name)
+    return {family: getattr(import_module(f"{prefix}{folder}"), family) for family, folder in FOLDERS.items()}
+
+
+def index() -> str:
+    """The source of the index: a line for each scenario.
+
+    Raises:
+        ValueError: a scenario is not in the folder of its family, or two have one id.
+    """
+    lines: dict[str, str] = {}
+    for family in found_families().values():
+        for scenario in sorted(family.scenarios, key=_row):
+            module = scenario.module.removeprefix(f"{toolkit.scenarios.__name__}.")
+            folder, _, name = module.partition(".")
+            if folder != FOLDERS[family.id]:
+                raise ValueError(f"{scenario.id} is in {module}, its family in {FOLDERS[family.id]}")
+            if scenario.id in lines:
+                raise ValueError(f"two scenarios have the id {scenario.id}")
+            lines[scenario.id] = f'    "{scenario.id}": Entry("{family.id}", "{scenario.name}", "{name}"),\n'
+    return f"INDEX: Mapping[str, Entry] = {{\n{''.join(lines.values())}}}\n"
+
+
+def page() -> str:
+    """The whole file."""
+    before, _, _ = _file().read_text(encoding="utf-8").partition(_MARK)
+    return f"{before}\n{index()}"
+
+
+def _file() -> Path:
+    return Path(__file__).with_name("index.py")
+
+
+if __name__ == "__main__":
+    _file().write_text(page(), encoding="utf-8")

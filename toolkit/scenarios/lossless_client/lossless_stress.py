@@ -1,0 +1,50 @@
+"""LC: many lossless clients, random operations and random faults, from a seed."""
+
+from toolkit.lab.lab import Lab
+from toolkit.scenarios.lossless_client import LC
+from toolkit.scenarios.shared.mix import LARGE, SMALL, Mix, servers_and_clients
+
+_THROTTLE_BYTES = 6000
+"""Two of the largest messages of a mix are more than that."""
+_LOSSLESS_OPTIONS = {
+    "ms_inject_socket_failures": 30,
+    "ms_inject_internal_delays": 0.1,
+    "ms_dispatch_throttle_bytes": _THROTTLE_BYTES,
+    "ms_max_backoff": 1.0,
+}
+
+
+def lossless_client_stress(lab: Lab, servers: int, clients: int, operations: int) -> None:
+    """Many lossless clients under heavy faults: everything exactly once and in order.
+
+    One in 30 reads and writes finds its socket shut down, decisions are delayed by a tenth of a second, and the
+    dispatch throttle of 6000 bytes is full time and again: messages wait for it, and applications never hold more
+    than that; with more workers, each of which has a part of it, by one message of each. When the faults end
+    everything sent has arrived, once.
+    """
+    nodes, pairs = servers_and_clients(
+        lab, servers, clients, ("stateful_server", "lossless_client"), _LOSSLESS_OPTIONS
+    )
+    mix = Mix(lab, pairs)
+    mix.run(operations)
+    mix.calm(nodes)
+    mix.expect_all()
+    held = [record["value"] for name in nodes for record in lab.records(name, "throttle", name="dispatch_bytes")]
+    throttles = [
+        group
+        for name in nodes
+        for throttle, group in lab.counters(name).items()
+        if throttle.startswith("throttle-msgr_dispatch_throttler")
+    ]
+    full = sum(throttle["get_or_fail_fail"] for throttle in throttles)
+    lab.require(
+        full >= operations // (30 if lab.real_time else 10),
+        f"the throttle was full {full} times in {operations} operations",
+    )
+    most_bytes = _THROTTLE_BYTES + lab.way.workers * mix.most_bytes
+    lab.require(max(held) <= most_bytes, f"applications may hold {most_bytes} bytes, one held {max(held)}")
+    lab.settle(within_s=120)
+
+
+LC.scenario("LC-10", "lossless_client_stress", cases=SMALL)(lossless_client_stress)
+LC.scenario("LC-10-large", "lossless_client_stress_large", cases=LARGE, quick=False)(lossless_client_stress)

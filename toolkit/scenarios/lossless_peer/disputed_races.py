@@ -1,0 +1,118 @@
+"""LP: races whose outcome implementations dispute; a case for each setting of the rule."""
+
+from messenger.rules import SETTINGS
+from toolkit.lab.lab import Lab
+from toolkit.scenarios.lossless_peer import LP
+
+
+@LP.scenario(
+    "LP-18",
+    "one_way_dial_only",
+    rules=("race_winner",),
+    cases={
+        f"only the {able} can dial, it {rule}": {"able": able, "rule": rule}
+        for able in ("winner", "loser")
+        for rule in SETTINGS["race_winner"]
+    },
+)
+def one_way_dial_only(lab: Lab, able: str, rule: str) -> None:
+    """Two peers of which only one can dial get a session, unless race_winner is insists.
+
+    Both have messages and dial, but the dials of one are refused. If the loser's are, nothing is lost but them. If
+    the winner's are, the rule decides: a winner that yields takes the loser's next dial; one that insists, as Ceph
+    does, answers the loser WAIT again and again, until its own dials get through.
+    """
+    longest_s = 0.3 if lab.real_time else 15.0
+    lab.two("lossless_peer", ms_max_backoff=longest_s, race_winner=rule)
+    winner, loser = lab.race_winner("a", "b")
+    unable, other = (loser, winner) if able == "winner" else (winner, loser)
+    lab.refuse(unable, other)
+    lab.send(winner, loser, count=3)
+    lab.send(loser, winner, count=3)
+    if able == "loser" and rule == "insists":
+        lab.wait(6 * longest_s)
+        lab.require(not lab.delivered(loser, winner), "a winner that insists must not take the loser's dial")
+        waits = lab.verdicts(winner).count("WAIT")
+        lab.require(waits >= 3, f"the loser must be told to wait at each of its dials, it was {waits} times")
+        lab.refuse(unable, other, refused=False)
+    lab.expect_delivered(loser, winner, 3, within_s=4 * longest_s + 5)
+    lab.expect_delivered(winner, loser, 3, within_s=4 * longest_s + 5)
+    lab.exchange(count=2)
+    if able == "loser" and rule == "yields":
+        verdicts = lab.verdicts(winner)
+        lab.require(bool({"REUSE", "REPLACE"}.intersection(verdicts)), f"the winner must yield: {verdicts}")
+    for node, peer in ("a", "b"), ("b", "a"):
+        lab.expect_no_event(node, peer, "reset")
+        lab.expect_no_event(node, peer, "remote_reset")
+    lab.settle()
+
+
+_RECONNECTS = 4
+
+
+def _remembered_global_seq(lab: Lab) -> int:
+    """Let b reconnect several times: what a then remembers of its global_seq."""
+    lab.connect("b", "a")
+    for sent in range(1, _RECONNECTS + 1):
+        lab.expect_acked("a")
+        lab.expect_acked("b")
+        lab.cut("a", "b")
+        lab.expect_state("a", "b", "STANDBY")
+        lab.send("b", "a")
+        lab.expect_delivered("b", "a", sent)
+    lab.expect_acked("b")
+    return int(lab.session("a", "b")["peer_global_seq"])
+
+
+_WHO_DIALS = {"both dial": True, "only the new one dials": False}
+
+
+@LP.scenario(
+    "LP-21",
+    "peer_restart_during_race",
+    rules=("restarted_peer",),
+    cases={
+        f"{rule}, {name}": {"rule": rule, "both": both}
+        for rule in SETTINGS["restarted_peer"]
+        for name, both in _WHO_DIALS.items()
+    },
+    v1_cases={name: {"rule": "proven", "both": both} for name, both in _WHO_DIALS.items()},
+)
+def peer_restart_during_race(lab: Lab, rule: str, both: bool) -> None:  # noqa: FBT001 - a case
+    """A restarted peer with a low global_seq connects within the dials that its rule allows.
+
+    One side has messages for a process that has died. The new process at the same address and nonce dials with a
+    low global_seq, where a higher one is remembered, while the other may be dialling too. The messages for the
+    dead process are lost, with one event; nothing else is lost. Where only the new process can dial, it gets in
+    with its first dial by ``proven``, with its second by ``guess`` at the latest, since a session that is not open
+    makes way, and by ``stale`` with the one whose number reaches the remembered one. msgr v1 has no such rule: one
+    RETRY_GLOBAL gives the number, another one belongs to the takeover, and the first dial gets in.
+    """
+    longest_s = 0.2 if lab.real_time else 15.0
+    lab.two("lossless_peer_reuse", ms_initial_backoff=0.05, ms_max_backoff=longest_s, restarted_peer=rule)
+    remembered = _remembered_global_seq(lab)
+    lab.require(remembered >= _RECONNECTS, f"a must remember a high global_seq, it is {remembered}")
+    lab.kill("b")
+    if not both:
+        lab.refuse("a", "b")
+    lab.send("a", "b", count=3)
+    lab.revive("b")
+    dials = lab.dials("b")
+    before = lab.delivered("b", "a")
+    replies = len(lab.frames("a", "CONNECT_REPLY"))
+    lab.send("b", "a", count=3)
+    lab.expect_delivered("b", "a", before + 3, within_s=(remembered + 3) * longest_s)
+    lab.send("a", "b", count=2)
+    lab.expect_delivered("a", "b", 2, within_s=2 * longest_s + 5)
+    rounds = lab.dials("b") - dials
+    if not both:
+        least, most = {"proven": (1, 1), "guess": (1, 2), "stale": (remembered, remembered)}[rule]
+        lab.require(least <= rounds <= most, f"by {rule} b gets in with dial {least} to {most}, it took {rounds}")
+    if lab.is_v1:
+        told = [frame["fields"]["tag"] for frame in lab.frames("a", "CONNECT_REPLY")[replies:]]
+        retries = told.count("RETRY_GLOBAL")  # once for the number, once for the takeover
+        lab.require(retries <= 2, f"a's replies to the new process: {', '.join(told)}")
+    lost = [record["event"] for record in lab.records("a", "event") if record["event"].endswith("reset")]
+    lab.require(len(lost) == 1, f"one event must tell a that its messages are gone, these came: {lost}")
+    lab.exchange(count=2)
+    lab.settle()

@@ -1,0 +1,61 @@
+"""LS: what becomes of a stateful server's session, and of a session that stands by."""
+
+from toolkit.lab.lab import Lab
+from toolkit.scenarios.crimson.rows import play, rows, v1_rows
+from toolkit.scenarios.lossless_server import LS
+
+
+@LS.scenario("LS-01", "accepted_fault_object_identity", cases=rows("CF14"), v1_cases=v1_rows("CF14"))
+def accepted_fault_object_identity(lab: Lab, row: str, order: str) -> None:
+    """The connection that a server's application holds stays the same when the client comes back.
+
+    The server's side breaks as it writes or reads a message. It waits; the client reconnects, and its new link is
+    taken over by the connection there is, with a second accept event.
+    """
+    play(lab, row, order)
+    lab.require(not lab.dials("a"), "a server never dials")
+
+
+@LS.scenario("LS-02", "reaccept_double_fault", cases=rows("CF15"), v1_cases=v1_rows("CF15"))
+def reaccept_double_fault(lab: Lab, row: str, order: str) -> None:
+    """A takeover that breaks leaves the session as it was for the next one.
+
+    The server's side breaks at a message, and again as the client reconnects: before SESSION_RECONNECT was judged,
+    which closes that link without a word, or behind it, which replaces it. The first connection goes on.
+    """
+    play(lab, row, order)
+
+
+@LS.scenario("LS-04", "standby_wake_by_send", cases=rows("CF37", "CF39") | {"TM16": {"row": "", "order": ""}})
+def standby_wake_by_send(lab: Lab, row: str, order: str) -> None:
+    """A session in STANDBY dials when a message is queued, and learns of the peer's mark-down.
+
+    The other side has marked the session down. Neither side dials; then a message is sent, the reconnection is
+    answered by a full reset, the application gets remote_reset, and messages sent after that arrive.
+    """
+    if row:
+        play(lab, row, order)
+        return
+    lab.two("lossless_peer", "stateful_server")
+    lab.connect("a", "b")
+    lab.exchange(count=1)
+    lab.mark_down("b", "a")
+    lab.expect_state("a", "b", "STANDBY")
+    lab.expect_no_dial(1.0, "a", "b")
+    lab.send("a", "b")
+    lab.expect_event("a", "b", "remote_reset")
+    lab.expect_state("a", "b", "READY")
+    lab.send("a", "b")
+    lab.expect_delivered("a", "b", 2)
+    lab.settle()
+    lab.expect_events("a", "b", connect=2, remote_reset=1)
+
+
+@LS.scenario("LS-07", "stateful_server_markdown_script", cases=rows("CF36"))
+def stateful_server_markdown_script(lab: Lab, row: str, order: str) -> None:
+    """A stateful server keeps its connection when the client opens a new session, and closes it by mark_down.
+
+    The client marks down and dials: the server's connection stays, reset by one remote_reset event. The server
+    marks down: the connection is closed, and the client, which reconnects by itself, is accepted afresh.
+    """
+    play(lab, row, order)

@@ -1,0 +1,44 @@
+"""LY: many lossy clients, random operations and random faults, from a seed."""
+
+from itertools import pairwise
+
+from messenger.outputs import EventKind
+from toolkit.lab.lab import Lab
+from toolkit.scenarios.lossy_client import LY
+from toolkit.scenarios.shared.mix import Mix, servers_and_clients
+
+_SMALL_LOSSY = {"3 x 6": {"servers": 3, "clients": 6, "operations": 360}}
+_LARGE_LOSSY = {"8 x 16": {"servers": 8, "clients": 16, "operations": 1000}}
+_LOSSY_OPTIONS = {"ms_inject_socket_failures": 30, "ms_inject_internal_delays": 0.1, "ms_max_backoff": 1.0}
+
+
+def lossy_stress(lab: Lab, servers: int, clients: int, operations: int) -> None:
+    """Many lossy clients under faults: at most once, in order, and a gap only where that connection had a reset.
+
+    Clients open and use connections with several servers at random, while one in 30 reads and writes finds its
+    socket shut down and decisions are delayed. What arrives is in order and came once. There are clients with
+    reset events. Each reset event at either end of a connection explains one run of consecutive messages that are
+    missing in each direction, and no more.
+    """
+    nodes, pairs = servers_and_clients(lab, servers, clients, ("stateless_server", "lossy_client"), _LOSSY_OPTIONS)
+    mix = Mix(lab, pairs)
+    mix.run(operations)
+    mix.calm(nodes)
+    lost = sum(lab.events(client, server, EventKind.RESET) for client, server in pairs)
+    lab.require(lost > 0 or lab.real_time, "no client had a reset event")
+    for sender, receiver in mix.sent:
+        gaps = _gaps(lab, sender, receiver)
+        resets = lab.events(sender, receiver, EventKind.RESET) + lab.events(receiver, sender, EventKind.RESET)
+        lab.require(gaps <= resets, f"{gaps} gaps in what {receiver} got of {sender}, and {resets} resets")
+    lab.settle(within_s=120)
+
+
+LY.scenario("LY-10", "lossy_stress", cases=_SMALL_LOSSY)(lossy_stress)
+LY.scenario("LY-10-large", "lossy_stress_large", cases=_LARGE_LOSSY, quick=False)(lossy_stress)
+
+
+def _gaps(lab: Lab, sender: str, receiver: str) -> int:
+    """How many runs of consecutive messages of a sender's to a receiver were not delivered."""
+    delivered = {record["tid"] for record in lab.records(receiver, "deliver", peer=sender)}
+    arrived = [record["tid"] in delivered for record in lab.records(sender, "send", peer=receiver)]
+    return sum(before and not now for before, now in pairwise([True, *arrived]))

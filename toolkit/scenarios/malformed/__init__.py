@@ -1,0 +1,5 @@
+"""MF: malformed frames."""
+
+from toolkit.scenarios.scenario import Family
+
+MF = Family("MF", "Malformed frames")

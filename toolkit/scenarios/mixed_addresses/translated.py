@@ -1,0 +1,38 @@
+"""MX: a client behind address translation, on networks that have packets."""
+
+from toolkit.lab.lab import Lab
+from toolkit.lab.verbs.policies import PAIRS, Pair
+from toolkit.scenarios.mixed_addresses import MX
+from toolkit.scenarios.scenario import ON_NETWORKS
+from toolkit.scenarios.shared.packets import PACKETS, all_have_come
+
+
+@MX.scenario(
+    "MX-10",
+    "nat_remap",
+    priority=2,
+    backends=ON_NETWORKS,
+    only=PACKETS,
+    cases={
+        f"{name}, {first} writes": {"pair": PAIRS[name], "first": first}
+        for name in ("peers", "client")
+        for first in "ab"
+    },
+)
+def nat_remap(lab: Lab, pair: Pair, first: str) -> None:
+    """A session survives a NAT that changes its port.
+
+    To its receiver, the next packet of the writing side belongs to an unknown connection: it answers with a reset.
+    The other side does not notice until it writes itself, or until the next dial finds the session: not by the
+    socket's port, but by the announced address.
+    """
+    pair.start(lab)
+    lab.nat("a", "b")
+    lab.connect("a", "b")
+    lab.exchange(count=2)
+    lab.nat_flush("a", "b", silent=False)
+    second = "b" if first == "a" else "a"
+    lab.send(first, second, 3)
+    lab.expect_broken(first, 1)
+    lab.send(second, first, 3)
+    all_have_come(lab, 5)

@@ -1,0 +1,5 @@
+"""NF: network faults."""
+
+from toolkit.scenarios.scenario import Family
+
+NF = Family("NF", "Network faults")

@@ -1,6 +1,0 @@
-"""Nodes of a scenario: what they are, and the application that runs on them."""
-
-from toolkit.scenarios.nodes.app import NodeApp, Writer
-from toolkit.scenarios.nodes.spec import NodeSpec, parse_entity
-
-__all__ = ["NodeApp", "NodeSpec", "Writer", "parse_entity"]

@@ -1,0 +1,467 @@
+"""V1: how sessions of msgr v1 are opened, refused, retried and reset."""
+
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from messenger.cephx.authorizer import Authorizer
+from messenger.cephx.structures import TicketBlob
+from messenger.denc.codec import Decoder
+from messenger.denc.features import CLIENT_FEATURES, Feature
+from messenger.v1.wire import ClientIdentify, Connect, ConnectReply, Seq, ServerIdentify, Tag
+from toolkit.lab.lab import Lab
+from toolkit.lab.raw_places import ACCEPTOR, CONNECTOR, breaks, stage
+from toolkit.lab.ways import V1_WAYS
+from toolkit.node.raw.v1 import FINAL
+from toolkit.scenarios.protocol_v1 import V1
+from toolkit.scenarios.shared.by_hand import acknowledge, asked, hang_up, messages, opened, resume
+
+ROLES = {"connector": {"role": CONNECTOR}, "acceptor": {"role": ACCEPTOR}}
+
+
+@V1.scenario("V1-01", "clean_connect", ways=V1_WAYS)
+def clean_connect(lab: Lab) -> None:
+    """Both sides of a v1 session agree on its numbers.
+
+    A node is dialled: its reply is SEQ, with connect_seq one above the one asked for, the protocol version of two
+    OSDs, its features, and no LOSSY; its in_seq is 0. It dials: CONNECT has connect_seq 0. Each side's first
+    message has the number 1, both applications get their event, and both sessions are open with the same
+    connect_seq.
+    """
+    peer = stage(lab, ACCEPTOR)
+    link = peer.dial("a")
+    link.handshake(until=link.connect)
+    reply = link.converse()
+    lab.require((reply.tag, reply.connect_seq, reply.protocol_version) == (Tag.SEQ, 1, 10), f"{reply} came")
+    lab.require(not link.lossy and reply.features & Feature.RECONNECT_SEQ, f"{reply} came")
+    lab.require(link.expect(Seq).seq == 0, "another in_seq is told")
+    link.send(Seq(0))
+    lab.expect_state("a", "b", "READY")
+    link.send_messages(1)
+    lab.expect_delivered("b", "a", 1)
+    lab.send("a", "b")
+    lab.require([message.seq for message in messages(link)] == [1], "the first message is not number 1")
+    lab.expect_events("a", "b", accept=1)
+    lab.require(lab.session("a", "b")["connect_seq"] == 1, f"{lab.session('a', 'b')}")
+
+
+BANNERS = {
+    "garbage": {"raw": b"HTTP/1.1 400 Bad Request\r\n", "reason": "NOT_MSGR"},
+    "msgr v2": {"raw": b"ceph v2\n\x10\0", "reason": "V2_PEER"},
+}
+WRONG = {f"{name} {role}": what | {"role": role} for name, what in BANNERS.items() for role in ROLES}
+
+
+@V1.scenario(
+    "V1-02", "banner_and_address_errors", priority=2, ways=V1_WAYS, cases=WRONG | {"addresses": {"role": ""}}
+)
+def banner_and_address_errors(lab: Lab, role: str, raw: bytes = b"", reason: str = "") -> None:
+    """A wrong v1 banner or address breaks the link; a blank IP is filled in.
+
+    Either side sends something else than the banner of v1. An acceptor announces another port, nonce or IP than
+    was dialled; without an IP but with port and nonce right it is accepted. A connector that does not know its IP
+    gets the one that it comes from, and keeps port and nonce. A node that has ended its session while the peer's
+    address was on its way does not come back to life.
+    """
+    if role:
+        peer = stage(lab, role)
+        link = peer.dial("a") if role == ACCEPTOR else peer.accept("a")
+        breaks(lab, link, partial(link.write, raw), reason)
+        return
+    peer = stage(lab, CONNECTOR)
+    own = peer.spec.addrs.front
+    wrong: tuple[dict[str, Any], ...] = (
+        {"port": own.port + 1},
+        {"nonce": own.nonce + 1},
+        {"ip": bytes([10, 9, 8, 7])},
+    )
+    blank = replace(own, ip=bytes(4))
+    for changes in wrong:
+        link = peer.accept("a")
+        link.banner()
+        addr = replace(own, **changes)
+        breaks(lab, link, partial(link.send, ServerIdentify(addr, link.socket_addr)), "WRONG_TARGET")
+    link = peer.accept("a")
+    link.banner()
+    link.send(ServerIdentify(blank, link.socket_addr))
+    link.expect(ClientIdentify)
+    link.handshake_from("connect")
+    lab.expect_state("a", "b", "READY")
+    link.hang_up()
+    link = peer.accept("a")
+    link.banner()
+    lab.mark_down("a", "b")
+    link.send(ServerIdentify(own, link.socket_addr))
+    peer.expect_no_dial(0.5)
+    lab.require(not lab.session("a", "b"), "the session has come back to life")
+
+
+@V1.scenario("V1-03", "protover_features", ways=V1_WAYS, cases=ROLES)
+def protover_features(lab: Lab, role: str) -> None:
+    """v1 refuses another protocol version or missing features by a reply, and the peer may retry.
+
+    A connector with another protocol version gets BADPROTOVER and the right number, one without a feature that
+    cephx requires FEATURES and the mask; the link stays, and a proper CONNECT opens the session. A node that is
+    refused breaks its link, pauses longer each time, raises an event, and opens its session once the peer accepts
+    it.
+    """
+    if role == ACCEPTOR:
+        peer = stage(lab, role)
+        link = peer.dial("a")
+        link.handshake(until=link.connect)
+        reply = link.converse(protocol_version=9)
+        lab.require((reply.tag, reply.protocol_version) == (Tag.BADPROTOVER, 10), f"{reply} came")
+        reply = link.converse(features=CLIENT_FEATURES & ~Feature.CEPHX_V2)
+        lab.require(reply.tag is Tag.FEATURES and bool(reply.features & Feature.CEPHX_V2), f"{reply} came")
+        link.handshake_from("connect")
+        lab.expect_state("a", "b", "READY")
+        return
+    peer = stage(lab, role, ms_initial_backoff=0.05, ms_max_backoff=0.4)
+    for tag, reason in (Tag.BADPROTOVER, "PROTOCOL_VERSION"), (Tag.FEATURES, "MISSING_FEATURES"):
+        for _ in range(2):
+            link = peer.accept("a")
+            link.handshake(until=link.connect)
+            connect = link.expect(Connect)
+            reply = link.reply_to(connect, tag, protocol_version=9, features=connect.features | 1 << 62)
+            breaks(lab, link, partial(link.send, reply), reason)
+    pauses = lab.dial_pauses_s("a")
+    due_s = (0.05, 0.1, 0.2)
+    in_time = all(pause >= due - 0.001 for pause, due in zip(pauses, due_s, strict=False))
+    lab.require(len(pauses) >= len(due_s) and in_time, f"dials came after {pauses} s, not before {due_s} s")
+    peer.accept("a").handshake()
+    lab.expect_state("a", "b", "READY")
+    lab.expect_events("a", "b", refused=4, connect=1)
+
+
+@V1.scenario("V1-04", "badauthorizer_once_twice", ways=V1_WAYS, cases=ROLES)
+def badauthorizer_once_twice(lab: Lab, role: str) -> None:
+    """After BADAUTHORIZER a connector presents another ticket, and an acceptor takes a good one on the same link.
+
+    Acceptor: a peer presents no authorizer, then zeros, then a good authorizer, all on one link. Each bad one gets
+    BADAUTHORIZER and breaks nothing; the good one opens the session. Connector: the node keeps its tickets until
+    they are refused. Each BADAUTHORIZER breaks the link, raises one refused event and discards the ticket: the
+    next dial, after a pause of 0.2 s and then of 0.4 s, presents another one. A ticket that was accepted is
+    presented again.
+    """
+    if role == ACCEPTOR:
+        peer = stage(lab, role)
+        link = peer.dial("a")
+        link.handshake(until=link.connect)
+        for authorizer in (b"", bytes(100)):
+            reply = link.converse(authorizer=authorizer)
+            lab.require(reply.tag is Tag.BADAUTHORIZER, f"{reply} came")
+        link.handshake_from("connect")
+        lab.expect_state("a", "b", "READY")
+        lab.require(lab.closes("a") == 0, f"the link broke: {lab.faults('a')}")
+        return
+    kept = {"mints": {"keeps": True}}
+    peer = stage(lab, role, auth=kept, ms_initial_backoff=0.2, ms_max_backoff=4.0)
+    presented = []
+    for _ in range(2):
+        link = peer.accept("a")
+        link.handshake(until=link.connect)
+        connect = link.expect(Connect)
+        presented.append(_ticket(connect))
+        breaks(lab, link, lambda: link.send(link.reply_to(connect, Tag.BADAUTHORIZER)), "AUTH_DENIED")  # noqa: B023
+    for _ in range(2):
+        link = peer.accept("a").handshake()
+        lab.expect_state("a", "b", "READY")
+        presented.append(_ticket(link.proven))
+        hang_up(lab, link)
+    first, second, third, fourth = presented
+    lab.require(len({first, second, third}) == 3, "a ticket that was refused is presented again")
+    lab.require(third == fourth, "a ticket that was accepted is not presented again")
+    lab.expect_pauses("a", 0.2, 0.4)
+    lab.expect_events("a", "b", refused=2, connect=2)
+
+
+def _ticket(connect: Connect) -> TicketBlob:
+    """The sealed ticket in the authorizer of a CONNECT."""
+    return Authorizer.decode(Decoder(connect.authorizer[1:])).ticket
+
+
+CHALLENGES = {name: {"who": name} for name in ("answers", "old client", "ignores", "wrong answer")}
+
+
+@V1.scenario("V1-05", "challenge_authorizer", ways=V1_WAYS, cases=CHALLENGES)
+def challenge_authorizer(lab: Lab, who: str) -> None:
+    """A peer must answer the challenge to its authorizer.
+
+    With CEPHX_V2 a peer is challenged: a right answer opens the session; a wrong one is refused; a repeated first
+    authorizer is challenged again each time, until the peer exceeds the limit for unauthenticated peers. A peer
+    without CEPHX_V2 is refused with a reply, or accepted without a challenge by a node that does not require it.
+    """
+    peer = stage(lab, ACCEPTOR, cephx_cluster_require_version=1, cephx_require_version=1, max_preauth_bytes=20_000)
+    link = peer.dial("a")
+    link.handshake(until=link.connect)
+    if who == "old client":
+        reply = link.converse(features=CLIENT_FEATURES & ~Feature.CEPHX_V2)
+        lab.require(len(link.said) == 1, "a peer that cannot answer challenges is challenged")
+    elif who == "answers":
+        reply = link.converse()
+        lab.require(len(link.said) == 2, "nobody was challenged")
+    else:
+        connect = link.connect_message()
+        link.send(connect)
+        lab.require(link.expect(ConnectReply).tag is Tag.CHALLENGE_AUTHORIZER, "nobody was challenged")
+        if who == "wrong answer":
+            connect.authorizer = connect.authorizer[:-1] + bytes([connect.authorizer[-1] ^ 1])
+        link.send(connect)
+        reply = link.expect(ConnectReply)
+        wanted = Tag.CHALLENGE_AUTHORIZER if who == "ignores" else Tag.BADAUTHORIZER
+        lab.require(reply.tag is wanted, f"{reply} came")
+        while who == "ignores" and not link.closed:
+            link.send(connect)
+            lab.wait(0.005)
+        lab.require(who != "ignores" or lab.faults("a") == ["OVERSIZE"], f"{lab.faults('a')}")
+        lab.require(not lab.session("a", "b"), "there is a session")
+        return
+    lab.require(reply.tag is Tag.SEQ, f"{reply} came")
+    link.seq()
+    lab.expect_state("a", "b", "READY")
+
+
+@V1.scenario("V1-06", "retry_global", ways=V1_WAYS, cases=ROLES)
+def retry_global(lab: Lab, role: str) -> None:
+    """A stale global_seq gets RETRY_GLOBAL and is raised on the same link.
+
+    A node that gets RETRY_GLOBAL asks again on the same link with a larger number. A peer's attempt with a lower
+    global_seq than the one that opened the session gets RETRY_GLOBAL with that one, as does any attempt while
+    another link is taking the session over.
+    """
+    peer, link = opened(lab, role)
+    if role == CONNECTOR:
+        hang_up(lab, link)
+        link = peer.accept("a")
+        wish = asked(lab, link)
+        link.send(link.reply_to(wish, Tag.RETRY_GLOBAL, global_seq=5000))
+        again = link.expect(Connect)
+        lab.require(again.global_seq > 5000 and again.connect_seq == wish.connect_seq, f"{again} came")
+        return
+    late = peer.dial("a")
+    late.handshake(until=late.connect)
+    reply = late.converse(global_seq=0, connect_seq=5)
+    lab.require((reply.tag, reply.global_seq) == (Tag.RETRY_GLOBAL, 1), f"{reply} came")
+    first = peer.dial("a")
+    first.handshake(until=first.connect)
+    lab.require(first.converse(connect_seq=2).tag is Tag.RETRY_GLOBAL, "the session is not taken over")
+    second = peer.dial("a")
+    second.handshake(until=second.connect)
+    reply = second.converse(connect_seq=3)
+    lab.require(reply.tag is Tag.RETRY_GLOBAL, f"{reply} came while another link takes over")
+    lab.require(not second.closed, "the second link is closed")
+    lab.require(first.converse(global_seq=90, connect_seq=2).tag is Tag.SEQ, "the first link is not let in")
+
+
+@V1.scenario(
+    "V1-07",
+    "retry_session",
+    ways=V1_WAYS,
+    cases={"raised": {"value": 9}, "same": {"value": 2}, "lower": {"value": 1}, "huge": {"value": 0xFFFFFFFF}},
+)
+def retry_session(lab: Lab, value: int) -> None:
+    """RETRY_SESSION raises a stale connect_seq; a value not above it is a fault.
+
+    A node resumes with connect_seq 2. RETRY_SESSION with 9 has it ask again with 9, on the same link. With its own
+    number, a lower one, or one that leaves no room above it, the link breaks and the session goes on trying.
+    """
+    peer, link = opened(lab, CONNECTOR)
+    hang_up(lab, link)
+    link = peer.accept("a")
+    wish = asked(lab, link)
+    lab.require(wish.connect_seq == 2, f"{wish} came")
+    reply = link.reply_to(wish, Tag.RETRY_SESSION, connect_seq=value)
+    if value != 9:
+        breaks(lab, link, partial(link.send, reply), "UNEXPECTED_FRAME")
+        lab.require(asked(lab, peer.accept("a")).connect_seq == 2, "connect_seq has changed")
+        return
+    link.send(reply)
+    again = link.expect(Connect)
+    lab.require(again.connect_seq == 9, f"{again} came")
+
+
+_NO_MSG_AUTH = CLIENT_FEATURES & ~int(Feature.MSG_AUTH)
+_RESETS = {
+    "told, then SEQ": {"tag": Tag.SEQ.name, "features": CLIENT_FEATURES},
+    "told, then READY": {"tag": Tag.READY.name, "features": CLIENT_FEATURES},
+    "told, then READY without MSG_AUTH": {"tag": Tag.READY.name, "features": _NO_MSG_AUTH},
+    "asking": {"tag": "", "features": CLIENT_FEATURES},
+}
+
+
+@V1.scenario("V1-08", "resetsession", ways=V1_WAYS, cases=_RESETS)
+def resetsession(lab: Lab, tag: str, features: int) -> None:
+    """A CONNECT for an unknown session gets RESETSESSION, and the connector opens a new one.
+
+    A peer asks with connect_seq 3 for a session that the node never had: RESETSESSION. A node that gets this
+    reply drops its queue, raises one remote_reset and asks again with connect_seq 0. If the last reply is SEQ, its
+    number counts: the first message has seq 1. After READY it has a random seq of 31 bits if MSG_AUTH was
+    negotiated, another one after each reset; without MSG_AUTH it has seq 1.
+    """
+    if not tag:
+        peer = stage(lab, ACCEPTOR)
+        link = peer.dial("a")
+        link.handshake(until=link.connect)
+        reply = link.converse(connect_seq=3)
+        lab.require(reply.tag is Tag.RESETSESSION, f"{reply} came")
+        lab.require(link.converse(connect_seq=0).tag is Tag.SEQ, "nor is it let in with 0")
+        link.seq()
+        return
+    peer = stage(lab, CONNECTOR)
+    link = peer.accept("a")
+    link.features = features
+    link.handshake()
+    firsts = []
+    for reset in (1, 2):
+        lab.send("a", "b", 3)
+        messages(link)
+        hang_up(lab, link)
+        link = peer.accept("a")
+        link.features = features
+        _begin_anew(lab, link, Tag[tag])
+        lab.send("a", "b", 2)
+        came = messages(link)
+        lab.require([message.tid for message in came] == [5 * reset - 1, 5 * reset], f"{came} came")
+        lab.require(came[1].seq == came[0].seq + 1, f"{came} came")
+        firsts.append(came[0].seq)
+        lab.expect_events("a", "b", connect=1 + reset, remote_reset=reset)
+    if tag == Tag.SEQ.name or features == _NO_MSG_AUTH:
+        lab.require(firsts == [1, 1], f"the first messages have the seqs {firsts}")
+    else:
+        lab.require(all(1 < first <= 1 << 31 for first in firsts), f"the first messages have the seqs {firsts}")
+        lab.require(firsts[0] != firsts[1], f"both begin with seq {firsts[0]}")
+
+
+def _begin_anew(lab: Lab, link: Any, tag: Tag) -> None:  # noqa: ANN401 - a RawV1Link
+    """Answer a node that wants to resume its session by RESETSESSION, and its next CONNECT by ``tag``."""
+    link.send(link.reply_to(asked(lab, link), Tag.RESETSESSION))
+    again = link.expect(Connect)
+    lab.require(again.connect_seq == 0, f"{again} came")
+    if tag is Tag.SEQ:
+        resume(lab, link, again, 0)
+        return
+    link.reply = link.reply_to(again, tag, authorizer=link.proof)
+    link.agree(link.reply.features & again.features)
+    link.send(link.reply)
+
+
+HARD = {"resetcheck": {"policy": "lossless_peer_reuse"}, "none": {"policy": "lossless_peer"}}
+
+
+@V1.scenario("V1-09", "hard_reset_replace", ways=V1_WAYS, cases=HARD)
+def hard_reset_replace(lab: Lab, policy: str) -> None:
+    """CONNECT with connect_seq 0 for a session that is open takes it over, and both directions count from 1 again.
+
+    A session is open, and messages of both sides are on their way, when the peer dials with connect_seq 0: it has
+    restarted. With resetcheck the application gets remote_reset, and the queue of the old session is dropped;
+    without, no event is raised, and what the peer had not acknowledged is sent to it, numbered from 1 on.
+    """
+    peer, link = opened(lab, ACCEPTOR, policy=policy)
+    link.send_messages(1, 2)
+    lab.send("a", "b", 3)
+    lab.require(len(messages(link)) == 3, "three messages did not come")
+    acknowledge(lab, link, 1)
+    lab.expect("a", "sent", 2)
+    again = peer.dial("a")
+    again.handshake()
+    lab.require(again.reply is not None and again.reply.tag is Tag.READY, f"{again.reply} came")
+    lab.expect_state("a", "b", "READY")
+    again.send_messages(1)
+    lab.expect_delivered("b", "a", 3)
+    lab.require(lab.tids("a") == [1, 2, 1], f"delivered were {lab.tids('a')}")
+    lab.send("a", "b")
+    came = [(message.seq, message.tid) for message in messages(again)]
+    checked = policy == "lossless_peer_reuse"
+    lab.require(came == ([(1, 4)] if checked else [(1, 2), (2, 3), (3, 4)]), f"{came} came")
+    lab.expect_events("a", "b", accept=2, **({"remote_reset": 1} if checked else {}))
+    lab.require(link.closed, "the old link is open")
+
+
+TERMS = {
+    "seq": {"features": CLIENT_FEATURES},
+    "no seq": {"features": CLIENT_FEATURES & ~int(Feature.RECONNECT_SEQ)},
+}
+
+
+@V1.scenario("V1-12", "tag_seq_exchange", ways=V1_WAYS, cases=TERMS)
+def tag_seq_exchange(lab: Lab, features: int) -> None:
+    """With RECONNECT_SEQ or without, a session that is resumed loses no message and delivers none twice.
+
+    Both have messages out that are not acknowledged when the link breaks. With RECONNECT_SEQ on both sides each
+    announces its in_seq, and only the rest is sent again; a link that breaks between the two numbers changes
+    nothing. Where the peer lacks it the reply is READY: each side sends again, with its old number, what was not
+    acknowledged, and drops by its number what it has already.
+    """
+    peer, link = opened(lab, ACCEPTOR)
+    link.send_messages(1, 2)
+    lab.expect_delivered("b", "a", 2)
+    lab.send("a", "b", 3)
+    lab.require([m.seq for m in messages(link)] == [1, 2, 3], "three messages did not come")
+    hang_up(lab, link)
+    number = 2
+    if features == CLIENT_FEATURES:
+        link = peer.dial("a")
+        link.handshake(until=link.connect)
+        reply = link.converse(connect_seq=number)
+        reply = link.converse(connect_seq=number, global_seq=reply.global_seq + 20)
+        lab.require(link.expect(Seq).seq == 2, "another in_seq is told")
+        hang_up(lab, link)
+        number += 2
+    link = peer.dial("a")
+    link.features = features
+    link.handshake(until=link.connect)
+    reply = link.converse(connect_seq=number, global_seq=60)
+    while reply.tag in {Tag.RETRY_GLOBAL, Tag.RETRY_SESSION}:
+        number = reply.connect_seq if reply.tag is Tag.RETRY_SESSION else number
+        reply = link.converse(connect_seq=number, global_seq=70 + len(link.said))
+    lab.require(reply.tag is (Tag.SEQ if features == CLIENT_FEATURES else Tag.READY), f"{reply} came")
+    link.seq(2)
+    came = [(message.seq, message.tid) for message in messages(link)]
+    lab.require(came == ([(3, 3)] if reply.tag is Tag.SEQ else [(1, 1), (2, 2), (3, 3)]), f"{came} came again")
+    link.send_messages(*((3,) if reply.tag is Tag.SEQ else (2, 3)))
+    lab.expect_delivered("b", "a", 3)
+    lab.require(lab.tids("a") == [1, 2, 3], f"delivered were {lab.tids('a')}")
+    lab.send("a", "b")
+    came = [(message.seq, message.tid) for message in messages(link)]
+    lab.require(came == [(4, 4)], f"{came} came behind that")
+
+
+@V1.scenario(
+    "V1-23",
+    "connect_seq_of_reply",
+    priority=2,
+    ways=V1_WAYS,
+    cases={
+        f"{tag.name} {resumes or 'first'}": {"tag": tag, "resumes": resumes}
+        for tag in FINAL
+        for resumes in ("", "resumed")
+    },
+)
+def connect_seq_of_reply(lab: Lab, tag: Tag, resumes: str) -> None:
+    """A last reply whose connect_seq is not one above the connector's breaks the link, and opens nothing.
+
+    A peer answers a node's CONNECT by SEQ or READY with the connect_seq of the CONNECT itself, with two more, and
+    with the largest there is, for a new session and for one that is resumed. Each breaks the link; the application
+    gets no event, and the message that waits goes out once the number is right.
+    """
+    peer = stage(lab, CONNECTOR)
+    asked_seq = 0
+    if resumes:
+        asked_seq = 2  # it was open with 1
+        link = peer.accept("a").handshake()
+        lab.expect_state("a", "b", "READY")
+        hang_up(lab, link)
+    lab.send("a", "b")
+    for wrong in (0, 2, 0xFFFFFFFF):
+        link = peer.accept("a")
+        link.handshake(until=link.connect)
+        connect, step = link.authenticated()
+        lab.require(connect.connect_seq == asked_seq, f"{connect} came")
+        told = min(connect.connect_seq + wrong, 0xFFFFFFFF)
+        reply = link.reply_to(connect, tag, connect_seq=told, authorizer=step.payload)
+        breaks(lab, link, partial(link.send, reply), "UNEXPECTED_FRAME")
+    link = peer.accept("a").handshake()
+    lab.require([message.tid for message in messages(link)] == [1], "the message is not sent")
+    lab.expect_events("a", "b", connect=1 + bool(resumes))
+    opened_seq = lab.session("a", "b")["connect_seq"]
+    lab.require(opened_seq == asked_seq + 1, f"the session is open with connect_seq {opened_seq}")

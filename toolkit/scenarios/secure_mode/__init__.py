@@ -1,0 +1,5 @@
+"""SE: secure mode."""
+
+from toolkit.scenarios.scenario import Family
+
+SE = Family("SE", "Secure mode")

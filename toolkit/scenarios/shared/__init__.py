@@ -1,0 +1,1 @@
+"""What scenarios of several families have in common."""

@@ -1,0 +1,16 @@
+"""What scenarios about packets have in common."""
+
+from toolkit.lab.lab import Lab
+from toolkit.lab.verbs.policies import PAIRS
+
+PACKETS = "takes packets of a kernel on a network of their own"
+LOSSLESS = {name: {"pair": PAIRS[name]} for name in ("peers", "client")}
+
+
+def all_have_come(lab: Lab, count: int) -> None:
+    """Wait until ``a`` and ``b`` have got so many messages of each other, without a reset."""
+    for node, peer in ("a", "b"), ("b", "a"):
+        lab.expect_delivered(peer, node, count, within_s=60.0)
+        lab.expect_no_event(node, peer, "reset")
+        lab.expect_no_event(node, peer, "remote_reset")
+    lab.settle(within_s=60.0)

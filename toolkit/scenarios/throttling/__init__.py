@@ -1,0 +1,5 @@
+"""TH: throttling and back-pressure."""
+
+from toolkit.scenarios.scenario import Family
+
+TH = Family("TH", "Throttling and back-pressure")

@@ -1,0 +1,88 @@
+"""RD: the same conversation on sockets and in memory comes to the same."""
+
+from itertools import groupby
+from typing import Any
+
+from toolkit.lab.lab import Lab
+from toolkit.lab.verbs.policies import PAIRS, Pair
+from toolkit.scenarios.scenario import ON_SOCKETS
+from toolkit.scenarios.shared.two_labs import COMPARED, WAYS, settled, told, twice
+from toolkit.scenarios.transports import RD
+
+_PAIRS: dict[str, dict[str, Any]] = {name: {"pair": PAIRS[name]} for name in ("peers", "reuse", "client", "lossy")}
+
+
+def _conversation(lab: Lab, pair: Pair) -> None:
+    """Question and answer, one at a time: nothing may come in another order."""
+    pair.start(lab)
+    lab.connect("a", "b")
+    lab.expect_state("b", "a", "READY")
+    for number, size in enumerate((0, 1, 100, 70_000), 1):
+        for node, peer in ("a", "b"), ("b", "a"):
+            lab.send(node, peer, 1, size)
+            lab.expect_delivered(node, peer, number)
+            settled(lab)
+    lab.settle()
+
+
+def _frames(lab: Lab, node: str) -> list[tuple[object, ...]]:
+    """What a node wrote: tags, lengths and states, without what leaves when it likes."""
+    written = [r for r in lab.records(node, "frame", direction="tx") if r["tag"] not in {"ACK", "KEEPALIVE2"}]
+    states = [state for state, _ in groupby(r["state"] for r in lab.records(node, "state"))]
+    return [*((record["tag"], record["length"]) for record in written), *((state,) for state in states)]
+
+
+@RD.scenario(
+    "RD-05",
+    "unix_or_inproc",
+    priority=2,
+    backends=ON_SOCKETS,
+    only=COMPARED,
+    ways=WAYS,
+    cases=_PAIRS,
+)
+def unix_or_inproc(lab: Lab, pair: Pair) -> None:
+    """A conversation is the same over pipes in memory as over TCP, frame by frame.
+
+    Two nodes open a session and exchange messages of several sizes, one at a time. Tags and lengths of all frames
+    that each of them writes, acknowledgements apart, and the states that their sessions go through are equal over
+    both transports; so are the events of the applications.
+    """
+    twice(
+        lab,
+        lambda place: _conversation(place, pair),
+        lambda place, node: (_frames(place, node), told(place, node)),
+    )
+
+
+@RD.scenario(
+    "RD-01",
+    "transport_contract",
+    priority=2,
+    cases={f"{size} {name}": {"size_bytes": size, "pair": PAIRS[name]} for size in (1, 7) for name in PAIRS},
+    backends=("sim",),
+    only="a transport that answers late and in crumbs has to be made of nothing",
+)
+def transport_contract(lab: Lab, size_bytes: int, pair: Pair) -> None:
+    """Sessions work over any transport that carries a stream of bytes.
+
+    A transport connects late, delivers a byte or a few at a time, hardly takes what is written, and a client has
+    no address of its own. Session, messages and keepalives come to what they come to over any other: nothing
+    faults, and each side reads the frames that the other one wrote.
+    """
+    pair.start(lab)
+    lab.delay_dial("a", "b", 2.0)
+    lab.trickle("a", "b", size_bytes)
+    lab.slow("b", "a", 20_000.0)
+    lab.connect("a", "b")
+    lab.exchange(count=5, size_bytes=500)
+    lab.keepalive("a", "b")
+    lab.wait_until(lambda: lab.session("a", "b")["keepalive_acked_s"] > 0, "a keepalive answered")
+    lab.exchange(count=5, size_bytes=500)
+    lab.settle()
+    lab.require(lab.faults("a") == lab.faults("b") == [], "nothing may fault")
+    lab.require(lab.dials("a") == 1, "one dial does for it")
+    for node, peer in ("a", "b"), ("b", "a"):
+        written = [record["tag"] for record in lab.records(node, "frame", direction="tx")]
+        read = [record["tag"] for record in lab.records(peer, "frame", direction="rx")]
+        lab.require(written == read, f"{node} wrote {written}, {peer} read {read}")

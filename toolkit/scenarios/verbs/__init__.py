@@ -1,1 +1,0 @@
-"""The vocabulary of scenarios, by subject. Each verb is written into the history as a ``step``."""

@@ -1,0 +1,82 @@
+"""Many seeds: their lives, shared by processes or machines."""
+
+import gc
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+from toolkit.checks.marks import marks_of
+from toolkit.lab.campaign import Campaign, Failure, Tally, run
+from toolkit.simulation.drawing import Size
+from toolkit.simulation.swarm import live
+
+REPEAT = "SAME"
+"""Id of the failure to do the same twice."""
+_CHUNKS = {Size.SMALL: 10, Size.CLUSTER: 1}
+
+
+def live_seeds(seeds: Sequence[int], size: Size, *, twice: bool = False) -> Tally:
+    """The lives of some seeds.
+
+    Args:
+        seeds: which.
+        size: how much there is in each.
+        twice: whether to live each a second time and compare the histories byte by byte.
+    """
+    tally = Tally()
+    with _without_collector():
+        began_s = time.process_time()
+        for seed in seeds:
+            outcome = live(seed, size)
+            failures = outcome.failures
+            if twice and live(seed, size).digest != outcome.digest:
+                failures = [*failures, Failure(REPEAT, "the second life of this seed was another one")]
+            tally.runs += 1
+            tally.events += outcome.events
+            tally.records += len(outcome.history)
+            tally.marks += marks_of(outcome.history)
+            if failures:
+                tally.failed.append((seed, failures))
+        tally.cpu_s = time.process_time() - began_s
+    return tally
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """A life makes cycles and ends soon: looking for garbage again and again meanwhile costs a tenth."""
+    enabled = gc.isenabled()
+    gc.disable()
+    gc.freeze()  # what there was before is no garbage now
+    try:
+        yield
+    finally:
+        gc.collect()
+        gc.unfreeze()
+        if enabled:
+            gc.enable()
+
+
+def run_seeds(
+    seeds: Sequence[int],
+    size: Size = Size.SMALL,
+    jobs: int | None = None,
+    *,
+    twice: bool = False,
+    progress: Callable[[Tally], None] = lambda _tally: None,
+    dask: str = "",
+) -> Campaign:
+    """Live the lives of seeds.
+
+    Args:
+        seeds: which.
+        size: how much there is in each.
+        jobs: number of processes that share them; one for each core unless given.
+        twice: see :func:`live_seeds`.
+        progress: called with the tally of each chunk as it comes in.
+        dask: address of a Dask scheduler whose workers share them instead, or ``local``.
+
+    Raises:
+        Unsupported: as :func:`~toolkit.machine.sharing.by_dask`.
+    """
+    return run(seeds, partial(live_seeds, size=size, twice=twice), _CHUNKS[size], jobs, progress, dask)
