@@ -1,19 +1,23 @@
 # Everything happens in .venv, which is made when first needed. PYTHON is the interpreter that makes it. With LOCKED=1
-# it gets the versions of requirements/ci.txt, checked by their hashes, as in CI (docs/supply-chain.md).
+# it gets the versions of requirements/ci.txt, checked by their hashes, as in CI (docs/supply-chain.md); with LOWEST=1
+# the lowest versions that pyproject.toml allows (`make units LOWEST=1 VENV=build/lowest`).
 PYTHON ?= python3
 VENV ?= .venv
 LOCKED ?=
+LOWEST ?=
 
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+LOCK := $(if $(LOWEST),requirements/lowest.txt,$(if $(LOCKED),requirements/ci.txt))
 SUPPLY := $(VENV)/supply
+UNITS := $(addprefix tests/,messenger $(addprefix toolkit/,capture checks dissect report simulation))
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench fuzz mutants lab setup lock audit sbom clean
+.PHONY: help demo test units lint bench fuzz mutants lab notebooks docs setup lock audit sbom clean
 
 help:  ## say what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED)  ## reconnect, standby and session reset on an embedded cluster, with a report
 	@$(BIN)/msgrlab demo
@@ -21,7 +25,11 @@ demo: $(INSTALLED)  ## reconnect, standby and session reset on an embedded clust
 test: lint  ## every check and every test; MSGRLAB_STRICT=1 makes a skip a failure
 	@$(BIN)/pytest -n auto --dist loadgroup --durations=12
 
+units: $(INSTALLED)  ## the messenger, decoding and simulation; with PYTHON, LOWEST and VENV, as said in the Makefile
+	@$(BIN)/pytest -n auto --dist loadgroup $(UNITS)
+
 lint: $(INSTALLED)  ## style and types alone
+	@echo "Style and types: ruff, then mypy"
 	@$(BIN)/ruff check --quiet
 	@$(BIN)/ruff format --check --quiet
 	@$(BIN)/mypy --no-error-summary
@@ -41,6 +49,15 @@ mutants: $(INSTALLED)  ## which suite notices which mistake; AREA, SUITE and JOB
 lab: $(INSTALLED)  ## JupyterLab on the notebooks
 	@$(BIN)/msgrlab lab
 
+notebooks: $(INSTALLED)  ## run the notebooks and keep their outputs in them; NAMES to choose
+	@$(BIN)/python docs/notebooks.py $(NAMES)
+
+docs: $(INSTALLED)  ## the site in build/site; a link that leads nowhere fails
+	@$(BIN)/python -c 'import sphinx' 2>/dev/null || \
+		$(BIN)/python -m pip install -qq $(if $(LOCKED),--require-hashes --no-deps --requirement requirements/docs.txt,--group docs)
+	@$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going --jobs auto -c docs/site . build/site
+	@echo "build/site/index.html"
+
 setup: $(INSTALLED)  ## make .venv, with everything installed in it
 	@:
 
@@ -57,20 +74,27 @@ clean:  ## remove .venv and every cache; results in msgrlab-out stay
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(INSTALLED): pyproject.toml requirements/flaws.txt $(if $(LOCKED),requirements/build.txt requirements/ci.txt)
+$(INSTALLED): pyproject.toml requirements/flaws.txt $(if $(LOCK),requirements/build.txt $(LOCK))
 	@command -v $(PYTHON) >/dev/null || { echo "msgrlab needs Python, and there is no $(PYTHON) here: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "msgrlab needs Python 3.11 or newer, $(PYTHON) is `$(PYTHON) --version 2>&1`: make PYTHON=/path/to/python3" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments (on Debian: apt-get install python3-venv)" >&2; exit 1; }
-	@echo "Setting up $(VENV), once; this takes a minute."
+	@echo "Setting up $(VENV) with `$(PYTHON) --version`, once; it takes one to three minutes, most of it for downloads."
+	@echo "  1 of 3: the virtual environment"
 	@$(PYTHON) -m venv $(VENV)
-ifdef LOCKED
+	@date +%s >$(VENV)/.began
+ifdef LOCK
+	@echo "  2 of 3: what builds packages, in locked versions"
 	@$(BIN)/python -m pip install -qq --require-hashes --requirement requirements/build.txt
-	@$(BIN)/python -m pip install -qq --require-hashes --no-deps --no-build-isolation --requirement requirements/ci.txt
+	@echo "  3 of 3: msgrlab, and all that it and its tests need, in the versions of $(LOCK)"
+	@$(BIN)/python -m pip install -qq --require-hashes --no-deps --no-build-isolation --requirement $(LOCK)
 	@$(BIN)/python -m pip install -qq --no-deps --no-build-isolation --editable .
 else
+	@echo "  2 of 3: a new pip"
 	@$(BIN)/python -m pip install -qq --upgrade 'pip>=26'
-	@$(BIN)/python -m pip install -qq --constraint requirements/flaws.txt --editable . --group dev
+	@echo "  3 of 3: msgrlab, and all that it and its tests need"
+	@$(BIN)/python -m pip install -qq --constraint requirements/flaws.txt --editable '.[all]' --group dev
 endif
+	@echo "$(VENV) is ready after $$((`date +%s` - `cat $(VENV)/.began`)) s."
 	@touch $@
 
 $(SUPPLY)/.installed: requirements/supply.txt

@@ -6,6 +6,7 @@ Run ``python docs/checks.py`` after a check has changed.
 from inspect import getdoc
 from pathlib import Path
 
+from docs.citations import linked
 from toolkit.checks.invariants import GROUPS, INVARIANTS
 from toolkit.checks.result import Invariant
 
@@ -56,7 +57,7 @@ def page() -> str:
         blocks.append(
             f"\n## {TITLES[group]}\n\n| number | name | rule |\n|---|---|---|\n" + "\n".join(rows) + "\n"
         )
-    return HEAD + "".join(blocks)
+    return linked(HEAD + "".join(blocks))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
+from docs.citations import linked
 from messenger.config import Config
 
 HEAD = """# Options
@@ -21,6 +22,7 @@ TITLES = {
     "Config": "Links, modes, compression and limits",
     "RuleOptions": "Rules that implementations disagree about",
     "ServiceOptions": "Addresses, throttles, dispatching, keepalives and the end",
+    "TransportOptions": "TCP and RDMA",
     "InjectionOptions": "Faults that a messenger does to itself",
 }
 TABLE_HEAD = ("| option | default | meaning |", "|---|---|---|")
@@ -71,7 +73,7 @@ def page() -> str:
             + "\n".join(rows)
             + "\n"
         )
-    return HEAD + "".join(blocks)
+    return linked(HEAD + "".join(blocks))
 
 
 if __name__ == "__main__":

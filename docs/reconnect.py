@@ -4,8 +4,8 @@ from pathlib import Path
 
 from toolkit.checks.history import History
 from toolkit.faults.tap import Breakpoint
+from toolkit.lab.sim.sim_lab import SimLab
 from toolkit.report.sequence import SequenceChart
-from toolkit.simulation.lab import SimLab
 
 LEFT_OUT = ("AUTH_", "BANNER", "COMPRESSION_", "HELLO")
 
@@ -19,7 +19,7 @@ def main() -> None:
     lab.connect("client", "server")
     lab.cut_at("client", "server", Breakpoint("client", "MESSAGE", nth=3, byte=20))
     lab.send("client", "server", count=5)
-    lab.expect_delivered("server", "client", 5)
+    lab.expect_delivered("client", "server", 5)
     lab.settle()
     shown = History(
         record

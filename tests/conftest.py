@@ -1,4 +1,4 @@
-"""What every test shares: capabilities a test needs, strict mode, hypothesis profiles, real monitors.
+"""What every test shares: strict mode, hypothesis profiles, real monitors; the plugin has the marker ``needs``.
 
 With ``MSGRLAB_STRICT=1`` a skip is a failure, except for a capability that this machine cannot have.
 """
@@ -12,45 +12,27 @@ from contextlib import ExitStack
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.needs import CannotBeHad, NotRun, require
 from tests.support.watchdog import Watchdog
 from toolkit.cluster.daemons import Auth, Mode
 from toolkit.cluster.monitor import RealMonitor
 from toolkit.cluster.real import RealCluster
-from toolkit.doctor.capability import Finding
-from toolkit.doctor.catalogue import find
 
 STRICT_SEED = 20060701
 """Strict runs are all the same, since a gate should not depend on luck; others look elsewhere every time."""
+
+LONGEST_ID, SHORTENED_ID = 80, 30
+"""Characters of a text in the name of a test: at most, and of its beginning if it is longer."""
 
 _unhurried = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # workers share the cores
 settings.register_profile("quick", max_examples=50, **_unhurried)
 settings.register_profile("strict", max_examples=100, database=None, print_blob=True, **_unhurried)
 
 
-class CannotBeHad(pytest.skip.Exception):
-    """A skip for want of something that this machine cannot have."""
-
-
-def require(name: str) -> None:
-    """Skip the test, with the doctor's words, unless the machine has this capability."""
-    finding = _examined(name)
-    if finding.available:
-        return
-    if finding.remedy is None:
-        raise CannotBeHad(f"{name}: {finding.detail}")
-    pytest.skip(f"{name}: {finding.detail}; to add it: {finding.remedy}")
-
-
-@functools.cache
-def _examined(name: str) -> Finding:
-    return find(name).examine()
-
-
 @pytest.fixture(scope="session")
 def real_monitor() -> Iterator[Callable[[Mode], RealMonitor]]:
     """Real monitors by mode, started when first asked for and kept; every xdist worker has its own."""
-    for name in ("ceph-mon", "ceph-authtool", "ceph"):
-        require(name)
+    require("ceph-mon", "ceph-authtool", "ceph")
     with ExitStack() as running:
 
         @functools.cache
@@ -68,8 +50,7 @@ def real_cluster(
 
     Logs are kept beside pytest's other temporary files when a test of the session has failed.
     """
-    for name in ("ceph-mon", "ceph-osd", "ceph-authtool", "ceph"):
-        require(name)
+    require("ceph-mon", "ceph-osd", "ceph-authtool", "ceph")
     with ExitStack() as running:
 
         @functools.cache
@@ -91,12 +72,6 @@ def _save_logs_after_failure(
         cluster.save_logs(directories.mktemp(name))
 
 
-def pytest_runtest_setup(item: pytest.Item) -> None:
-    for marker in item.iter_markers("needs"):
-        for name in marker.args:
-            require(name)
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
     report = yield
@@ -114,10 +89,19 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
 
 
 def _judge_skip(report: pytest.TestReport | pytest.CollectReport, call: pytest.CallInfo) -> None:
+    NotRun.note(report, call.excinfo.value)
     if _strict() and not isinstance(call.excinfo.value, CannotBeHad):
         path, line, reason = report.longrepr
         report.outcome = "failed"
         report.longrepr = f"{path}:{line}: {reason}\nA skip is a failure with MSGRLAB_STRICT=1."
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Name a long text by its beginning and its length; pytest would put all of it into the name of the test."""
+    if not isinstance(val, str | bytes) or len(val) <= LONGEST_ID:
+        return None
+    beginning = val[:SHORTENED_ID].decode("latin-1") if isinstance(val, bytes) else val[:SHORTENED_ID]
+    return f"{beginning.encode('unicode_escape').decode()}..{len(val)}"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -127,6 +111,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(tryfirst=True)  # before hypothesis reads the seed
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Watchdog(float(config.getini("ended_after_s"))))
+    config.pluginmanager.register(NotRun())
     settings.load_profile("strict" if _strict() else "quick")
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = STRICT_SEED if _strict() else random.getrandbits(32)

@@ -1,4 +1,4 @@
-"""Strict mode and the ``needs`` marker, seen from outside: pytest run on a small suite with our conftest."""
+"""Strict mode and the ``needs`` marker, seen from outside: pytest on a small suite with conftest and plugin."""
 
 import os
 import subprocess
@@ -9,17 +9,20 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from toolkit.doctor.catalogue import CAPABILITIES
+from toolkit.machine.capability import install_command
+
 pytestmark = pytest.mark.xdist_group("conftest")  # its runs are made once
 
 HERE = Path(__file__).parent
 
-CAPABILITIES = """
+FAKES = """
 from toolkit.doctor import catalogue
-from toolkit.doctor.capability import Capability, Finding
+from toolkit.machine.capability import Capability, Finding
 
 catalogue.CAPABILITIES += (
     Capability("present", "", lambda: Finding(available=True, detail="1.0")),
-    Capability("addable", "", lambda: Finding(available=False, detail="left at home", command="fetch it")),
+    Capability("addable", "", lambda: Finding(available=False, detail="left at home", commands=("fetch it",))),
     Capability("impossible", "", lambda: Finding(available=False, detail="no such hardware")),
 )
 """
@@ -63,9 +66,9 @@ class Run:
 
 
 def run_suite(directory: Path, strict: str, suite: str = SUITE, *arguments: str) -> Run:
-    (directory / "conftest.py").write_text((HERE / "conftest.py").read_text() + CAPABILITIES)
+    (directory / "conftest.py").write_text((HERE / "conftest.py").read_text() + FAKES)
     (directory / "test_suite.py").write_text(suite)
-    (directory / "pytest.ini").write_text("[pytest]\nmarkers = needs\n")
+    (directory / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
     # the inner run must not take itself for a worker of the outer one, and starts quicker without all plugins
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     environment |= {
@@ -73,7 +76,7 @@ def run_suite(directory: Path, strict: str, suite: str = SUITE, *arguments: str)
         "MSGRLAB_STRICT": strict,
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     }
-    plugins = ["-p", "_hypothesis_pytestplugin", "-p", "no:cacheprovider"]
+    plugins = ["-p", "_hypothesis_pytestplugin", "-p", "toolkit.pytest_plugin", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", *plugins, "--junit-xml=result.xml", *arguments]
     done = subprocess.run(
         command, cwd=directory, env=environment, capture_output=True, text=True, timeout=60, check=False
@@ -127,6 +130,56 @@ def test_strict_still_skips_for_what_the_machine_cannot_have(strict: Run) -> Non
     outcome, message = strict.outcomes["test_impossible"]
     assert outcome == "skipped"
     assert "no such hardware" in message
+
+
+def test_the_end_of_a_run_says_what_was_not_run_and_the_command_that_adds_it(
+    lenient: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = lenient.output.partition(" not run ")[2]
+    for count, reason in ((1, "addable: left at home"), (1, "impossible: no such hardware"), (1, "not today")):
+        assert f"{count:6}  {reason}\n" in summary
+    assert "  known\n" not in summary  # an expected failure has run
+    (command,) = [line for line in summary.splitlines() if "fetch it" in line]
+    monkeypatch.chdir(tmp_path)  # commands are named from where one is
+    ours = install_command([each.examine() for each in CAPABILITIES])
+    assert command.strip() == " && ".join(filter(None, (ours, "fetch it")))
+
+
+def test_long_texts_are_shortened_in_the_names_of_tests(tmp_path: Path) -> None:
+    suite = """
+import pytest
+
+@pytest.mark.parametrize("text", ["-" * 1500, "-" * 1501, b"\\xff\\n" * 100, "as it is"])
+def test_one(text): pass
+"""
+    assert list(run_suite(tmp_path, "0", suite).outcomes) == [
+        f"test_one[{'-' * 30}..1500]",
+        f"test_one[{'-' * 30}..1501]",
+        "test_one[" + r"\xff\n" * 15 + "..200]",
+        "test_one[as it is]",
+    ]
+
+
+def test_reasons_are_counted_over_all_workers(tmp_path: Path) -> None:
+    suite = """
+import pytest
+
+@pytest.mark.needs("addable")
+@pytest.mark.parametrize("number", range(8))
+def test_addable(number): pass
+
+@pytest.mark.needs("impossible")
+def test_impossible(): pass
+"""
+    output = run_suite(tmp_path, "0", suite, "-p", "xdist", "-n2").output
+    assert "     8  addable: left at home\n     1  impossible: no such hardware\n" in output
+
+
+def test_nothing_is_to_be_added_for_what_the_machine_cannot_have(tmp_path: Path) -> None:
+    suite = "import pytest\n\n@pytest.mark.needs('impossible')\ndef test_impossible(): pass\n"
+    output = run_suite(tmp_path, "1", suite).output
+    assert "     1  impossible: no such hardware\n" in output
+    assert "To add" not in output
 
 
 def test_an_unknown_capability_is_an_error_and_names_the_known_ones(lenient: Run) -> None:

@@ -17,7 +17,9 @@ RUNTIME = PROJECT["project"]["dependencies"]
 IMAGE = "clusters/images/node"
 LOCKS = {
     "requirements/ci.txt": [*RUNTIME, *GROUPS["dev"]],
+    "requirements/lowest.txt": [*RUNTIME, *GROUPS["dev"]],
     "requirements/runtime.txt": RUNTIME,
+    "requirements/docs.txt": GROUPS["docs"],
     "requirements/build.txt": GROUPS["build"],
     "requirements/supply.txt": GROUPS["supply"],
     f"{IMAGE}/requirements.txt": GROUPS["node"],
@@ -61,10 +63,24 @@ def test_no_lock_is_outside_a_bound(path: str) -> None:
     assert outside == []
 
 
+def test_the_lowest_versions_are_those_that_the_project_allows() -> None:
+    lowest = {name: version for name, version, _ in locked("requirements/lowest.txt")}
+    for requirement in map(Requirement, RUNTIME):
+        (bound,) = (Version(each.version) for each in requirement.specifier)
+        assert lowest[canonicalize_name(requirement.name)].release[: len(bound.release)] == bound.release
+
+
 def test_an_image_has_the_versions_that_are_tested() -> None:
     tested = {each[:2] for each in locked("requirements/ci.txt")}
     for path in (f"{IMAGE}/requirements.txt", "requirements/runtime.txt"):
         assert {each[:2] for each in locked(path)} <= tested
+
+
+def test_the_site_is_built_beside_what_is_tested() -> None:
+    tested = {name: version for name, version, *_ in locked("requirements/ci.txt")}
+    other = {name: version for name, version, *_ in locked("requirements/docs.txt") if name in tested}
+    assert len(other) > 20
+    assert other.items() <= tested.items()
 
 
 def test_each_lock_is_made_and_installed_somewhere() -> None:

@@ -1,4 +1,4 @@
-"""House rules that no tool checks: who imports what, how long things get, what the text does not say."""
+"""House rules that no tool checks: imports between packages, lengths, words that the text avoids."""
 
 import ast
 import re
@@ -30,7 +30,7 @@ WORLD = {
 }
 WORLD |= {"signal", "socket", "ssl", "subprocess", "threading", "time"}
 
-SCAPY_USERS = ("toolkit/dissect/", "tests/toolkit/dissect/layers/", "tests/fuzz/targets/scapy_layers.py")
+SCAPY_USERS = ("toolkit/dissect/", "tests/toolkit/dissect/", "tests/fuzz/targets/scapy_layers.py")
 """Where scapy may be imported."""
 
 UNFINISHED = re.compile(
@@ -38,11 +38,14 @@ UNFINISHED = re.compile(
 )
 """The text says what the project is, not what it was or is going to be."""
 
+REFERENCE = re.compile(r'^\s*"""See :\w+:`[^`]+`\."""$', re.MULTILINE)
+"""A docstring that says nothing itself: an override has the marker instead."""
+
 JUDGES = re.compile("expect|require|refus|check")
 """Names of what asserts in another file."""
 
 WRITTEN = ("*.py", "*.md", "*.toml", "*.yaml", "*.ipynb", "Makefile", ".ci/run")
-HIDDEN = (".git", ".venv", ".ipynb_checkpoints")
+HIDDEN = (".git", ".venv", ".ipynb_checkpoints", ".pytest_cache", "build")
 
 
 def imports(tree: ast.AST) -> Iterator[str]:
@@ -96,6 +99,11 @@ def unfinished(_path: str, text: str) -> list[str]:
     return [f"says {match[0]!r}" for match in UNFINISHED.finditer(text)]
 
 
+def empty_reference(_path: str, text: str) -> list[str]:
+    """A docstring says something itself; an override that adds nothing has ``@override`` and none."""
+    return [f"has only {match[0].strip()}" for match in REFERENCE.finditer(text)]
+
+
 def idle_test(path: str, text: str) -> list[str]:
     """A test asserts something, or calls what does: in its file, or by a name that says so."""
     if not path.startswith("tests/"):
@@ -123,7 +131,7 @@ def _calls(function: ast.AST) -> set[str]:
     return {getattr(each, "attr", getattr(each, "id", "")) for each in called}
 
 
-PYTHON_RULES = (idle_test, impure_core, upward_import, stray_scapy, long_function, long_file)
+PYTHON_RULES = (empty_reference, idle_test, impure_core, upward_import, stray_scapy, long_function, long_file)
 
 
 def files(*patterns: str) -> Iterator[tuple[str, str]]:
@@ -156,6 +164,7 @@ def test_the_rules_see_the_project() -> None:
 
 
 BAD_SAMPLES = [
+    (empty_reference, "toolkit/bad.py", 'def f():\n    """See :meth:`A.f`."""\n'),
     (idle_test, "tests/test_bad.py", "def helper():\n    pass\n\ndef test_nothing():\n    helper()\n"),
     (impure_core, "messenger/session/bad.py", "import time\n"),
     (impure_core, "messenger/bad.py", "def f():\n    from os.path import join\n"),
@@ -171,6 +180,7 @@ BAD_SAMPLES = [
 ]
 
 GOOD_SAMPLES = [
+    (empty_reference, "toolkit/good.py", 'def f():\n    """See :meth:`A.f`, but never blocks."""\n'),
     (idle_test, "tests/test_good.py", "def held(x):\n    assert x\n\ndef test_it():\n    held(1)\n"),
     (idle_test, "tests/test_good.py", "def test_it(lab):\n    lab.expect_delivered('a', 'b', 1)\n"),
     (idle_test, "toolkit/good.py", "def test_drive():\n    pass\n"),

@@ -1,26 +1,43 @@
 """Everything around the messenger: scenarios, faults, checks, reports, probes.
 
-For notebooks and tests the short ways in are :func:`run`, :func:`catalogue`, :func:`live` and
-:func:`read_capture`.
+For notebooks and tests the short ways in are :func:`run`, :func:`open_lab`, :func:`catalogue`, :func:`live`,
+:func:`read_capture` and :func:`top`.
 """
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from pandas import DataFrame
 
     from toolkit.dissect.reading import Capture
+    from toolkit.dissect.top import CaptureTop, LiveTop
+    from toolkit.lab.lab import Lab
+    from toolkit.scenarios.own import scenario
     from toolkit.scenarios.runner import ScenarioRun
+    from toolkit.scenarios.scenario import Script
     from toolkit.simulation.swarm import Outcome
 
-__all__ = ["catalogue", "live", "read_capture", "run"]
+__all__ = ["Lab", "catalogue", "live", "open_lab", "read_capture", "run", "scenario", "top"]
+
+
+def __getattr__(name: str) -> object:
+    """The names that a file of scenarios imports; importing toolkit costs nothing."""
+    if name == "Lab":
+        from toolkit.lab.lab import Lab  # noqa: PLC0415
+
+        return Lab
+    if name == "scenario":
+        from toolkit.scenarios.own import scenario  # noqa: PLC0415
+
+        return scenario
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def run(
-    scenario: str,
+    scenario: "str | Script",
     backend: str = "sim",
     mode: str = "crc",
     *,
@@ -33,8 +50,8 @@ def run(
     """Run a scenario and judge what happened.
 
     Args:
-        scenario: its id, as ``msgrlab list`` shows it; of one that has several cases the first, or the one named
-            as in ``HS-03[HELLO READ]``.
+        scenario: its id, as ``msgrlab list`` shows it, or ``FILE::NAME``; of one that has several cases the first,
+            or the one named as in ``HS-03[HELLO READ]``. Or a function with ``@scenario``.
         backend: ``sim`` (virtual time, no sockets) or ``local`` (processes on loopback).
         mode: connection mode, ``crc``, ``secure`` or ``compressed``.
         seed: decides everything random.
@@ -47,19 +64,57 @@ def run(
     Raises:
         LocalError: there is no such scenario, or it cannot run that way.
     """
-    from toolkit.scenarios.catalogue import find  # noqa: PLC0415 - importing toolkit costs nothing
+    from toolkit.lab.ways import Way  # noqa: PLC0415
+    from toolkit.scenarios.catalogue import wanted  # noqa: PLC0415 - importing toolkit costs nothing
     from toolkit.scenarios.runner import run_scenario  # noqa: PLC0415
-    from toolkit.scenarios.ways import Way  # noqa: PLC0415
 
     way = Way.of(protocol, mode, cipher, workers)
-    return run_scenario(find(scenario), backend, way, seed, cuts)
+    return run_scenario(wanted(scenario), backend, way, seed, cuts)
+
+
+def open_lab(
+    backend: str = "sim",
+    mode: str = "crc",
+    *,
+    seed: int = 1,
+    protocol: str = "v2",
+    cipher: str = "aes",
+) -> "Lab":
+    """Open a lab: nodes, links and faults, driven call by call, as the scenarios of the catalogue are.
+
+    In simulation, time passes only inside calls that wait::
+
+        lab = toolkit.open_lab(mode="secure")
+        lab.two()  # lossless peers a and b
+        lab.exchange(count=3)
+        lab.cut("a", "b")
+        lab.sessions()  # a DataFrame
+        lab.chart()
+
+    Args:
+        backend: ``sim`` (virtual time, no sockets) or ``local`` (sockets on loopback), ``netns``, ``docker``.
+        mode: connection mode, ``crc``, ``secure`` or ``compressed``.
+        seed: decides everything random.
+        protocol: ``v1`` or ``v2``.
+        cipher: type of the cephx key that the nodes share, ``aes`` or ``aes256k``.
+
+    Raises:
+        LocalError: an unknown backend, mode, protocol or cipher.
+        Unsupported: this machine, or the protocol, does not have it.
+    """
+    from toolkit.lab.ways import Way  # noqa: PLC0415 - importing toolkit costs nothing
+    from toolkit.scenarios import runner  # noqa: PLC0415
+
+    return runner.open_lab(backend, Way.of(protocol, mode, cipher, 0), seed)
 
 
 def catalogue() -> "DataFrame":
-    """Every scenario: a row each, with its id, family, number of cases, where it runs and what it shows."""
-    from pandas import DataFrame  # noqa: PLC0415 - importing toolkit costs nothing
+    """Every scenario, also those of the user's project: a row each.
 
-    from toolkit.scenarios.catalogue import CATALOGUE  # noqa: PLC0415
+    Columns: id, name, family, number of cases and ways, backends, title and description.
+    """
+    from toolkit.scenarios.catalogue import select  # noqa: PLC0415 - importing toolkit costs nothing
+    from toolkit.tables import data_frame  # noqa: PLC0415
 
     rows = [
         {
@@ -72,16 +127,21 @@ def catalogue() -> "DataFrame":
             "title": scenario.title,
             "description": scenario.description,
         }
-        for scenario in CATALOGUE.values()
+        for scenario in select("all")
     ]
-    return DataFrame(rows).set_index("id")
+    return data_frame(rows).set_index("id")
 
 
-def live(seed: int) -> "Outcome":
-    """Live the life of a seed on the simulator: what it draws, what becomes of it, and what is wrong with that."""
+def live(seed: int, keep: "Collection[int] | None" = None) -> "Outcome":
+    """Live the life of a seed on the simulator: what it draws, what becomes of it, and what is wrong with that.
+
+    Args:
+        seed: decides everything random.
+        keep: places in the schedule of the operations that are done, as in ``keep=[0, 3]``; None: all.
+    """
     from toolkit.simulation.swarm import live as live_seed  # noqa: PLC0415 - as above
 
-    return live_seed(seed)
+    return live_seed(seed, keep=keep)
 
 
 def read_capture(
@@ -91,7 +151,8 @@ def read_capture(
 
     Args:
         path: of the file, pcap or pcapng, compressed by gzip or not; or of a folder as in ``captures/``, which has
-            a keyring beside the capture.
+            a keyring beside the capture; or the name of such a folder that comes with the project, as in
+            ``read_capture("tentacle-osds")``.
         keyrings: files with keys of clients, daemons or services.
         key_logs: files with keys of links; those inside the capture are used in any case.
 
@@ -100,8 +161,49 @@ def read_capture(
     """
     from pathlib import Path  # noqa: PLC0415 - importing toolkit costs nothing
 
+    from toolkit.capture.ready_made import ready_made  # noqa: PLC0415
     from toolkit.dissect.reading import Capture  # noqa: PLC0415
 
+    if not Path(path).exists():
+        path = ready_made().get(str(path), path)
     if Path(path).is_dir():
         return Capture.folder(path)
     return Capture(path, keyrings, key_logs)
+
+
+def top(
+    target: "str | Path",
+    keyrings: "Sequence[str | Path]" = (),
+    key_logs: "Sequence[str | Path]" = (),
+    *,
+    ports: str | None = None,
+    interval_s: float | None = None,
+    count: int | None = None,
+) -> "CaptureTop | LiveTop":
+    """The sessions of a capture target while they pass, or those of a capture file; iterating gives snapshots.
+
+    It shows itself as the table of its newest snapshot, and takes one first if there is none::
+
+        for snapshot in toolkit.top("lo", count=10):
+            print(snapshot.rows[0].entity, snapshot.rows[0].bytes_out_per_s)
+
+    Args:
+        target: ``lo``, ``any``, ``netns:NAME``, ``docker:CONTAINER`` or ``pid:N``, which take root; or the path
+            of a capture.
+        keyrings: files with keys of clients, daemons or services.
+        key_logs: files with keys of links; of a capture target one, which is followed while it grows.
+        ports: TCP ports of a capture target, like ``3300,6800-7568``, or ``all``; None: Ceph's.
+        interval_s: between snapshots, 1 unless given; of a file, None is a single one at its end.
+        count: of a capture target, end after so many snapshots; None: go on.
+
+    Raises:
+        LocalError: there is no such target or file, or keys cannot be read.
+        Unsupported: this machine has no Docker to ask.
+    """
+    from pathlib import Path  # noqa: PLC0415 - importing toolkit costs nothing
+
+    from toolkit.capture.ports import CEPH_PORTS  # noqa: PLC0415
+    from toolkit.dissect.top import open_top  # noqa: PLC0415
+
+    files = [Path(path) for path in keyrings], [Path(path) for path in key_logs]
+    return open_top(str(target), *files, ports=ports or CEPH_PORTS, interval_s=interval_s, count=count)

@@ -1,9 +1,9 @@
-"""The canaries: bugs of the kind that implementations of this protocol have had (scenarios.md §4)."""
+"""The canaries: bugs of the kind that implementations of the protocol have had."""
 
 from tests.canaries.canary import Canary
 
 CANARIES = (
-    # ---- replay and acknowledgement (§3.6)
+    # ---- replay and acknowledgement (docs/protocol.md §3.6)
     Canary(
         "nothing is replayed",
         "messenger.session.session:Session.requeue_sent",
@@ -107,7 +107,7 @@ CANARIES = (
     Canary(
         "a taken over session keeps its old link open",
         "messenger.core:Core.take_over",
-        "self.close_link(old, fault, now)",
+        "old.close(fault, now)",
         "pass",
     ),
     Canary(
@@ -162,13 +162,13 @@ CANARIES = (
     Canary(
         "RETRY_GLOBAL is answered by the same number",
         "messenger.v2.connector:_on_retry_global",
-        "link.endpoint.next_global_seq(frame.global_seq)",
+        "link.endpoint.numbers.next_global_seq(frame.global_seq)",
         "_session(link).global_seq",
     ),
     # ---- resources
     Canary(
         "a session that ended can still be found",
-        "messenger.core:Core.end_session",
+        "messenger.session.registry:Registry.remove",
         "self._unregister(session)",
         "pass",
     ),

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from tests.canaries.bugs import CANARIES, MOST_SEEDS
 from tests.canaries.canary import Canary
-from toolkit.simulation.swarm import Failure, live
+from toolkit.lab.campaign import Failure
+from toolkit.simulation.swarm import live
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from toolkit.dissect.frames import DecodedFrame
 
 NAMES = sorted(keyring.parent.name for keyring in FOLDER.glob("*/keyring"))
 _PLAIN = tuple(name for name in NAMES if name.endswith(("-crc", "-none", "-osds", "-daemons")))
-"""Captures of v2 whose frames can be written anew."""
+"""Captures of v2 whose frames can be written again."""
 _TELLING = (0, 1, 2, 0x7F, 0xFF, 0xFFFF, 1 << 31, (1 << 32) - 1, 1 << 62, 1 << 63, (1 << 64) - 1)
 _LIMITS = {"B": 8, "H": 16, "I": 32, "Q": 64}
 _SLOWEST_S = 60
@@ -151,7 +151,7 @@ def tried(name: str, raw: bytes, folder: Path) -> list[str]:
 
 
 class _Nowhere(io.TextIOWrapper):
-    """Standard output of which nobody reads anything."""
+    """Standard output without a reader."""
 
     def __init__(self) -> None:
         super().__init__(open(os.devnull, "wb"), encoding="utf-8")  # noqa: PTH123, SIM115 - closed with this

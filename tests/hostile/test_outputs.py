@@ -46,7 +46,7 @@ def test_what_was_decrypted_is_the_owners_alone(words: tuple[object, ...], tmp_p
 def test_no_link_of_another_user_is_followed(words: tuple[object, ...], tmp_path: Path) -> None:
     (out,) = [tmp_path / str(word) for word in words if str(word).startswith("out.")]
     victim = tmp_path / "victim"
-    out.symlink_to(victim)  # to nothing yet: who follows it creates the victim
+    out.symlink_to(victim)  # dangling: a program that follows it creates the victim
     outcome = msgrlab(tmp_path, *words)
     assert (outcome.code, outcome.err.count("\n")) == (2, 1)
     assert not victim.exists()

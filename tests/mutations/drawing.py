@@ -14,7 +14,7 @@ from tests.mutations.mutant import ROOT, Definition, Mutant, span
 _SILENT = {"__repr__", "__str__", "printable", "label", "counters"}
 """Functions for the eyes of people."""
 _TELLING = {"trace", "trace_frame", "trace_link", "trace_fault", "trace_held", "trace_throttle", "trace_decision"}
-"""Calls that write history; a scenario judges by it, and nobody else."""
+"""Calls that write history; only scenarios are judged by it."""
 
 _FLIPPED: dict[type[ast.cmpop], str] = {
     ast.Lt: "<=",

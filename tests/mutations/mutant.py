@@ -35,7 +35,7 @@ class Mutant:
     after: str
     """What stands there instead."""
     equivalent: str = ""
-    """Why nobody can tell it from the original; empty for a mutant that must be killed."""
+    """Why it is equivalent to the original; empty for a mutant that must be killed."""
     survives: str = ""
     """Why no test kills it although it is not equivalent; empty for a mutant that must be killed."""
 

@@ -1,4 +1,4 @@
-"""What the verdicts come to: who notices which mutants, as tables in Markdown."""
+"""Summary of the verdicts: which tests notice which mutants, as tables in Markdown."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
@@ -10,7 +11,11 @@ from tests.mutations.jobs import Job, lines_of
 from tests.mutations.mutant import ROOT, Mutant
 
 _FOLDER = ROOT / "msgrlab-out" / "mutations"
-_SOURCES = ("messenger", "toolkit/scenarios", "toolkit/simulation", "toolkit/exploration", "tests/messenger")
+_SOURCES = (
+    "messenger",
+    *(f"toolkit/{package}" for package in ("node", "lab", "scenarios", "simulation", "exploration")),
+    "tests/messenger",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +35,14 @@ class Part:
         """Whether it runs what the mutant changes; of code outside functions, anything of the module."""
         module = mutant.where.partition(":")[0]
         if mutant.is_called:
-            return not self.lines.get(module, _NONE).isdisjoint(mutant.statement_lines())
+            return not self.lines.get(module, _NONE).isdisjoint(_changed_lines(mutant))
         return module in self.lines or module in _EVERYWHERE
+
+
+@cache
+def _changed_lines(mutant: Mutant) -> frozenset[int]:
+    """As the mutant finds them, which takes a parse of its module: once, not for each of thousands of parts."""
+    return mutant.statement_lines()
 
 
 _NONE: frozenset[int] = frozenset()
@@ -49,6 +60,8 @@ def survey(suite: str) -> dict[str, Part]:
             return {row["name"]: _part(row) for row in kept["parts"]}
     print(f"{suite}: surveying what it runs", flush=True)
     lines = [line for line in lines_of(Job(None, suite, None)) if "digest" in line]
+    if not lines:
+        raise SystemExit(f"the survey of {suite} has no result: is coverage installed, as `make mutants` does?")
     rows = [{"name": line.pop("part"), **line} for line in lines]
     _FOLDER.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"digest": digest, "parts": rows}), encoding="utf-8")

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import socket
 import time
 from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
@@ -16,9 +17,13 @@ from messenger.interception import Interceptor
 from messenger.messenger import Connection, Messenger, Route
 from messenger.outputs import TraceRecord
 from messenger.session.policy import LOSSLESS_PEER, Policy, PolicySet
+from messenger.transport.base import Transport
+from messenger.transport.stream_link import StreamLink
+from messenger.transport.tcp import TcpStream
 from tests.support.node import auth_pair
 
 TEST_TIMEOUT_S = 30.0
+CONDITION_TIMEOUT_S = 10.0
 
 workers: ContextVar[int] = ContextVar("workers", default=0)
 """How many threads each messenger of a test has for its open connections."""
@@ -54,6 +59,7 @@ def messenger(
     route: Route | None = None,
     key_log: Path | Callable[[str], None] | None = None,
     trace: Callable[[TraceRecord], None] | None = None,
+    transport: Transport | None = None,
     **options: object,
 ) -> Messenger:
     """osd.``number``, with one connection mode and one policy; ``options`` are those of Config."""
@@ -71,13 +77,20 @@ def messenger(
         route=route,
         key_log=key_log,
         trace=trace,
+        transport=transport,
     )
 
 
-async def until(condition: Callable[[], object], timeout_s: float = 10.0) -> None:
-    """Wait until a condition holds."""
-    async with asyncio.timeout(timeout_s):
-        while not condition():  # noqa: ASYNC110 - conditions are about state that tells nobody when it changes
+def sockets(messenger: Messenger) -> list[socket.socket]:
+    """The sockets of a messenger's links; other transports have none."""
+    links: list[StreamLink] = list(messenger._links.values())
+    return [link.stream.sock for link in links if isinstance(link.stream, TcpStream)]
+
+
+async def until(condition: Callable[[], object], timeout_s: float | None = None) -> None:
+    """Wait until a condition holds, for :data:`CONDITION_TIMEOUT_S` unless given."""
+    async with asyncio.timeout(CONDITION_TIMEOUT_S if timeout_s is None else timeout_s):
+        while not condition():  # noqa: ASYNC110 - conditions are about state that signals no changes
             await asyncio.sleep(0.001)
 
 

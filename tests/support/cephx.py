@@ -80,7 +80,7 @@ class MAuthPair:
             self.converse(request, now_s)
 
     def converse(self, request: MAuthRequest | None, now_s: float) -> None:
-        """Until nobody has anything to say."""
+        """Until neither side has anything to send."""
         while request is not None:
             self.requests.append(request)
             answer = self.session.handle(request.protocol, request.payload, now_s)

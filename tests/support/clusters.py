@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,9 +27,11 @@ def peers(name: str = "pair", **changes: Any) -> ClusterSpec:
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A state directory of the test's own; what is left in it fails the test."""
+    """A state directory of the test's own, with kept logs beside it; what is left in it fails the test."""
     directory = tmp_path / "state"
     monkeypatch.setenv(STATE_VARIABLE, str(directory))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     yield directory
     assert remains(directory) == []
 

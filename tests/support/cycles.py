@@ -1,4 +1,4 @@
-"""A process that brings a cluster up and takes it down, again and again, and tells what it cost.
+"""A process that brings a cluster up and takes it down, again and again, and reports the cost.
 
 ``python -m tests.support.cycles BACKEND COUNT`` prints JSON: seconds, what has changed in the machine, and what
 the process itself holds, before and after.
@@ -46,7 +46,7 @@ def cycle(backend: str, number: int) -> Lease:
     with up(peers(), backend=backend, name=f"cycle-{number}") as cluster:
         cluster.nodes["a"].command("send", peer="b", count=1)
         eventually(lambda: bool(cluster.history.so_far().of("deliver")))
-        # who sent it may be told a moment later
+        # its sender may become known a moment later
         eventually(lambda: all(result.ok for result in cluster.check()))
     return cluster.lease
 

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from toolkit.checks.history import History
 from toolkit.checks.invariants import check
-from toolkit.scenarios.lab import Lab
+from toolkit.lab.lab import Lab
 
 L = TypeVar("L", bound=Lab)
 

@@ -11,7 +11,7 @@ from toolkit.dissect.frames import DecodedFrame
 from toolkit.dissect.keys import KeyBook
 from toolkit.dissect.links import LinkDecoder
 from toolkit.dissect.stream import Gap, Run, Stream, StreamEvent
-from toolkit.simulation.lab import SimLab
+from toolkit.lab.sim.sim_lab import SimLab
 
 Script = Sequence[tuple[Direction, bytes]]
 """What passes on a link, in the order of the capture."""

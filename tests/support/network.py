@@ -100,7 +100,7 @@ class Wire:
 
 
 class Network:
-    """Nodes, the wires between them, and time, which only moves when told to."""
+    """Nodes, the wires between them, and time, which moves only on request."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -300,7 +300,7 @@ class Pair(Network):
         """``a`` dials ``b``, both get ready; their sessions."""
         mine = self.connect()
         self.drive()
-        theirs = self.b.endpoint.lookup(self.a.endpoint.addrs) or self.b.endpoint.sessions[-1]
+        theirs = self.b.endpoint.registry.lookup(self.a.endpoint.addrs) or self.b.endpoint.sessions[-1]
         return mine, theirs
 
     def restart_b(self) -> Node:

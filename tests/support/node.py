@@ -76,7 +76,7 @@ def prefer_cephx(node: "Node") -> None:
     """A node has both methods, and tries cephx first."""
     name = node.endpoint.name
     methods = {AuthMethod.CEPHX: cephx_client(name), AuthMethod.NONE: auth_pair("none", name)[0]}
-    node.endpoint._auth_client = ClientAuth(methods)
+    node.endpoint.me.auth_client = ClientAuth(methods)
 
 
 def new_endpoint(
@@ -108,7 +108,7 @@ def new_endpoint(
 
 
 def numbered(number: int, size_bytes: int = 8, priority: int = PRIORITY_DEFAULT) -> Message:
-    """A message that can be told from others by its tid and, from 8 bytes on, by its data."""
+    """A message identified by its tid and, from 8 bytes on, by its data."""
     data = (b"%08d" % number * (size_bytes // 8 + 1))[:size_bytes]
     return Message(MessageType.PING, data=data, tid=number, priority=priority)
 

@@ -1,4 +1,4 @@
-"""Strategies for what clients and OSDs say to each other, where types alone do not tell."""
+"""Strategies for messages between clients and OSDs whose types alone do not determine valid values."""
 
 from hypothesis import strategies as st
 

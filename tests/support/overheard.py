@@ -1,4 +1,4 @@
-"""Authentications between our own clients, monitors and services, as somebody hears them who has keys."""
+"""Authentications between our own clients, monitors and services, as an observer with keys sees them."""
 
 from random import Random
 
@@ -73,7 +73,7 @@ def hear_connect(
 
 
 def hear_mauth(link: LinkKeys, pair: MAuthPair) -> None:
-    """All that a client and a monitor have said so far in MAuth messages."""
+    """All MAuth messages between a client and a monitor so far."""
     for request, answer in zip(pair.requests, pair.answers, strict=True):
         hear_request(link, request)
         hear_answer(link, answer)

@@ -70,7 +70,7 @@ def ipv4(
     identification: int = 1,
     offloaded: bool = False,
 ) -> bytes:
-    """An IPv4 packet that says it carries TCP."""
+    """An IPv4 packet whose protocol field is TCP."""
     size = 20 + len(options) + len(payload)
     words = 5 + len(options) // 4
     length = 0 if offloaded else size

@@ -1,4 +1,4 @@
-"""A network of a test's own, in which nobody else says anything."""
+"""A network of a test's own, without other traffic."""
 
 import ctypes
 import os

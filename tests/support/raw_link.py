@@ -9,8 +9,8 @@ from messenger.denc.entity import EntityName, EntityType
 from messenger.link import Protocol
 from messenger.outputs import CloseLink, OpenLink, PauseLink, WriteLink
 from tests.support.node import WALL_OFFSET_S, Node, auth_pair
-from toolkit.scenarios.raw.link import Identity, Other
-from toolkit.scenarios.raw.stream import Stream
+from toolkit.node.raw.link import Identity, Other
+from toolkit.node.raw.stream import Stream
 
 
 class NodeStream(Stream):
@@ -110,7 +110,7 @@ class OnNode:
 
 
 def parties(node: Node, name: EntityName | None, addr: str, auth: str) -> tuple[NodeStream, Identity, Other]:
-    """What a raw link to a node is made of: osd.2 unless named, who authenticates by that method."""
+    """The parts of a raw link to a node: osd.2 unless named, authenticated by that method."""
     name = name or EntityName(EntityType.OSD, 2)
     client, server = auth_pair(auth, name)
     me = Identity(name, AddrVec.parse(addr), client, server, Random(f"raw {name}"), lambda: WALL_OFFSET_S)

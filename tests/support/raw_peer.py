@@ -1,4 +1,4 @@
-"""A scripted peer of a node in memory: it says exactly what a test tells it to say, right or wrong."""
+"""A scripted peer of a node in memory: it sends exactly what a test has it send, right or wrong."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from messenger.denc.entity import EntityName
 from messenger.denc.features import Msgr2Feature
 from tests.support.node import B_ADDR, Node
 from tests.support.raw_link import OnNode, parties
-from toolkit.scenarios.raw.v2 import CLIENT_COOKIE, RawMessage, RawV2Link
+from toolkit.node.raw.v2 import CLIENT_COOKIE, RawMessage, RawV2Link
 
 __all__ = ["COOKIE", "ROLES", "RawMessage", "RawPeer", "meet"]
 
@@ -25,7 +25,7 @@ class RawPeer(OnNode, RawV2Link):  # type: ignore[misc]  # the stream is that of
         node: whom to talk to.
         auth: none or cephx.
         mode: connection mode to ask for, or as the acceptor to choose.
-        name: who to be.
+        name: its entity name.
         addr: own address.
         features: msgr2 features to advertise.
     """
@@ -52,7 +52,7 @@ class RawPeer(OnNode, RawV2Link):  # type: ignore[misc]  # the stream is that of
 
 
 def meet(role: str, node: Node, **options: object) -> RawPeer:
-    """A peer on a new link of a node that has the given role; it has said nothing yet."""
+    """A peer on a new link of a node that has the given role; it has sent nothing yet."""
     peer = RawPeer(node, **options)  # type: ignore[arg-type]
     if role == "acceptor":
         return peer.dial()

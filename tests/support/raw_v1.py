@@ -1,12 +1,12 @@
-"""A scripted v1 peer of a node in memory: it says exactly what a test tells it to say, right or wrong."""
+"""A scripted v1 peer of a node in memory: it sends exactly what a test has it send, right or wrong."""
 
 from messenger.denc.address import AddressType, EntityAddr
 from messenger.denc.entity import EntityName
 from messenger.denc.features import CLIENT_FEATURES
 from tests.support.node import Node, new_node
 from tests.support.raw_link import OnNode, parties
-from toolkit.scenarios.raw.v1 import RawV1Link
-from toolkit.scenarios.raw.v1 import RawV1Message as RawMessage
+from toolkit.node.raw.v1 import RawV1Link
+from toolkit.node.raw.v1 import RawV1Message as RawMessage
 
 __all__ = ["A_V1_ADDR", "B_V1_ADDR", "RawMessage", "RawV1Peer", "meet", "new_v1_node"]
 
@@ -25,7 +25,7 @@ class RawV1Peer(OnNode, RawV1Link):  # type: ignore[misc]  # the stream is that 
     Args:
         node: whom to talk to.
         auth: none or cephx.
-        name: who to be.
+        name: its entity name.
         addr: own address.
         features: what to support.
     """
@@ -46,7 +46,7 @@ class RawV1Peer(OnNode, RawV1Link):  # type: ignore[misc]  # the stream is that 
 
 
 def meet(role: str, node: Node, **options: object) -> RawV1Peer:
-    """A peer on a new link of a node that has the given role; it has said nothing yet."""
+    """A peer on a new link of a node that has the given role; it has sent nothing yet."""
     peer = RawV1Peer(node, **options)  # type: ignore[arg-type]
     if role == "acceptor":
         return peer.dial()

@@ -6,6 +6,7 @@ from typing import Any
 
 from toolkit.checks.history import History
 from toolkit.faults.language import Scene, parse
+from toolkit.faults.proxy import FaultProxy
 from toolkit.faults.strike import Strike
 from toolkit.network.faults import NetworkFaults
 from toolkit.network.state import LinkState
@@ -115,6 +116,9 @@ class RecordedCluster:
         self.proxies = {("a", "b"): RecordedProxy(self.called)}
         self._began_s = time.monotonic()
         self.scene = Scene(self, self.now)
+
+    def proxies_on(self, dialler: str, dialled: str, port: int = 0) -> list[FaultProxy]:
+        return []
 
     def called(self, *what: object) -> None:
         self.calls.append(what)

@@ -60,11 +60,11 @@ class Heard:
             said.append(what)
 
     def to_server(self, stream: int = 0) -> list[bytes | int | str]:
-        """What the client of a stream said."""
+        """Bytes that the client of a stream sent."""
         return self.lanes.get((stream, Direction.TO_SERVER), [])
 
     def to_client(self, stream: int = 0) -> list[bytes | int | str]:
-        """What its server said."""
+        """Bytes that its server sent."""
         return self.lanes.get((stream, Direction.TO_CLIENT), [])
 
 

@@ -11,7 +11,7 @@ from toolkit.dissect.direction import Direction
 from toolkit.dissect.keys import KeyBook
 from toolkit.dissect.wireshark.dissector import dissector
 from toolkit.dissect.wireshark.packets import Conversation
-from toolkit.simulation.lab import SimLab
+from toolkit.lab.sim.sim_lab import SimLab
 
 Chunk = tuple[Direction, bytes]
 

@@ -158,14 +158,14 @@ class _Talk:
         for side in self._sender, self._receiver:
             side.pump(0.0)
         while self._sender.has_written or self._receiver.has_written:
-            self._pass(Direction.TO_SERVER, self._sender, self._receiver)
-            self._pass(Direction.TO_CLIENT, self._receiver, self._sender)
+            self._relay(Direction.TO_SERVER, self._sender, self._receiver)
+            self._relay(Direction.TO_CLIENT, self._receiver, self._sender)
 
     def close(self) -> None:
         """Both sides hang up."""
         self._packets.close()
 
-    def _pass(self, direction: Direction, source: Side, destination: Side) -> None:
+    def _relay(self, direction: Direction, source: Side, destination: Side) -> None:
         written = source.written()
         self._packets.send(direction, written)
         destination.receive(written)

@@ -18,7 +18,7 @@ REPLY_BYTES = 64
 
 
 class Pattern(StrEnum):
-    """Who answers what."""
+    """Which messages are answered, and how."""
 
     REQUEST = "request"
     """Every message is answered by a message of 64 bytes, as in Ceph's own perf_msgr."""

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from toolkit.interpreters import PYTHON, environment
+from toolkit.machine.interpreters import PYTHON, environment
 
 _TIMEOUT_S = 180.0
 _CEPH = """\
@@ -69,20 +69,20 @@ class _DoesNotWork(Exception):
 
 
 def measure_clusters(
-    kinds: Sequence[Kind], rounds: int, finished: Callable[[object], None] = lambda _: None
+    kinds: Sequence[Kind], rounds: int, finished: Callable[[Measured], None] = lambda _: None
 ) -> list[Measured]:
     """Bring each up and take it down some times.
 
     Args:
         kinds: which.
         rounds: how often each.
-        finished: told after each kind.
+        finished: called with each result at once.
     """
     results = []
     with tempfile.TemporaryDirectory(prefix="msgrlab-bench.") as directory:
         for kind in kinds:
             results.append(_measure(kind, rounds, Path(directory)))
-            finished(kind)
+            finished(results[-1])
     return results
 
 
@@ -116,7 +116,7 @@ def _measure(kind: Kind, rounds: int, directory: Path) -> Measured:
 def _floor(kind: Kind) -> tuple[str, ...]:
     if kind.backend != "docker":
         return (*PYTHON, "-c", "pass")
-    from toolkit.cluster.images import names  # noqa: PLC0415 - for those who have Docker
+    from toolkit.cluster.images import names  # noqa: PLC0415 - only Docker's clusters need it
 
     image = names.tag("node" if kind.cluster == "two-peers" else f"ceph:{kind.release}")
     return ("docker", "run", "--rm", "--network", "none", image, "true")

@@ -64,7 +64,7 @@ class CoreResult:
 def measure_core(
     sizes: Sequence[int], modes: Sequence[str], seconds: float, finished: Callable[[CoreResult], None]
 ) -> list[CoreResult]:
-    """Measure both layers in this process, ``seconds`` for each row; ``finished`` is told of each."""
+    """Measure both layers in this process, ``seconds`` for each row; ``finished`` is called with each."""
     results = []
     for (layer, batches), mode, size in product(LAYERS.items(), modes, sizes):
         build_s, parse_s = _medians(batches(mode, bytes(size)), seconds)
@@ -145,7 +145,7 @@ class Side:
 
     @property
     def has_written(self) -> bool:
-        """Whether something waits to be taken to the other side."""
+        """True if messages wait to be carried to the other side."""
         return bool(self._written)
 
     def written(self) -> memoryview:

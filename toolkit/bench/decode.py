@@ -15,7 +15,7 @@ from toolkit.bench.captures import FULL_BYTES, KEY_LOG, RECIPES, write_capture
 from toolkit.bench.decoding import Cost, Decoder, Task
 from toolkit.bench.tshark import installed
 from toolkit.capture.formats import PcapngWriter
-from toolkit.interpreters import PYTHON, environment
+from toolkit.machine.interpreters import PYTHON, environment
 
 _LONG_S = 5.0
 """What takes longer is run once."""
@@ -35,7 +35,7 @@ class Capture:
     key_logs: Sequence[Path] = ()
 
     def task(self, decoder: Decoder) -> Task:
-        """What a child is told."""
+        """The input of a child process."""
         return Task(
             decoder=decoder,
             capture=str(self.path),
@@ -69,7 +69,7 @@ class DecodeResult:
 
     @property
     def _part(self) -> float:
-        """How much of the capture was decoded, as all of its messages tell."""
+        """Decoded part of the capture, by its number of messages."""
         if self.decoder is not Decoder.SCAPY or self.columns is None or not self.columns.messages:
             return 1.0
         return self.messages / self.columns.messages
@@ -128,7 +128,7 @@ def measure_decoders(
     Args:
         captures: what to read.
         runs: how often each is read; what takes long is run once.
-        finished: told of each result at once.
+        finished: called with each result at once.
 
     Raises:
         LocalError: a decoder failed; says which, on what.

@@ -21,7 +21,7 @@ from toolkit.bench.memory import peak_rss_mib
 from toolkit.bench.tshark import MESSAGE_TAG, count_in_fields, fields_command, json_rows
 
 SCAPY_MESSAGES = 2000
-"""More would take minutes, and tell nothing else."""
+"""More would take minutes, with the same result."""
 
 
 class Decoder(StrEnum):
@@ -76,7 +76,7 @@ class _Runner(Protocol):
     """One decoder at work on one capture."""
 
     def run(self) -> None:
-        """Decode it; this is what is measured."""
+        """Decode the capture once (the timed part of the benchmark)."""
 
     def messages(self) -> int:
         """How many there were."""

@@ -12,7 +12,9 @@ from contextlib import AsyncExitStack
 from itertools import islice
 from struct import Struct
 
-from messenger.transport.tcp import Listener, dial, listening_socket
+from messenger.config import Config
+from messenger.transport.base import Stream
+from messenger.transport.tcp import TcpStream, TcpTransport, dial
 from toolkit.bench.spec import HOST, PeerSpec
 
 _LENGTH = Struct("<I")
@@ -40,8 +42,14 @@ class FloorPort:
         if self._spec.sends:
             self._attach(stack, await dial(loop, HOST, int(self._spec.addr)))
             return self._spec.addr
-        listener = Listener(loop, listening_socket(HOST, 0), lambda sock, _: self._attach(stack, sock))
+        listener = TcpTransport().listen(HOST, 0, Config())
         stack.callback(listener.close)
+
+        def accepted(stream: Stream) -> None:
+            assert isinstance(stream, TcpStream)
+            self._attach(stack, stream.sock)
+
+        listener.start(accepted, lambda _detail: False)
         return str(listener.addr.port)
 
     def _attach(self, stack: AsyncExitStack, sock: socket.socket) -> None:
@@ -60,7 +68,7 @@ class FloorSocket:
         sock: connected and non-blocking.
         payload: what every message sent holds.
         expected_bytes: length of the payloads that come.
-        seen: told at each read how many messages are complete by it.
+        seen: called at each read with the number of messages that it completed.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Who the two ends of a benchmark are, how they prove it (cephx, by tickets from a shared key), what they send."""
+"""The two ends of a benchmark: identities, authentication (cephx, tickets from a shared key), messages."""
 
 from messenger.cephx.keys import CryptoKey
 from messenger.cephx.minting import MintingClient

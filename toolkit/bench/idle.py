@@ -49,7 +49,7 @@ class IdleResult:
 def measure_idle(
     modes: Sequence[str], connections: int, finished: Callable[[IdleResult], None]
 ) -> list[IdleResult]:
-    """Measure in this process with that many connections; ``finished`` is told of each result."""
+    """Measure in this process with that many connections; ``finished`` is called with each result."""
     results = []
     for mode in modes:
         size = asyncio.run(_bytes_per_connection(mode, connections))

@@ -30,7 +30,7 @@ def measure(
         cells: what to measure.
         seconds: how long the messenger is measured in each, all rounds together.
         rounds: turns of messenger and floor.
-        finished: told of each result at once.
+        finished: called with each result at once.
 
     Raises:
         LocalError: a process ended or did not answer.
@@ -120,7 +120,7 @@ class Pair:
 
 
 class Peer(BenchProcess):
-    """A ``toolkit.bench.peer`` process; it runs, and loads what it needs, before it is told what it is."""
+    """A ``toolkit.bench.peer`` process; it starts and loads its modules before it gets its role."""
 
     def __init__(self) -> None:
         super().__init__("toolkit.bench.peer", "new")

@@ -1,4 +1,4 @@
-"""One of the two processes of a benchmark, told what to do over its standard input.
+"""One of the two processes of a benchmark, controlled over its standard input.
 
 Control is JSON lines. The first line is the :class:`PeerSpec`; the process answers ``{"ready": ADDR}`` once it
 listens or is connected. Each ``{"run": COUNT}`` is answered by ``{"began": COUNT}`` and, when the last message is

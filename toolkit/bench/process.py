@@ -6,7 +6,7 @@ import subprocess
 from typing import Any, Self
 
 from messenger.errors import LocalError
-from toolkit.interpreters import PYTHON, environment
+from toolkit.machine.interpreters import PYTHON, environment
 
 _ANSWER_TIMEOUT_S = 120.0
 _STOP_TIMEOUT_S = 5.0

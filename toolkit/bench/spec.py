@@ -1,4 +1,4 @@
-"""What the controller of a benchmark tells its processes, and what they answer."""
+"""Commands of a benchmark's controller to its processes, and their answers."""
 
 import json
 from collections.abc import Callable
@@ -41,7 +41,7 @@ class PeerSpec:
 
     @property
     def sends(self) -> bool:
-        """Whether this is the side that dials and sends."""
+        """True if this is the side that dials and sends."""
         return bool(self.addr)
 
     @property

@@ -1,7 +1,7 @@
 """The application of a benchmark, the same over the messenger and over a plain socket.
 
-A sender keeps a number of messages unanswered; a receiver answers. Both count, so that a run has exactly as
-many messages as it was told.
+A sender keeps a number of messages unanswered; a receiver answers. Both count, so that a run has exactly as many
+messages as its spec names.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ class Traffic(Protocol):
         """Begin a run of ``count`` messages; ``done`` is called when the last one is through."""
 
     def seen(self, count: int) -> None:
-        """That many messages of the other side have arrived."""
+        """Record that ``count`` messages of the other side have arrived."""
 
 
 class Sender:
@@ -34,13 +34,13 @@ class Sender:
         self._done: Done | None = None
 
     def start(self, count: int, done: Done) -> None:
-        """See :meth:`Traffic.start`."""
+        """Begin a run of ``count`` messages; ``done`` is called when the last one is through."""
         self._unsent = self._unanswered = count
         self._done = done
         self._send_more(self._in_flight)
 
     def seen(self, count: int) -> None:
-        """See :meth:`Traffic.seen`."""
+        """Record that ``count`` messages of the other side have arrived."""
         answered = count * self._per_reply
         self._unanswered -= answered
         if self._unsent:
@@ -65,12 +65,12 @@ class Receiver:
         self._done: Done | None = None
 
     def start(self, count: int, done: Done) -> None:
-        """See :meth:`Traffic.start`."""
+        """Begin a run of ``count`` messages; ``done`` is called when the last one is through."""
         self._missing = count
         self._done = done
 
     def seen(self, count: int) -> None:
-        """See :meth:`Traffic.seen`."""
+        """Record that ``count`` messages of the other side have arrived."""
         replies, self._unanswered = divmod(self._unanswered + count, self._per_reply)
         if replies:
             self._reply(replies)

@@ -36,11 +36,11 @@ FIELDS = (
     "ceph.crc",
     "ceph.ack",
 )
-"""Those that say what ``msgrlab decode`` says of a frame; a packet's messages are joined by commas."""
+"""The fields that ``msgrlab decode`` prints of a frame; a packet's messages are joined by commas."""
 
 
 def installed() -> bool:
-    """Whether there is a tshark to compare with."""
+    """True if there is a tshark to compare with."""
     return shutil.which(TSHARK) is not None
 
 
@@ -51,7 +51,7 @@ def fields_command(capture: Path) -> list[str]:
 
 
 def count_in_fields(lines: Iterable[str]) -> int:
-    """How many messages the lines of :func:`fields_command` tell of."""
+    """Number of messages in the lines of :func:`fields_command`."""
     return sum(line.partition(_SEPARATOR)[0].split(",").count(MESSAGE_TAG) for line in lines)
 
 

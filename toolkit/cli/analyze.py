@@ -3,11 +3,11 @@
 import json
 import math
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from toolkit.cli.capture_files import Files, Ports, capture_files, tcp_ports
 from toolkit.cli.key_options import KeyLogs, Keyrings
 
 if TYPE_CHECKING:
@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from toolkit.dissect.reading import Capture
 
 CHECK_FAILED = 1
+_SESSION_DETAILS = ("client_address", "server_address", "global_id", "cipher", "compression", "began", "ended")
+"""Columns that a terminal has no room for; the JSON object has them."""
 _MOST_ROWS = 500
 """Of a table on the terminal."""
 
 
 def analyze(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Capture in pcap or pcapng, also gzipped.")],
+    files: Files,
     keyring: Keyrings = None,
     key_log: KeyLogs = None,
     seq: Annotated[
@@ -33,6 +35,10 @@ def analyze(
         int | None, typer.Option(metavar="N", min=0, help="With --where: look in this session only.")
     ] = None,
     limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Analyse so many frames.")] = None,
+    ports: Ports = None,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Judge each frame by the rules of the wire, and print the rules.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> int:
     """Sessions over their links, messages sent again or lost, handshake times, latencies, and the invariants.
@@ -46,10 +52,22 @@ def analyze(
 
     if session is not None and seq is None:
         raise LocalError("--session is for --where SEQ")
-    capture = Capture(file, keyring or (), key_log or (), limits=Limits(limit) if limit else None)
+    if audit and seq is not None:
+        raise LocalError("--audit and --where SEQ exclude each other")
+    capture = Capture(
+        capture_files(files),
+        keyring or (),
+        key_log or (),
+        ports=tcp_ports(ports),
+        limits=Limits(limit) if limit else None,
+    )
     if seq is not None:
         lines = capture.analysis.where(seq, session)
         print(json.dumps(lines) if as_json else "\n".join(lines) or f"no message with seq {seq}")
+    elif audit:
+        from toolkit.cli.audit_output import audit_json, audit_lines
+
+        print(json.dumps(audit_json(capture), indent=2) if as_json else "\n".join(audit_lines(capture)))
     elif as_json:
         print(json.dumps(_as_json(capture), indent=2))
     else:
@@ -58,10 +76,25 @@ def analyze(
 
 
 def _as_json(capture: "Capture") -> dict[str, object]:
+    from dataclasses import asdict
+
+    from toolkit.dissect.analysis.explain import encryption
+    from toolkit.dissect.frames import utc
+
     analysis = capture.analysis
     return {
+        "began": None if analysis.began_ns is None else utc(analysis.began_ns),
+        "began_ns": analysis.began_ns,
+        "ended": utc(analysis.ended_ns) if analysis.links else None,
         "sessions": _records(analysis.session_table()),
         "links": _records(analysis.handshake_table()),
+        "ends": _records(analysis.end_table()),
+        "failed_connects": [
+            asdict(failed) | {"outcome": str(failed.outcome), "first": utc(failed.first_ns)}
+            for failed in analysis.failed()
+        ],
+        "encryption": encryption(analysis),
+        "note": capture.note,
         "latency": _records(analysis.latency_table()),
         "batches": _records(analysis.batch_table()),
         "traffic": _records(analysis.traffic_table()),
@@ -89,10 +122,21 @@ def _is_missing(value: object) -> bool:
 def _print(capture: "Capture") -> None:
     from rich.console import Console
 
+    from toolkit.dissect.analysis.explain import encryption
+
     console = Console(highlight=False)
     analysis = capture.analysis
     if not analysis.links:
         console.print("no link of a messenger in this capture")
+    elif analysis.began_ns is not None:
+        from toolkit.dissect.frames import utc
+
+        lasted_s = (analysis.ended_ns - analysis.began_ns) / 1e9
+        zero = (
+            f"Times count from the first packet, {utc(analysis.began_ns)}; the last frame is at {lasted_s:.6f} s."
+        )
+        console.print(zero, soft_wrap=True)
+        console.print()
     sessions = _joined(analysis.session_table(), "client", "server", " ↔ ")
     _table(
         console,
@@ -101,13 +145,28 @@ def _print(capture: "Capture") -> None:
         "identity",
         "protocol",
         "mode",
+        *_SESSION_DETAILS,
     )
     links = _joined(analysis.handshake_table(), "client", "server", " → ")
     links.columns = links.columns.str.removesuffix("_ms")
     _table(console, "Handshakes: phases in ms", links, "protocol", "mode", "session")
+    ends = analysis.end_table()
+    known = ends["hop_of"].notna().any() if len(ends) else False
+    _table(console, "How links ended", ends, "client", "server", "outcome", *([] if known else ["hop_of"]))
+    for failed in analysis.failed():
+        console.print(f"{failed.client} → {failed.server}: {failed.count:,} x {failed.told}", soft_wrap=True)
+    _lines(console, "Encryption", encryption(analysis))
     _table(console, "Requests and replies", analysis.latency_table())
     batches = _joined(analysis.batch_table(), "sender", "receiver", " → ")
     _table(console, "Frames per packet", batches.rename(columns={"frames_per_packet": "mean"}))
+
+
+def _lines(console: "Console", title: str, lines: list[str]) -> None:
+    if lines:
+        console.print(title, style="bold")
+        for line in lines[:_MOST_ROWS]:
+            console.print(line, soft_wrap=True, markup=False)
+        console.print()
 
 
 def _joined(rows: "DataFrame", first: str, second: str, arrow: str) -> "DataFrame":
@@ -151,7 +210,6 @@ def _verdict(capture: "Capture") -> int:
     """What is wrong, in a line on standard error; the exit code."""
     violated = [f"{result.id}: {result.violations[0].text}" for result in capture.check() if not result.ok]
     problems = [problem for problem in (capture.problem, *violated) if problem]
-    if not problems:
-        return 0
-    print(f"msgrlab: {'; '.join(problems)}", file=sys.stderr)
-    return CHECK_FAILED
+    if capture.note or problems:
+        print(f"msgrlab: {'; '.join(filter(None, [capture.note, *problems]))}", file=sys.stderr)
+    return CHECK_FAILED if problems else 0

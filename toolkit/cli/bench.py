@@ -1,6 +1,5 @@
 """``msgrlab bench``: what the messenger costs, beside a plain socket in the same run."""
 
-import json
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -11,13 +10,14 @@ import typer
 from toolkit.cli.bench_clusters import clusters
 from toolkit.cli.bench_decode import decode
 from toolkit.cli.bench_hostile import hostile
-from toolkit.cli.bench_output import check_out, new_table, progress, show
+from toolkit.cli.bench_output import Measured, check_out, measured, new_table, show
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from toolkit.bench.cell import Grid, Result
     from toolkit.bench.core import CoreResult
+    from toolkit.bench.idle import IdleResult
 
 _ROUNDS = 3
 _QUICK_SECONDS = 0.3
@@ -80,7 +80,7 @@ def bench(
 
     Figures are medians of 3 turns. CPU is user and system time of both processes,
     beside the floor's, memory the peak of the larger one. Python's garbage
-    collector is left as it is.
+    collector is left as it is. After Ctrl-C the rows so far are shown.
     """
     from messenger.errors import LocalError
     from toolkit.bench.options import parse_grid
@@ -99,10 +99,11 @@ def bench(
         raise LocalError("--idle has no traffic: it takes --modes only")
     grid = parse_grid(patterns, sizes, in_flight, modes, cores, proto)
     kind = _idle if idle else _core if core else partial(_connections, full=full)
-    show(*kind(grid, seconds), out, as_json=as_json)
+    done, table = kind(grid, seconds)
+    show(done, table, out, as_json=as_json)
 
 
-def _connections(grid: "Grid", seconds: float, *, full: bool) -> "tuple[str, Table]":
+def _connections(grid: "Grid", seconds: float, *, full: bool) -> "tuple[Measured[Result], Table]":
     from messenger.errors import LocalError
     from toolkit.bench.measure import measure, possible_cores
 
@@ -110,32 +111,30 @@ def _connections(grid: "Grid", seconds: float, *, full: bool) -> "tuple[str, Tab
     if grid.cores and max(grid.cores) > max(possible):
         raise LocalError(f"--cores {max(grid.cores)}: this process may use only {max(possible)} CPU")
     cells = grid.cells(possible, full=full)
-    with progress(len(cells)) as finished:
-        results = measure(cells, seconds, _ROUNDS, finished)
-    return json.dumps({"results": [result.as_json() for result in results]}, indent=2), _table(results)
+    done = measured("results", len(cells), partial(measure, cells, seconds, _ROUNDS))
+    return done, _table(done.rows)
 
 
-def _core(grid: "Grid", seconds: float) -> "tuple[str, Table]":
+def _core(grid: "Grid", seconds: float) -> "tuple[Measured[CoreResult], Table]":
     from toolkit.bench.cell import MODES
     from toolkit.bench.core import CORE_SIZES, LAYERS, measure_core
 
     sizes, modes = grid.sizes or CORE_SIZES, grid.modes or MODES
-    with progress(len(LAYERS) * len(sizes) * len(modes)) as finished:
-        results = measure_core(sizes, modes, seconds, finished)
-    return json.dumps({"core": [result.as_json() for result in results]}, indent=2), _core_table(results)
+    rows = len(LAYERS) * len(sizes) * len(modes)
+    done = measured("core", rows, partial(measure_core, sizes, modes, seconds))
+    return done, _core_table(done.rows)
 
 
-def _idle(grid: "Grid", _seconds: float) -> "tuple[str, Table]":
+def _idle(grid: "Grid", _seconds: float) -> "tuple[Measured[IdleResult], Table]":
     from toolkit.bench.cell import MODES
     from toolkit.bench.idle import CONNECTIONS, measure_idle
 
     modes = grid.modes or MODES
-    with progress(len(modes)) as finished:
-        results = measure_idle(modes, CONNECTIONS, finished)
+    done = measured("idle", len(modes), partial(measure_idle, modes, CONNECTIONS))
     table = new_table(("mode",), ("connections", "bytes each"))
-    for result in results:
+    for result in done.rows:
         table.add_row(result.mode, str(result.connections), f"{result.python_bytes_per_connection:,}")
-    return json.dumps({"idle": [result.as_json() for result in results]}, indent=2), table
+    return done, table
 
 
 def _table(results: "Sequence[Result]") -> "Table":

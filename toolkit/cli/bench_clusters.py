@@ -1,12 +1,12 @@
 """``msgrlab bench clusters``: how long clusters take to come up and to go down."""
 
-import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from toolkit.cli.bench_output import check_out, new_table, progress, show
+from toolkit.cli.bench_output import check_out, measured, new_table, show
 
 
 def clusters(
@@ -37,12 +37,11 @@ def clusters(
         if backend not in known:
             raise LocalError(f"--backends: {backend!r} is none of {', '.join(known)}")
     kinds = [kind for kind in KINDS if kind.backend in wanted]
-    with progress(len(kinds)) as finished:
-        results = measure_clusters(kinds, rounds, finished)
+    done = measured("clusters", len(kinds), partial(measure_clusters, kinds, rounds))
     table = new_table(("cluster", "backend"), ("up s", "down s", "floor s"))
     table.add_column("what is wrong")
-    for result in results:
+    for result in done.rows:
         times = (result.up_s, result.down_s, result.floor_s)
         row = ("" if time_s is None else f"{time_s:.2f}" for time_s in times)
         table.add_row(result.kind.cluster, result.kind.backend, *row, result.problem)
-    show(json.dumps({"clusters": [result.as_json() for result in results]}, indent=2), table, out, as_json=as_json)
+    show(done, table, out, as_json=as_json)

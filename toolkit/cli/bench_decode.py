@@ -1,12 +1,12 @@
 """``msgrlab bench decode``: what decoding a capture costs, beside tshark where it is installed."""
 
-import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from toolkit.cli.bench_output import check_out, new_table, progress, show
+from toolkit.cli.bench_output import Measured, check_out, measured, new_table, show
 from toolkit.cli.key_options import KeyLogs, Keyrings
 
 if TYPE_CHECKING:
@@ -62,12 +62,11 @@ def decode(
     if file is None and (keyring or key_log):
         raise LocalError("--keyring and --key-log are for FILE; captures that are made bring their keys")
     if file is not None:
-        results = _measure([_given(file, keyring or [], key_log or [])], runs)
+        done = _measure([_given(file, keyring or [], key_log or [])], runs)
     else:
         with made_captures(parse_size("--size", size) if size is not None else FULL_BYTES) as captures:
-            results = _measure(captures, runs)
-    text = json.dumps({"decode": [result.as_json() for result in results]}, indent=2)
-    show(text, _table(results), out, as_json=as_json)
+            done = _measure(captures, runs)
+    show(done, _table(done.rows), out, as_json=as_json)
 
 
 def _given(file: Path, keyrings: "Sequence[Path]", key_logs: "Sequence[Path]") -> "Capture":
@@ -80,11 +79,11 @@ def _given(file: Path, keyrings: "Sequence[Path]", key_logs: "Sequence[Path]") -
     return Capture(name=file.name, path=file, has_v1=True, keyrings=keyrings, key_logs=key_logs)
 
 
-def _measure(captures: "Sequence[Capture]", runs: int) -> "list[DecodeResult]":
+def _measure(captures: "Sequence[Capture]", runs: int) -> "Measured[DecodeResult]":
     from toolkit.bench.decode import measure_decoders
 
-    with progress(sum(len(capture.decoders()) for capture in captures)) as finished:
-        return measure_decoders(captures, runs, finished)
+    rows = sum(len(capture.decoders()) for capture in captures)
+    return measured("decode", rows, partial(measure_decoders, captures, runs))
 
 
 def _table(results: "Sequence[DecodeResult]") -> "Table":

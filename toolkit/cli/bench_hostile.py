@@ -1,12 +1,12 @@
 """``msgrlab bench hostile``: what a legitimate client notices while others attack its server."""
 
-import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from toolkit.cli.bench_output import check_out, new_table, progress, show
+from toolkit.cli.bench_output import check_out, measured, new_table, show
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,10 +65,8 @@ def hostile(
     known = (NONE, *ATTACKS)
     names = list(known) if attacks is None else parse_names("--attacks", known, attacks)
     protocols = [Protocol(name) for name in parse_names("--proto", tuple(Protocol), proto)]
-    with progress(len(names)) as finished:
-        results = measure_attacks(names, protocols, seconds, finished)
-    text = json.dumps({"hostile": [result.as_json() for result in results]}, indent=2)
-    show(text, _table(results), out, as_json=as_json)
+    done = measured("hostile", len(names), partial(measure_attacks, names, protocols, seconds))
+    show(done, _table(done.rows), out, as_json=as_json)
 
 
 def _table(results: "Sequence[HostileResult]") -> "Table":

@@ -1,14 +1,61 @@
-"""What the forms of ``msgrlab bench`` have in common: progress, tables, JSON."""
+"""What the forms of ``msgrlab bench`` have in common: progress, Ctrl-C, tables, JSON."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from messenger.errors import LocalError
+from toolkit.cli.progress import progress
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+
+class Row(Protocol):
+    """What was measured of one kind."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Its values, by their names."""
+
+
+_Row = TypeVar("_Row", bound=Row)
+
+
+@dataclass(slots=True)
+class Measured(Generic[_Row]):
+    """The rows that were measured, in their order."""
+
+    what: str
+    """Of these rows, in the JSON object."""
+    rows: list[_Row] = field(default_factory=list)
+    is_interrupted: bool = False
+    """True if Ctrl-C ended the measurement before its last row."""
+
+
+def measured(what: str, total: int, measure: Callable[[Callable[[_Row], None]], object]) -> Measured[_Row]:
+    """Measure with progress on standard error; after Ctrl-C the rows so far are kept.
+
+    Args:
+        what: is measured: the name of the rows in the JSON object.
+        total: number of rows.
+        measure: does it, and calls its argument with each row at once.
+    """
+    done: Measured[_Row] = Measured(what)
+    try:
+        with progress("measuring", total) as steps:
+
+            def finished(row: _Row) -> None:
+                done.rows.append(row)
+                steps.advance()
+
+            measure(finished)
+    except KeyboardInterrupt:
+        done.is_interrupted = True
+        print(f"msgrlab: interrupted: {len(done.rows)} of {total} rows were measured", file=sys.stderr)
+    return done
 
 
 def check_out(out: Path | None) -> None:
@@ -17,29 +64,27 @@ def check_out(out: Path | None) -> None:
         raise LocalError(f"--out {out}: {'exists already' if out.exists() else 'there is no such folder'}")
 
 
-def show(text: str, table: "Table", out: Path | None, *, as_json: bool) -> None:
-    """Print the table, or the same as JSON, which goes to a new file as well."""
-    if out is not None:
+def show(done: Measured[Any], table: "Table", out: Path | None, *, as_json: bool) -> None:
+    """Print the table, or the same as JSON, which goes to a new file as well.
+
+    Raises:
+        KeyboardInterrupt: the measurement was interrupted; what there is of it has been printed.
+    """
+    values: dict[str, Any] = {done.what: [row.as_json() for row in done.rows]}
+    if done.is_interrupted:
+        values["interrupted"] = True
+    text = json.dumps(values, indent=2)
+    if done.rows and out is not None:
         with out.open("x", encoding="utf-8") as file:
             file.write(text + "\n")
     if as_json:
         print(text)
-    else:
+    elif done.rows:
         from rich.console import Console
 
         Console().print(table)
-
-
-@contextmanager
-def progress(total: int) -> Iterator[Callable[[object], None]]:
-    """A bar on standard error, advanced by what is yielded."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bars:
-        bar = bars.add_task("", total=total)
-        yield lambda _: bars.advance(bar)
+    if done.is_interrupted:
+        raise KeyboardInterrupt
 
 
 def new_table(names: Sequence[str], numbers: Sequence[str]) -> "Table":

@@ -100,16 +100,18 @@ def _printer(
     """Prints the wanted frames of each turn."""
     from rich.console import Console
 
-    from toolkit.capture.live import LiveDecoder
     from toolkit.cli.frame_lines import FrameLines
     from toolkit.dissect.filters import compile_filter
     from toolkit.dissect.keys import KeyBook
+    from toolkit.dissect.live import LiveDecoder
 
     console = Console(stderr=out == Path("-"))
     wanted = compile_filter(expression) if expression is not None else None
     decoder, lines = LiveDecoder(KeyBook.read(keyrings)), FrameLines(console)
 
     def show(packets: "Sequence[Packet]", secrets: str) -> None:
+        if lines.began_ns is None and packets:
+            lines.began_ns = packets[0].time_ns
         for frame in decoder.frames(packets, secrets):
             if wanted is None or wanted(frame):
                 console.file.writelines(f"{line}\n" for line in lines.lines(frame))
@@ -120,7 +122,7 @@ def _printer(
 
 @contextlib.contextmanager
 def _counting(taken: "Taken") -> "Iterator[Callable[[Sequence[Packet], str], None]]":
-    """A line that says how much there is, where somebody looks."""
+    """A line with the size so far, on a terminal."""
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -154,8 +156,10 @@ def _tell(taken: "Taken", ports: str, log: "GrowingKeyLog | None") -> None:
     print(f"{where}{_amount(taken)}", file=sys.stderr)
     if taken.ended:
         print(f"it ended early: {taken.ended}", file=sys.stderr)
-    if not taken.packets and ports != ALL:
-        print(f"TCP ports {ports} only were looked at; --ports all takes every one", file=sys.stderr)
+    if not taken.packets and not taken.ended:
+        among = "no packet" if ports == ALL else f"no packet of TCP ports {ports}"
+        more = "" if ports == ALL else "; --ports all takes every port"
+        print(f"{among} passed {taken.target} meanwhile{more}", file=sys.stderr)
     if taken.dropped:
         print("dropped packets leave gaps; fewer --ports help", file=sys.stderr)
     if log is not None and (log.problem or not log.lines):

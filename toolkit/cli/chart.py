@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from messenger.errors import LocalError
+from toolkit.cli.capture_files import Files, Ports, capture_files, tcp_ports
 from toolkit.cli.key_options import KeyLogs, Keyrings
 
 if TYPE_CHECKING:
@@ -14,22 +15,13 @@ if TYPE_CHECKING:
 
 _HISTORIES = frozenset({".ndjson", ".jsonl"})
 _LAST_ROWS = 200
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>{title}</title>
-<style>body {{ margin: 24px; font: 15px/1.5 system-ui, sans-serif; color-scheme: light dark }}</style></head>
-<body><h1>{title}</h1>
-{body}
-</body></html>
-"""
+_LANES_TITLE = (
+    "Links over time: bytes of the connector upwards, of the acceptor downwards, after a bar for the handshake"
+)
 
 
 def chart(
-    file: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FILE", help="Capture in pcap or pcapng, also gzipped; or a history (.ndjson, .jsonl)."
-        ),
-    ],
+    files: Files,
     keyring: Keyrings = None,
     key_log: KeyLogs = None,
     session: Annotated[
@@ -38,20 +30,26 @@ def chart(
     timeline: Annotated[
         bool, typer.Option("--timeline", help="Links over time instead of frame by frame.")
     ] = False,
+    ports: Ports = None,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="FILE", help="Write there: .svg, or .html with the timeline as well."),
+        typer.Option(
+            "-o", "--out", metavar="FILE", help="Write there: .svg, or .html: a page with filters and zoom."
+        ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="With -o: replace the file if it exists.")] = False,
 ) -> None:
-    """Draw who sent what to whom. Without -o the last frames are printed as text."""
+    """Draw who sent what to whom, in a capture or in a history (.ndjson, .jsonl).
+
+    Without -o the last frames are printed as text.
+    """
     if force and out is None:
         raise LocalError("--force is for -o FILE")
     if timeline and out is None:
         raise LocalError("--timeline is a picture: give -o FILE.svg")
     if out is not None and out.suffix not in {".svg", ".html"}:
         raise LocalError(f"{out}: give a name that ends in .svg or .html")
-    capture, history = _read(file, keyring or [], key_log or [], session)
+    capture, history = _read(files, keyring or [], key_log or [], session, ports)
     if timeline and capture is None:
         raise LocalError("--timeline is for captures")
     if out is None:
@@ -59,32 +57,44 @@ def chart(
 
         print("\n".join(plain_chart(history, _LAST_ROWS)))
     else:
+        from toolkit.checks.history import History
         from toolkit.cli.frame_output import output_file
+        from toolkit.report.sequence import SequenceChart
 
-        picture = _drawn(file.name, capture, history, timeline=timeline, page=out.suffix == ".html")
-        with output_file(out, replace=force, source=file) as output:
+        is_page = out.suffix == ".html"
+        lanes = "" if capture is None or not (timeline or is_page) else _lanes(capture, session)
+        if is_page:
+            picture = _page(files[0].name, lanes, History() if timeline else history)
+        else:
+            picture = lanes or SequenceChart(history).svg()
+        with output_file(out, replace=force, sources=files) as output:
             output.write(picture.encode())
 
 
 def _read(
-    file: Path, keyrings: list[Path], key_logs: list[Path], session: int | None
+    files: list[Path], keyrings: list[Path], key_logs: list[Path], session: int | None, ports: str | None
 ) -> "tuple[Capture | None, History]":
     from toolkit.checks.history import History
     from toolkit.dissect.reading import Capture
 
-    if file.suffix in _HISTORIES:
-        if keyrings or key_logs or session is not None:
-            raise LocalError("--keyring, --key-log and --session are for captures, not for histories")
-        return None, History.load(file)
-    capture = Capture(file, keyrings, key_logs)
+    if any(file.suffix in _HISTORIES for file in files):
+        if len(files) > 1:
+            raise LocalError("a history is drawn by itself: give one file")
+        if keyrings or key_logs or session is not None or ports is not None:
+            raise LocalError("--keyring, --key-log, --session and --ports are for captures, not for histories")
+        return None, History.load(files[0])
+    capture = Capture(capture_files(files), keyrings, key_logs, ports=tcp_ports(ports))
     return capture, capture.history(session)
 
 
-def _drawn(title: str, capture: "Capture | None", history: "History", *, timeline: bool, page: bool) -> str:
-    from html import escape
+def _lanes(capture: "Capture", session: int | None) -> str:
+    return (capture.timeline if session is None else capture.timeline_of(session)).svg()
 
-    from toolkit.report.sequence import SequenceChart
 
-    lanes = capture.timeline.svg() if capture is not None and (timeline or page) else ""
-    frames = "" if timeline else SequenceChart(history).svg()
-    return _PAGE.format(title=escape(title), body=lanes + frames) if page else lanes or frames
+def _page(title: str, lanes: str, history: "History") -> str:
+    from toolkit.cli.report_files import provenance
+    from toolkit.report.html import ScenarioReport, render_report
+
+    pictures = {_LANES_TITLE: lanes} if lanes else {}
+    page = ScenarioReport(title, "", "", "", "", None, None, 0, [], history, "", pictures=pictures)
+    return render_report([page], title, provenance())

@@ -1,4 +1,4 @@
-"""``msgrlab decode``: what the messengers of a capture said to each other."""
+"""``msgrlab decode``: the frames between the messengers of a capture."""
 
 import contextlib
 import sys
@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from messenger.errors import LocalError
+from toolkit.cli.capture_files import Files, Ports, capture_files, tcp_ports
 from toolkit.cli.key_options import KeyLogs, Keyrings
 
 if TYPE_CHECKING:
     from toolkit.capture.formats import CaptureReader
-    from toolkit.capture.formats.source import CaptureFile
     from toolkit.cli.frame_jobs import Job
 
 _UNDECODED = 1
-_STDIN = Path("-")
 _PATIENCE_S = 1.0
-"""Who waits longer than this is told how far it is."""
+"""Progress is shown to a user who waits longer than this."""
 
 
 class Format(StrEnum):
@@ -43,9 +42,7 @@ _BY_SUFFIX = {
 
 
 def decode(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Capture in pcap or pcapng, also gzipped; - is standard input.")
-    ],
+    files: Files,
     keyring: Keyrings = None,
     key_log: KeyLogs = None,
     format_: Annotated[
@@ -68,6 +65,11 @@ def decode(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="With -o: replace the file if it exists.")] = False,
     limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop after so many frames.")] = None,
+    ports: Ports = None,
+    utc: Annotated[
+        bool,
+        typer.Option("--utc", help="In the table: wall-clock time instead of seconds since the first packet."),
+    ] = False,
 ) -> int:
     """Decode the frames of msgr v1 and v2 in a capture, and decrypt and check them as far as the keys go.
 
@@ -87,37 +89,32 @@ def decode(
         raise LocalError("--format parquet is nothing for terminals and pipes: give -o FILE")
     if force and out is None:
         raise LocalError("--force is for -o FILE")
+    if utc and kind is not Format.TABLE:
+        raise LocalError("--utc is for --format table; the other forms have wall-clock time anyway")
     wanted = compile_filter(expression) if expression is not None else None
+    among = tcp_ports(ports)
     keys = KeyBook.read(keyring or (), key_log or ())
     in_columns = kind in (Format.CSV, Format.PARQUET)
     with contextlib.ExitStack() as stack:
         job: Job
         if in_columns and wanted is None:
-            job = ColumnJob(_source(file), keys, limit)
+            job = ColumnJob(capture_files(files), keys, limit, among)
         else:
-            job = FrameJob(_source(file), keys, limit, wanted)
+            job = FrameJob(capture_files(files), keys, limit, wanted, among)
         stack.callback(job.reader.close)
-        output = stack.enter_context(output_file(out, replace=force, source=file))
+        output = stack.enter_context(output_file(out, replace=force, sources=files))
         job.advance = stack.enter_context(_progress(job.reader, quiet=out is None and sys.stdout.isatty()))
         if isinstance(job, FrameJob) and not in_columns:
             text = stack.enter_context(text_of(output))
-            job.write_lines(JsonLines() if kind is Format.JSON else FrameLines(Console(file=text)), text)
+            job.write_lines(JsonLines() if kind is Format.JSON else FrameLines(Console(file=text), utc=utc), text)
         else:
             job.write_columns(csv_writer if kind is Format.CSV else parquet_writer, output)
-    return _tell(job)
-
-
-def _source(file: Path) -> "CaptureFile":
-    if file != _STDIN:
-        return file
-    if sys.stdin.isatty():
-        raise LocalError("a capture is expected on standard input, not a terminal; give its name instead of -")
-    return sys.stdin.buffer
+    return _tell(job, [] if wanted is None else wanted.absent)
 
 
 @contextlib.contextmanager
 def _progress(reader: "CaptureReader", *, quiet: bool) -> Iterator[Callable[[], None]]:
-    """A bar on standard error, where somebody waits for longer than a moment."""
+    """A progress bar on standard error for longer jobs."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
@@ -139,15 +136,19 @@ def _progress(reader: "CaptureReader", *, quiet: bool) -> Iterator[Callable[[], 
         yield advance
 
 
-def _tell(job: "Job") -> int:
+def _tell(job: "Job", absent: list[str]) -> int:
     """One line on standard error; the exit code."""
     problem = job.problem
-    parts = [job.tally.text(), problem]
+    if job.reader.unfinished:
+        job.tally.forgive_end()
+    parts = [job.tally.text(), problem, job.reader.unfinished, job.skipped]
     if job.stopped:
         parts.append(f"stopped after {job.shown:,}")
     if not job.tally.frames and job.other_streams:
         parts.append(f"TCP connections that are no messenger's: {job.other_streams:,}")
+    if absent:
+        parts.append(f"no frame has {' or '.join(absent)}")
     line = "; ".join(filter(None, parts))
-    undecoded = bool(job.tally.undecoded or problem)
+    undecoded = bool(job.tally.undecoded or problem or (job.skipped and not job.tally.frames))
     print(f"msgrlab: {line}" if undecoded else line, file=sys.stderr)
     return _UNDECODED if undecoded else 0

@@ -1,12 +1,22 @@
 """``msgrlab demo``: the scenarios on real processes, with a report at the end."""
 
+import os
+import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from toolkit.cli.report_files import Html, Junit, ReportFiles
+
+if TYPE_CHECKING:
+    from toolkit.scenarios.runner import ScenarioRun
+
 CHECK_FAILED = 1
+INTERRUPTED = 130
 _DEFAULT_OUT = Path("msgrlab-out")
+_OPENER = "xdg-open"
+_DISPLAYS = ("DISPLAY", "WAYLAND_DISPLAY")
 
 
 def demo(
@@ -15,39 +25,71 @@ def demo(
         typer.Option(metavar="DIR", help="Folder for the report; msgrlab-out/demo-N unless given."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Decides everything random.")] = 1,
+    html: Html = None,
+    junit: Junit = None,
 ) -> int:
-    """Run reconnect, standby and session-reset in crc and secure mode, and write one HTML report."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    """Run reconnect, standby and session-reset in crc and secure mode, and write one HTML report.
 
-    from toolkit.report.html import render_report
-    from toolkit.scenarios.families.tour import TOUR
+    The report opens where there is a display.
+    """
+    from toolkit.cli.progress import progress
+    from toolkit.lab.ways import ways
+    from toolkit.scenarios.catalogue import select
     from toolkit.scenarios.runner import run_scenario, save_artefacts
-    from toolkit.scenarios.ways import ways
 
+    ReportFiles(html, junit)
     directory = out or _unused_directory()
-    todo = [(scenario, way) for scenario in TOUR.scenarios for way in ways("v2-crc", "v2-secure")]
-    runs = []
-    console = Console()
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        bar = progress.add_task("", total=len(todo))
-        for scenario, way in todo:
-            progress.update(bar, description=f"{scenario.id} [dim]{way}[/]")
-            done = run_scenario(scenario, "local", way, seed)
-            save_artefacts(done, directory / done.name)
-            runs.append(done)
-            mark = "[green]passed[/]" if done.passed else "[red]failed[/]"
-            line = f"{mark}  {scenario.id:<14} {way.name:<9} {done.duration_s:5.2f} s"
-            console.print(f"{line}  [dim]{scenario.title}[/]")
-            for line in done.complaints:
-                console.print(f"        {line}", markup=False)
-            progress.advance(bar)
-    report = directory / "report.html"
-    pages = [done.report(directory) for done in runs]
-    report.write_text(render_report(pages, "Sessions under faults"), encoding="utf-8")
-    print(f"\nReport: {report.resolve().as_uri()}")
+    todo = [(scenario, way) for scenario in select("TOUR") for way in ways("v2-crc", "v2-secure")]
+    runs: list[ScenarioRun] = []
+    interrupted = False
+    with progress("demo", len(todo)) as steps:
+        try:
+            for scenario, way in todo:
+                steps.show(f"{scenario.id} {way}")
+                done = run_scenario(scenario, "local", way, seed)
+                save_artefacts(done, directory / done.name)
+                runs.append(done)
+                steps.advance()
+                _print(done)
+        except KeyboardInterrupt:
+            interrupted = True
+    if not runs:
+        return INTERRUPTED
+    files = ReportFiles(html or directory / "report.html", junit)
+    files.write([done.report(files.folder) for done in runs], "Sessions under faults")
+    _open(files.folder.resolve() / (files.html or Path()).name)
+    if interrupted:
+        print(f"msgrlab: interrupted: {len(runs)} of {len(todo)} runs were done", file=sys.stderr)
+        return INTERRUPTED
     return 0 if all(done.passed for done in runs) else CHECK_FAILED
+
+
+def _print(done: "ScenarioRun") -> None:
+    from rich.console import Console
+
+    console = Console()
+    mark = "[green]passed[/]" if done.passed else "[red]failed[/]"
+    line = f"{mark}  {done.scenario.id:<14} {done.way.name:<9} {done.duration_s:5.2f} s"
+    console.print(f"{line}  [dim]{done.scenario.title}[/]")
+    for complaint in done.complaints:
+        console.print(f"        {complaint}", markup=False)
+
+
+def _open(report: Path) -> None:
+    """Open the report in a browser if there is a display; print the command that does otherwise."""
+    import shlex
+    import shutil
+    import subprocess
+
+    print(f"\nReport: {report.as_uri()}")
+    opener = shutil.which(_OPENER)
+    if opener is None or not any(map(os.environ.get, _DISPLAYS)):
+        print(f"Open it: {_OPENER} {shlex.quote(str(report))}")
+        return
+    nothing = subprocess.DEVNULL
+    command = [opener, str(report)]
+    viewer = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True)
+    viewer.returncode = 0  # it outlives this process, which does not wait for it
 
 
 def _unused_directory() -> Path:

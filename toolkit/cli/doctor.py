@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from toolkit.doctor.capability import Capability, Finding
+    from toolkit.machine.capability import Capability, Finding
 
 
 def doctor(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
 ) -> None:
     """Say what this machine can do, and the one command that adds what is missing."""
-    from toolkit.doctor.capability import install_command, survey
     from toolkit.doctor.catalogue import CAPABILITIES
+    from toolkit.machine.capability import install_command, survey
 
     rows = survey(CAPABILITIES)
     install = install_command([finding for _, finding in rows])

@@ -1,18 +1,22 @@
 """``msgrlab down``: clusters end, and nothing of them is left."""
 
+from itertools import repeat
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from messenger.errors import LocalError
-from toolkit.terminal import shown_line
+from toolkit.cli.cluster_names import ClusterName, ClusterPlace, one_name
+from toolkit.cli.report_files import Html, Junit, ReportFiles
+from toolkit.report.terminal import shown_line
 
 LEFT = 1
 
 
 def down(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Which; may be left out if there is one.")] = "",
+    cluster: ClusterPlace = "",
+    name: ClusterName = "",
     everything: Annotated[
         bool, typer.Option("--all", help="All clusters of this state directory, also what crashes have left.")
     ] = False,
@@ -26,25 +30,40 @@ def down(
             "--keep-keys", help="With --keep: keys, too: key logs, keyrings, and those that captures carry."
         ),
     ] = False,
+    html: Html = None,
+    junit: Junit = None,
 ) -> int:
     """Take a cluster down; exit 1 if something of it could not be undone."""
     from toolkit.cluster.ending import take_all_down
     from toolkit.cluster.supervisor.client import chosen
-    from toolkit.machine.leases import Lease, damaged, leases, sweep
+    from toolkit.machine import vm
+    from toolkit.machine.leases import Lease, clusters, damaged, sweep
 
     def tell(lease: Lease, remains: list[str]) -> None:
         print(f"{lease.label.name}: {'down' if not remains else 'not all could be undone'}")
         for line in remains:
             print(f"  {shown_line(line)}")
 
+    name = one_name(cluster, name)
+    if name and everything:
+        raise LocalError(f"--all is for all clusters, not for {name} alone")
+    files = ReportFiles(html, junit)
     if keep_keys and keep is None:
         raise LocalError("--keep-keys goes with --keep DIR")
-    found = leases() if everything else [chosen(name)]
+    found = clusters() if everything else [chosen(name)]
     for lease in found:
         if keep is not None and (keep / lease.label.name).exists():
             raise LocalError(f"--keep: {keep / lease.label.name} exists already, and nothing is overwritten")
+    if files:
+        from toolkit.cluster.reporting import cluster_report
+
+        places = [None if keep is None else keep.resolve() / lease.label.name for lease in found]
+        pages = [cluster_report(*each) for each in zip(found, repeat(files.folder), places, strict=False)]
+        files.write(pages, "Clusters")
     is_clean = take_all_down(found, tell, None if keep is None else keep.resolve(), keep_keys=keep_keys)
-    problems = sweep() + [f"{each}: remove {each.directory} by hand" for each in damaged()] if everything else []
+    problems = []
+    if everything:
+        problems = sweep() + vm.sweep() + [f"{each}: remove {each.directory} by hand" for each in damaged()]
     for problem in problems:
         print(shown_line(problem))
     if not found and not problems:

@@ -9,21 +9,23 @@ from typing import Annotated
 import typer
 
 from messenger.errors import LocalError
+from toolkit.cli.cluster_names import ClusterName, complete_nodes, take_name
 
 NOT_FOUND = 127
 _SIGNALLED = 128
 
 
 def exec_(
-    node: Annotated[str, typer.Argument(metavar="NODE", help="On whose host.")],
+    node: Annotated[str, typer.Argument(metavar="NODE", autocompletion=complete_nodes, help="On whose host.")],
     command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The program and its arguments.")],
-    name: Annotated[str, typer.Option(help="Of the cluster; may be left out if one is up.")] = "",
+    name: ClusterName = "",
 ) -> int:
     """Run a program on a node's host, on this terminal or these pipes; exit with its exit code."""
     from toolkit.cluster.supervisor.client import ask, chosen
     from toolkit.machine.labels import PROCESS_VARIABLE
 
-    if command[0] == "--":
+    command, name = take_name(command, name, most=0)
+    if command[:1] == ["--"]:
         command = command[1:]
     if not command:
         raise LocalError(f"exec {node}: which program? msgrlab exec {node} -- CMD")

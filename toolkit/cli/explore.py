@@ -2,19 +2,23 @@
 
 import json
 import shlex
+import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from toolkit.cli.report_files import Html, Junit, ReportFiles
+
 if TYPE_CHECKING:
     from toolkit.exploration.replay import Replay
     from toolkit.exploration.scope import Scope
     from toolkit.exploration.search import Result, Violation
+    from toolkit.report.html import ScenarioReport
 
 CHECK_FAILED = 1
+INTERRUPTED = 130
 _MAX_STATES = 1_000_000
 
 
@@ -50,6 +54,8 @@ def explore(
         typer.Option(metavar="DIR", help="Write history and sequence chart of what was found to a new folder."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
+    html: Html = None,
+    junit: Junit = None,
 ) -> int:
     """Explore every schedule of two nodes, a few messages and a few faults; exit 1 if anything goes wrong.
 
@@ -60,11 +66,12 @@ def explore(
     fair schedule without further faults must lead to where all is delivered and
     both sides are at rest. docs/exploration.md says more.
     """
+    files = ReportFiles(html, junit)
     scopes = _scopes(proto, policy, messages, faults, kinds, grain, overtakes)
     _check_out(out)
     if choices is not None:
-        return _replay(scopes, choices, out, as_json=as_json)
-    return _explore_all(scopes, max_states, violations, jobs, out, as_json=as_json)
+        return _replay(scopes, choices, out, files, as_json=as_json)
+    return _explore_all(scopes, max_states, violations, jobs, out, files, as_json=as_json)
 
 
 def _check_out(out: Path | None) -> None:
@@ -115,68 +122,84 @@ def _one_of(option: str, word: str, known: Sequence[str] | type) -> str:
 
 
 def _explore_all(
-    scopes: "Sequence[Scope]", max_states: int, most_violations: int, jobs: int, out: Path | None, *, as_json: bool
+    scopes: "Sequence[Scope]",
+    max_states: int,
+    most_violations: int,
+    jobs: int,
+    out: Path | None,
+    files: ReportFiles,
+    *,
+    as_json: bool,
 ) -> int:
-    results = _explore(scopes, max_states, most_violations, jobs)
+    results, interrupted = _explore(scopes, max_states, most_violations, jobs)
     if as_json:
         print(json.dumps({"results": [result.as_json() for result in results]}, indent=2))
     else:
         _print_table(results)
     found = [(result.scope, violation) for result in results for violation in result.violations]
+    pages = []
     for number, (scope, violation) in enumerate(found, 1):
-        _show(scope, violation, None if out is None else out / str(number), quiet=as_json)
-    return CHECK_FAILED if found else 0
+        again = _show(scope, violation, None if out is None else out / str(number), quiet=as_json)
+        command = shlex.join(replay_command(scope, violation.choices))
+        pages.append(schedule_report(scope, again, command, f"violation {number}"))
+    if files:
+        files.write([*map(scope_report, results), *pages], "Every schedule of a small scope")
+    if interrupted:
+        print(f"msgrlab: interrupted: {len(results)} of {len(scopes)} scopes were done", file=sys.stderr)
+    if found:
+        return CHECK_FAILED
+    return INTERRUPTED if interrupted else 0
 
 
-def _explore(scopes: "Sequence[Scope]", max_states: int, most_violations: int, jobs: int) -> "list[Result]":
+def _explore(
+    scopes: "Sequence[Scope]", max_states: int, most_violations: int, jobs: int
+) -> "tuple[list[Result], bool]":
+    """The results in the order of the scopes, and whether Ctrl-C ended it before the last."""
     from functools import partial
 
+    from toolkit.cli.progress import progress
     from toolkit.exploration.explore import explore as explore_scope
 
     run = partial(explore_scope, max_states=max_states, most_violations=most_violations)
-    with _progress(scopes) as (shown, finished):
-        if jobs == 1 or len(scopes) == 1:
-            results = []
-            for scope in scopes:
-                results.append(run(scope, progress=shown))
-                finished()
-            return results
-        from concurrent.futures import ProcessPoolExecutor
-        from multiprocessing import get_context
-
-        from toolkit.interpreters import safe_workers
-
-        workers = min(jobs, len(scopes))
-        with safe_workers(), ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            futures = [pool.submit(run, scope) for scope in scopes]
-            for future in futures:
-                future.add_done_callback(lambda _: finished())
-            return [future.result() for future in futures]
-
-
-@contextmanager
-def _progress(
-    scopes: "Sequence[Scope]",
-) -> "Iterator[tuple[Callable[[Result, int], None], Callable[[], None]]]":
-    """What to call with the result so far, and when a scope is done; shown on standard error."""
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    done = 0
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task(f"{len(scopes)} scopes")
+    results: list[Result] = []
+    with progress("exploring", len(scopes)) as steps:
 
         def shown(result: "Result", waiting: int) -> None:
-            text = f"{result.states:,} states, {result.depth} deep, {waiting:,} waiting"
-            progress.update(bar, description=f"{result.scope}: {text}")
+            steps.show(f"{result.scope}, {result.states:,} states, {result.depth} deep, {waiting:,} waiting")
 
-        def finished() -> None:
-            nonlocal done
-            done += 1
-            progress.update(bar, description=f"{done} of {len(scopes)} scopes")
+        try:
+            if jobs == 1 or len(scopes) == 1:
+                for scope in scopes:
+                    results.append(run(scope, progress=shown))
+                    steps.advance()
+            else:
+                for result in _shared(scopes, run, jobs):
+                    results.append(result)
+                    steps.advance()
+        except KeyboardInterrupt:
+            return results, True
+    return results, False
 
-        yield shown, finished
+
+def _shared(scopes: "Sequence[Scope]", run: "Callable[[Scope], Result]", jobs: int) -> "Iterator[Result]":
+    """The results of processes, in the order of the scopes."""
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    from toolkit.machine.interpreters import safe_workers
+    from toolkit.machine.sharing import begin_worker
+
+    with safe_workers():
+        workers = min(jobs, len(scopes))
+        pool = ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=begin_worker)
+        try:
+            yield from pool.map(run, scopes)
+        except KeyboardInterrupt:
+            for process in pool._processes.values():  # noqa: SLF001 - a scope may take hours
+                process.terminate()
+            raise
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 # ---- showing
@@ -210,7 +233,7 @@ def _print_table(results: "Sequence[Result]") -> None:
     Console().print(table)
 
 
-def _show(scope: "Scope", violation: "Violation", out: Path | None, *, quiet: bool) -> None:
+def _show(scope: "Scope", violation: "Violation", out: Path | None, *, quiet: bool) -> "Replay":
     from toolkit.exploration.replay import replay
 
     again = replay(scope, violation.steps)
@@ -219,6 +242,7 @@ def _show(scope: "Scope", violation: "Violation", out: Path | None, *, quiet: bo
         print(f"  again: {shlex.join(replay_command(scope, violation.choices))}")
     if out is not None:
         _save(again, out)
+    return again
 
 
 def replay_command(scope: "Scope", choices: str) -> list[str]:
@@ -229,7 +253,9 @@ def replay_command(scope: "Scope", choices: str) -> list[str]:
     return [*words, "--overtakes", str(scope.overtakes), "--replay", choices]
 
 
-def _replay(scopes: "Sequence[Scope]", choices: str, out: Path | None, *, as_json: bool) -> int:
+def _replay(
+    scopes: "Sequence[Scope]", choices: str, out: Path | None, files: ReportFiles, *, as_json: bool
+) -> int:
     from messenger.errors import LocalError
     from toolkit.exploration.replay import parse_choices, replay
 
@@ -249,11 +275,14 @@ def _replay(scopes: "Sequence[Scope]", choices: str, out: Path | None, *, as_jso
             print(text)
     if out is not None:
         _save(again, out)
+    if files:
+        command = shlex.join(replay_command(scopes[0], choices))
+        files.write([schedule_report(scopes[0], again, command, "schedule")], "One schedule")
     return CHECK_FAILED if again.wrong else 0
 
 
 def _line(node: str, kind: str, fields: dict[str, object]) -> str:
-    """A record of the history in words; empty for those that only tell details."""
+    """A record of the history in words; empty for details."""
     if kind == "step":
         return f"{fields['verb']}"
     if kind == "frame" and fields["direction"] == "rx":
@@ -278,3 +307,50 @@ def _save(again: "Replay", out: Path) -> None:
         raise LocalError(f"{out}: {error.strerror}") from None
     again.history.save(out / "history.ndjson")
     (out / "chart.svg").write_text(again.chart.svg(), encoding="utf-8")
+
+
+# ---- reports
+
+
+def scope_report(result: "Result") -> "ScenarioReport":
+    """An explored scope as a page of a report."""
+    from toolkit.checks.history import History
+    from toolkit.report.html import ScenarioReport, Verdict
+
+    verdict = Verdict.FAILED if result.violations else Verdict.PASSED
+    facts = {
+        "States": f"{result.states:,}",
+        "Steps": f"{result.transitions:,}",
+        "States at rest": f"{result.terminals:,}",
+        "Deepest": f"{result.depth:,}",
+        "Scope": "complete" if result.is_complete else "cut off at --max-states",
+    }
+    reason = "; ".join(violation.text for violation in result.violations)
+    way, took_s = f"{result.scope.protocol} {result.scope.pairing}", result.seconds
+    return ScenarioReport(
+        str(result.scope),
+        way,
+        "",
+        "explore",
+        way,
+        None,
+        verdict,
+        took_s,
+        [],
+        History(),
+        "",
+        reason=reason,
+        facts=facts,
+    )
+
+
+def schedule_report(scope: "Scope", again: "Replay", command: str, name: str) -> "ScenarioReport":
+    """A schedule that was run as a page of a report."""
+    from toolkit.report.html import ScenarioReport, Verdict
+
+    way = f"{scope.protocol} {scope.pairing}"
+    verdict = Verdict.FAILED if again.wrong else Verdict.PASSED
+    took_s, reason = again.history.duration_s, "; ".join(again.wrong)
+    return ScenarioReport(
+        str(scope), name, "", "explore", way, None, verdict, took_s, [], again.history, command, reason=reason
+    )

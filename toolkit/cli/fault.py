@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from messenger.errors import LocalError
+from toolkit.cli.cluster_names import ClusterName, complete_fault, take_name
 
 if TYPE_CHECKING:
     from toolkit.machine.leases import Lease
@@ -22,9 +23,13 @@ _PATIENCE_S = 120.0
 def fault(
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="FAULT...", help="As in: partition a b; --list shows all of them."),
+        typer.Argument(
+            metavar="FAULT...",
+            autocompletion=complete_fault,
+            help="As in: partition a b; --list shows all of them.",
+        ),
     ] = None,
-    name: Annotated[str, typer.Option(help="Of the cluster; may be left out if one is up.")] = "",
+    name: ClusterName = "",
     listing: Annotated[
         bool, typer.Option("--list", help="Show what can be done, here if a cluster is up.")
     ] = False,
@@ -56,8 +61,10 @@ def fault(
     """
     from toolkit.cluster.supervisor.client import ask, chosen
 
-    name, as_json = _trailing(words or [], name, as_json=as_json)
-
+    words, name = take_name(words or [], name)
+    if "--json" in words:  # no fault has it
+        words.remove("--json")
+        as_json = True
     if words and words[0].startswith("--"):
         raise LocalError(f"fault: no option {words[0]} (see 'msgrlab fault --help')")
     if listing:
@@ -84,27 +91,15 @@ def fault(
     return 0
 
 
-def _trailing(words: list[str], name: str, *, as_json: bool) -> tuple[str, bool]:
-    """Take --name and --json, which no fault has, from behind a fault's words."""
-    if "--json" in words:
-        words.remove("--json")
-        as_json = True
-    if "--name" in words[:-1]:
-        place = words.index("--name")
-        name = words[place + 1]
-        del words[place : place + 2]
-    return name, as_json
-
-
 def _timeline_of(path: Path) -> list[dict[str, Any]]:
-    from toolkit.faults.nemesis import Timeline
+    from toolkit.cluster.nemesis import Timeline
 
     return Timeline.load(path).values()
 
 
 def _save(path: Path, values: list[dict[str, Any]], about: str) -> None:
     from messenger.files import new_file
-    from toolkit.faults.nemesis import Timeline
+    from toolkit.cluster.nemesis import Timeline
 
     try:
         with new_file(path, _TIMELINE_MODE) as file:
@@ -118,7 +113,7 @@ def _save(path: Path, values: list[dict[str, Any]], about: str) -> None:
 def _torment(
     lease: "Lease", values: list[dict[str, Any]], seed: int | None, *, dry_run: bool, as_json: bool
 ) -> int:
-    """Do a timeline, and tell what came of it."""
+    """Run a timeline of faults, and print the verdict."""
     from toolkit.cluster.supervisor.client import ask
 
     if not as_json:
@@ -148,10 +143,10 @@ def _list(name: str, *, as_json: bool) -> None:
 
     from toolkit.cluster.supervisor.client import NotKept, ask, chosen
     from toolkit.faults.language import words
-    from toolkit.machine.leases import leases
+    from toolkit.machine.leases import clusters
 
     known = [asdict(word) for word in words()]
-    if name or len(leases()) == 1:
+    if name or len(clusters()) == 1:
         try:
             known = ask(chosen(name), "words")
         except NotKept:

@@ -1,12 +1,13 @@
-"""A capture on its way out: frame by frame, or in columns where nobody asks for a single frame."""
+"""Output of a capture: frame by frame, or in columns if single frames are not needed."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import IO, TYPE_CHECKING, TextIO
 
+from messenger.compat import override
 from toolkit.capture.formats import CaptureReader, open_capture
-from toolkit.capture.formats.source import CaptureFile
+from toolkit.capture.formats.source import CaptureFiles
 from toolkit.cli.frame_lines import FrameLines
 from toolkit.cli.frame_output import ColumnWriter, JsonLines, batches_of
 from toolkit.cli.frame_tally import Tally
@@ -40,6 +41,11 @@ class Job(ABC):
         self._limit = limit
 
     @property
+    @abstractmethod
+    def skipped(self) -> str | None:
+        """Packets that were not read, by reason; None if there were none."""
+
+    @property
     def stopped(self) -> bool:
         """The limit came before the end."""
         return self.shown == self._limit
@@ -68,28 +74,57 @@ class FrameJob(Job):
         keys: what is known.
         limit: as for :class:`Job`.
         wanted: whether a frame is; None: all are.
+        ports: as for :class:`Decoder`.
     """
 
-    def __init__(self, source: CaptureFile, keys: KeyBook, limit: int | None, wanted: Predicate | None) -> None:
+    def __init__(
+        self,
+        source: CaptureFiles,
+        keys: KeyBook,
+        limit: int | None,
+        wanted: Predicate | None,
+        ports: frozenset[int] | None = None,
+    ) -> None:
         super().__init__(open_capture(source), limit)
         self._inside = KeysInside(self.reader, keys)
-        self._decoder = Decoder(keys)
+        self._decoder = Decoder(keys, ports=ports)
         self._wanted = wanted
 
     @property
+    @override
     def problem(self) -> str:
-        """See :attr:`Job.problem`."""
         return super().problem or self._inside.problem or ""
+
+    @property
+    @override
+    def skipped(self) -> str | None:
+        return self._decoder.skipped
 
     def write_lines(self, lines: JsonLines | FrameLines, text: TextIO) -> None:
         """Write what packets of a pipe say before waiting for the next ones."""
         for frames in self._turns():
+            if isinstance(lines, FrameLines):
+                lines.began_ns = self.reader.began_ns
             for frame in frames:
+                self._write_ends(lines, text, frame.packet)
                 text.writelines(f"{line}\n" for line in lines.lines(frame))
             text.flush()
+        self._write_ends(lines, text, None)
 
+    def _write_ends(self, lines: JsonLines | FrameLines, text: TextIO, before: int | None) -> None:
+        """In the table: how links ended before a packet; None: all, and connections that came to nothing."""
+        if not isinstance(lines, FrameLines) or self.stopped:
+            return
+        for end in self._decoder.ends_before(before):
+            text.writelines(f"{line}\n" for line in lines.end(end))
+        if before is None and self._wanted is None:
+            text.writelines(
+                f"no link: {failed.client} to {failed.server}, {failed.count:,} x: {failed.told}\n"
+                for failed in self._decoder.failed_connects()
+            )
+
+    @override
     def batches(self) -> "Iterator[pa.RecordBatch]":
-        """See :meth:`Job.batches`."""
         return batches_of(chain.from_iterable(self._turns()))
 
     def _turns(self) -> Iterator[Iterator[DecodedFrame]]:
@@ -116,19 +151,26 @@ class FrameJob(Job):
 class ColumnJob(Job):
     """Without an object for each frame; arguments as for :class:`FrameJob`."""
 
-    def __init__(self, source: CaptureFile, keys: KeyBook, limit: int | None) -> None:
+    def __init__(
+        self, source: CaptureFiles, keys: KeyBook, limit: int | None, ports: frozenset[int] | None = None
+    ) -> None:
         from toolkit.dissect.columns import ColumnDecoder
 
-        self._decoder = ColumnDecoder(source, keys)
+        self._decoder = ColumnDecoder(source, keys, ports=ports)
         super().__init__(self._decoder.reader, limit)
 
     @property
+    @override
     def problem(self) -> str:
-        """See :attr:`Job.problem`."""
         return self._decoder.file_problem or ""
 
+    @property
+    @override
+    def skipped(self) -> str | None:
+        return self._decoder.skipped
+
+    @override
     def batches(self) -> "Iterator[pa.RecordBatch]":
-        """See :meth:`Job.batches`."""
         for found in self._decoder:
             batch = found if self._limit is None else found.slice(0, self._limit - self.shown)
             self.tally.add_batch(batch)

@@ -11,9 +11,8 @@ from rich.console import Console
 from rich.style import Style
 
 from toolkit.dissect.direction import Direction
-from toolkit.dissect.frames import DecodedFrame, MessageInfo, Verdict
-from toolkit.dissect.links.link import GAP, UNKNOWN
-from toolkit.dissect.stream import Stream
+from toolkit.dissect.frames import GAP, UNKNOWN, DecodedFrame, MessageInfo, Verdict, utc
+from toolkit.dissect.stream import End, Stream
 
 _NANO = 1_000_000_000
 _NO_TERMINAL_WIDTH = 240
@@ -26,6 +25,7 @@ _LONGEST_VALUE = 40
 _MOST_VALUES = 24
 
 _HEADINGS = {"frame": 6, "time": 10, "link": 4, "bytes": 7, "checks": 9, "frame or message": 17}
+_UTC_WIDTH = 30
 _RIGHT = ("frame", "time", "bytes")
 
 _PLAIN_MARKS = {Verdict.OK: "+", Verdict.BAD: "!", Verdict.NO_KEY: "?", "to": ">", "from": "<", "more": "~"}
@@ -50,31 +50,52 @@ class FrameLines:
 
     Args:
         console: where they will be printed.
+        utc: show wall-clock time instead of seconds since :attr:`began_ns`.
     """
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, *, utc: bool = False) -> None:
+        self.began_ns: int | None = None
+        """The zero of times: the first packet of the capture, if it is set before the first line; else the first
+        frame."""
         self._terminal = console.is_terminal
         self._width = max(_LEAST_WIDTH, console.width) if self._terminal else _NO_TERMINAL_WIDTH
         self._colours = ColorSystem.STANDARD if console.color_system and not console.no_color else None
         self._marks = _MARKS if _can_print(console, "".join(_MARKS.values())) else _PLAIN_MARKS
-        self._columns = dict(_HEADINGS)
+        self._columns = dict(_HEADINGS) | ({"time": _UTC_WIDTH} if utc else {})
+        self._utc = utc
         if self._width < _LENGTH_FROM:
             del self._columns["bytes"]
-        self._start_ns: int | None = None
+        self._started = False
         self._links: set[int] = set()
+        self._ended: set[int] = set()
         self._missed: set[tuple[int, str]] = set()
 
     def lines(self, frame: DecodedFrame) -> Iterator[str]:
-        """A line for the frame; before the first one a heading, before the first of each link who talks there."""
-        if self._start_ns is None:
-            self._start_ns = frame.time_ns
+        """A line for the frame; before the first one a heading, before the first of each link its two ends."""
+        if not self._started:
+            self._started = True
+            if self.began_ns is None:
+                self.began_ns = frame.time_ns
             yield self._styled("minor", self._heading())
         if frame.stream.index not in self._links:
             self._links.add(frame.stream.index)
             yield self._styled("link", self._introduction(frame.stream))
-        yield self._line(frame, self._start_ns)
+        yield self._line(frame)
         if frame.error:
             yield from self._explanation(frame, frame.error)
+
+    def end(self, end: End) -> Iterator[str]:
+        """A line for the end of a link that was shown: who closed or reset it."""
+        stream, tcp = end.stream, end.stream.tcp
+        if stream.index not in self._links or stream.index in self._ended:
+            return
+        self._ended.add(stream.index)
+        told = tcp.told(stream.client, stream.server, tcp.last_ns)
+        trouble = tcp.trouble(stream.client, stream.server)
+        text = (
+            f"link {stream.index} ended at {self._time(end.time_ns)}: {'; '.join(filter(None, (told, trouble)))}"
+        )
+        yield self._styled(Verdict.BAD if tcp.reset is not None else "minor", text)
 
     def _explanation(self, frame: DecodedFrame, error: str) -> Iterator[str]:
         """A missing key is missed by all that follows: it is named once for each link."""
@@ -96,13 +117,16 @@ class FrameLines:
         before = "" if stream.opening_seen else "  (it began before the capture)"
         return f"link {stream.index}: {stream.client} {self._marks['to']} {stream.server}{before}"
 
-    def _line(self, frame: DecodedFrame, start_ns: int) -> str:
+    def _time(self, time_ns: int) -> str:
+        return utc(time_ns) if self._utc else f"{(time_ns - (self.began_ns or 0)) / _NANO:.6f}"
+
+    def _line(self, frame: DecodedFrame) -> str:
         info = frame.message
         name = _printable(info.name if info else frame.tag)
         arrow = self._marks["to" if frame.direction is Direction.TO_SERVER else "from"]
         cells = {
             "frame": str(frame.frame),
-            "time": f"{(frame.time_ns - start_ns) / _NANO:.6f}",
+            "time": self._time(frame.time_ns),
             "link": f"{frame.stream.index}{arrow}",
             "bytes": str(frame.length),
             "checks": " ".join(mark for mark, _ in self._checks(frame)),
@@ -152,12 +176,12 @@ def _what(frame: DecodedFrame) -> Iterator[str]:
         yield f"seq {info.seq}"
         if info.tid:
             yield f"tid {info.tid}"
-    yield from _told({name: fields.pop(name) for name in _TELLING if name in fields})
+    yield from _shown_fields({name: fields.pop(name) for name in _TELLING if name in fields})
     if info is not None:
         yield from _sizes(info)
     if frame.compressed:
         yield "compressed"
-    yield from _told(fields)
+    yield from _shown_fields(fields)
 
 
 def _sizes(info: MessageInfo) -> Iterator[str]:
@@ -167,13 +191,13 @@ def _sizes(info: MessageInfo) -> Iterator[str]:
     yield f"{info.front} B" if not (info.middle or info.data) else f"{'+'.join(map(str, parts))} B"
 
 
-def _told(fields: Mapping[str, object]) -> Iterator[str]:
+def _shown_fields(fields: Mapping[str, object]) -> Iterator[str]:
     for name, value in list(fields.items())[:_MOST_VALUES]:
         yield f"{_printable(name)}={_short(value)}"
 
 
 def _short(value: object) -> str:
-    """A value that nobody has to read in whole."""
+    """Abbreviate a long value for display."""
     command = _COMMAND.match(value) if isinstance(value, str) else None
     if command:
         text = _short(command[1])

@@ -5,7 +5,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, TextIO
 
@@ -22,7 +22,7 @@ ColumnWriter = Callable[[IO[bytes]], contextlib.AbstractContextManager[Callable[
 
 
 @contextlib.contextmanager
-def output_file(path: Path | None, *, replace: bool, source: Path) -> Iterator[IO[bytes]]:
+def output_file(path: Path | None, *, replace: bool, sources: Sequence[Path]) -> Iterator[IO[bytes]]:
     """The file to write; standard output if there is none. An existing file is replaced when all is written.
 
     Only its owner can read the file: it may hold what was decrypted.
@@ -30,7 +30,7 @@ def output_file(path: Path | None, *, replace: bool, source: Path) -> Iterator[I
     Args:
         path: of the file.
         replace: it may exist already.
-        source: the capture, which is never replaced.
+        sources: the captures, which are never replaced.
 
     Raises:
         LocalError: the file exists, or cannot be written.
@@ -39,7 +39,7 @@ def output_file(path: Path | None, *, replace: bool, source: Path) -> Iterator[I
         with _standard_output() as file:
             yield file
         return
-    if path.exists() and source.exists() and path.samefile(source):
+    if path.exists() and any(source.exists() and path.samefile(source) for source in sources):
         raise LocalError(f"-o {path}: this is the capture itself")
     if path.exists() and (not replace or not path.is_file()):
         raise LocalError(f"-o {path} exists already{'; --force replaces it' if path.is_file() else ''}")

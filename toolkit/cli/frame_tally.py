@@ -3,8 +3,7 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from toolkit.dissect.frames import DecodedFrame, Verdict
-from toolkit.dissect.links.link import UNKNOWN
+from toolkit.dissect.frames import CAPTURE_ENDS, UNKNOWN, DecodedFrame, Verdict
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,15 +51,20 @@ class Tally:
         (self.unproven if unproven else self.undecoded)[reason] += 1
         self._places.setdefault(reason, frame)
 
+    def forgive_end(self) -> None:
+        """Of a capture that is unfinished, do not count the frames that go on behind its end."""
+        for reason in [reason for reason in self.undecoded if reason.startswith(CAPTURE_ENDS)]:
+            del self.undecoded[reason]
+
     def text(self) -> str:
         """How much there is, and what is not as it should be."""
         parts = [f"{_counted(self.frames, 'frame')} on {_counted(len(self._links), 'link')}"]
         for reasons, what in ((self.undecoded, "not decoded"), (self.unproven, "not proven")):
             if reasons:
-                parts.append(f"{reasons.total():,} {what}: {self._told(reasons)}")
+                parts.append(f"{reasons.total():,} {what}: {self._reasons_text(reasons)}")
         return "; ".join(parts)
 
-    def _told(self, reasons: Counter[str]) -> str:
+    def _reasons_text(self, reasons: Counter[str]) -> str:
         told = []
         for reason, count in reasons.most_common(_TOLD_REASONS):
             short = reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 2]}.."

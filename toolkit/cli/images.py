@@ -1,4 +1,4 @@
-"""``msgrlab images``: build, list and remove what clusters run in."""
+"""``msgrlab images``: build, list and remove what clusters and virtual machines run in."""
 
 import json
 import sys
@@ -10,20 +10,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from toolkit.machine.docker_engine import choose_context
-from toolkit.terminal import shown_line
+from toolkit.report.terminal import shown_line
 
 if TYPE_CHECKING:
     from toolkit.cluster.images.names import Found
     from toolkit.cluster.images.work import Tell
 
-app = typer.Typer(help="Build, list and remove images: node, and ceph:RELEASE.", no_args_is_help=True)
-
-_WIDTH = 100
+app = typer.Typer(
+    help="Build, list and remove images: node, ceph:RELEASE, and vm, a kernel for virtual machines.",
+    no_args_is_help=True,
+)
 
 Names = Annotated[
     list[str],
-    typer.Argument(metavar="NAME...", help="node, ceph:nautilus, ceph:pacific, ceph:reef, ceph:tentacle."),
+    typer.Argument(
+        metavar="NAME...",
+        help="node, ceph:nautilus, ceph:pacific, ceph:reef, ceph:tentacle, vm, vm:trixie.",
+    ),
 ]
 Root = Annotated[
     Path | None,
@@ -62,6 +65,7 @@ def build(
     """Make images that are not there, or are of an older source."""
     from toolkit.cluster.images import names as images
     from toolkit.cluster.images.archive import Archive
+    from toolkit.machine.docker_engine import choose_context
 
     choose_context(context)
     archive = Archive.wanted(mirror, keyring)
@@ -86,6 +90,7 @@ def list_images(
     """List the images that are there, in Docker and as directories."""
     from messenger.errors import LocalError
     from toolkit.cluster.images import names as images
+    from toolkit.machine.docker_engine import choose_context
 
     choose_context(context)
     silence = ""
@@ -106,6 +111,7 @@ def list_images(
 def remove(names: Names, root: Root = None, context: Context = "") -> None:
     """Remove images from Docker, and what they were made of from this machine."""
     from toolkit.cluster.images import names as images
+    from toolkit.machine.docker_engine import choose_context
 
     choose_context(context)
     for name in names:
@@ -117,23 +123,14 @@ def remove(names: Names, root: Root = None, context: Context = "") -> None:
 
 @contextmanager
 def _progress(name: str) -> "Iterator[tuple[Tell, Tell]]":
-    """For the stages of the work, and for its steps: on a line that goes away, or in a log the stages alone."""
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    """For the stages of the work, and for its steps; a log has every stage, and a step now and then."""
+    from toolkit.cli.progress import progress
 
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda what: print(f"{name}: {shown_line(what)}", file=sys.stderr), lambda _: None
-        return
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as progress:
-        task = progress.add_task(name, total=None)
-
-        def show(what: str) -> None:
-            progress.update(task, description=f"{name}: {escape(shown_line(what)[:_WIDTH])}")
-
-        yield show, show
+    with progress(name) as steps:
+        if sys.stderr.isatty():
+            yield steps.show, steps.show
+        else:
+            yield lambda what: print(f"{name}: {shown_line(what)}", file=sys.stderr), steps.show
 
 
 def _row(image: "Found") -> dict[str, Any]:

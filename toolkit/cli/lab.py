@@ -1,21 +1,45 @@
 """``msgrlab lab``: JupyterLab on the notebooks."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+_LAST_PORT = 65535
+
 
 def lab(
-    directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="Folder with the notebooks.", show_default=True)
-    ] = Path("notebooks"),
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[DIR] [-- OPTION...]",
+            help="Folder with notebooks, made and filled if it does not exist; and options for JupyterLab.",
+        ),
+    ] = None,
+    *,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=_LAST_PORT, help="On loopback; 8888 or the next free one by default.")
+    ] = None,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address only.")] = False,
 ) -> None:
-    """Open the notebooks in JupyterLab."""
-    from messenger.errors import LocalError
-    from toolkit.interpreters import PYTHON
+    """Open the notebooks in JupyterLab, on loopback and protected by a token.
 
-    if not directory.is_dir():
-        raise LocalError(f"no folder {directory}; run this where the notebooks are, or name their folder")
-    os.execv(PYTHON[0], [*PYTHON, "-m", "jupyterlab", str(directory)])  # noqa: S606 - becomes it
+    Without DIR it opens notebooks in a checkout, and elsewhere msgrlab-notebooks, into which the notebooks are
+    copied first. Notebooks that exist are never overwritten.
+    """
+    from messenger.errors import LocalError
+    from toolkit.notebook.folder import provide
+    from toolkit.notebook.jupyter import command, require_installed
+
+    folder = words.pop(0) if words and not words[0].startswith("-") else None
+    if words and not words[0].startswith("-"):
+        raise LocalError(f"lab opens one folder; what is {words[0]}? Options for JupyterLab stand behind --")
+    require_installed()
+    directory, copied = provide(Path(folder) if folder is not None else None)
+    if copied:
+        print(f"{copied} notebooks are now in {directory}.")
+    line = command(directory, port=port, browser=not no_browser, options=words or ())
+    sys.stdout.flush()
+    os.execv(line[0], line)  # noqa: S606 - becomes it

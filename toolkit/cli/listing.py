@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 def list_scenarios(
     scenarios: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[SCENARIO...]", help="These alone: ids, names or families (HS)."),
+        typer.Argument(
+            metavar="[SCENARIO...]",
+            help="These alone: ids, names, families (HS), files of your own (FILE.py), own.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the table.")] = False,
 ) -> None:
@@ -68,6 +71,8 @@ def _tell(scenario: "Scenario") -> None:
     console.print(f"[bold]{scenario.id}[/] {scenario.name}: [bold]{escape(scenario.title)}[/]")
     console.print(escape(scenario.description))
     where = " and ".join(scenario.backends) + (f" ({scenario.only})" if scenario.only else "")
+    if scenario.file:
+        console.print(f"[dim]in[/] {escape(scenario.file)}:{scenario.line}", highlight=False)
     console.print(f"[dim]runs on[/] {escape(where)}")
     console.print(f"[dim]in[/] {', '.join(way.name for way in scenario.ways)}")
     if len(scenario.cases) > 1:

@@ -1,8 +1,8 @@
-"""The ``msgrlab`` command: its sub-commands, and what every one of them does about errors.
+"""The ``msgrlab`` command: its sub-commands, and how all of them report errors.
 
-Exit codes: what the sub-command says; 2 for a wrong command line or input and 3 for what cannot be had here, with
-one line on stderr; 130 after
-Ctrl-C; 141 when whoever read the output stopped reading, as for any program that a pipe ends.
+Exit codes: that of the sub-command; 2 for a wrong command line or input and 3 for what cannot be had here, with
+one line on stderr; 130 after Ctrl-C; 141 if the reader of the output stopped reading, as for any program that a
+pipe ends.
 """
 
 import os
@@ -18,28 +18,36 @@ from toolkit.cli import (
     bench,
     capture,
     chart,
+    conformance,
     decode,
     demo,
     doctor,
     down,
+    explain,
     explore,
     fault,
     images,
+    init,
     lab,
+    link,
     listing,
     node,
     probe,
     proxy,
+    report_files,
     sim,
     status,
     tell,
+    top,
     up,
+    vm,
     wireshark,
 )
 from toolkit.cli import exec as exec_command
 from toolkit.cli import run as run_command
 from toolkit.errors import Unsupported
-from toolkit.terminal import shown
+from toolkit.extras import missing_extra
+from toolkit.report.terminal import shown
 
 USAGE_ERROR = 2
 UNSUPPORTED = 3
@@ -50,7 +58,6 @@ _LONGEST_LINE = 2000
 
 app = typer.Typer(
     help="Ceph messenger in Python, and a lab to break it.",
-    add_completion=False,
     pretty_exceptions_enable=False,
     invoke_without_command=True,
 )
@@ -76,18 +83,25 @@ app.command(rich_help_panel=_CLUSTERS, context_settings={"ignore_unknown_options
     fault.fault
 )
 app.command(rich_help_panel=_CLUSTERS)(down.down)
+app.add_typer(node.app, name="node", rich_help_panel=_CLUSTERS)
+app.add_typer(link.app, name="link", rich_help_panel=_CLUSTERS)
 app.add_typer(images.app, name="images", rich_help_panel=_CLUSTERS)
 app.command(rich_help_panel=_WIRE)(probe.probe)
+app.command(rich_help_panel=_WIRE)(conformance.conformance)
 app.command(rich_help_panel=_WIRE)(proxy.proxy)
 app.command(rich_help_panel=_WIRE)(capture.capture)
+app.command(rich_help_panel=_WIRE)(top.top)
 app.command(rich_help_panel=_WIRE)(decode.decode)
 app.command(rich_help_panel=_WIRE)(analyze.analyze)
+app.command(rich_help_panel=_WIRE)(explain.explain)
+app.command(rich_help_panel=_WIRE)(explain.requests)
 app.command(rich_help_panel=_WIRE)(chart.chart)
 app.command(rich_help_panel=_WIRE)(wireshark.wireshark)
 app.command(rich_help_panel=_MACHINE)(doctor.doctor)
 app.add_typer(bench.app, name="bench", rich_help_panel=_MACHINE)
+app.add_typer(vm.app, name="vm", rich_help_panel=_MACHINE)
 app.command(rich_help_panel=_MACHINE)(lab.lab)
-app.command(hidden=True)(node.node)
+app.command(rich_help_panel=_MACHINE)(init.init)
 
 
 def main() -> None:
@@ -97,6 +111,7 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; the exit code of it."""
+    report_files.command_line[:] = arguments
     try:
         code = app(list(arguments), prog_name="msgrlab", standalone_mode=False)
         sys.stdout.flush()
@@ -106,6 +121,10 @@ def run(arguments: Sequence[str]) -> int:
         return _complain(str(error), UNSUPPORTED)
     except LocalError as error:
         return _complain(str(error))
+    except ModuleNotFoundError as error:
+        if (missing := missing_extra(error)) is None:
+            raise
+        return _complain(str(missing), UNSUPPORTED)
     except KeyboardInterrupt:
         return INTERRUPTED
     except (BrokenPipeError, SystemExit) as error:

@@ -1,8 +1,79 @@
-"""``msgrlab node``: one node of a cluster, told what to do over its standard input."""
+"""``msgrlab node``: nodes come to a running cluster, and leave it; without a word more, be a node."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from toolkit.cli.cluster_names import ClusterName, complete_nodes
+
+app = typer.Typer(
+    help="Add nodes to a running cluster, remove them, and capture their packets.", invoke_without_command=True
+)
+
+NodeName = Annotated[str, typer.Argument(metavar="NODE", autocompletion=complete_nodes, help="Which.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
-def node() -> None:
-    """Be a node: read a spec and commands as JSON lines, write answers and history as JSON lines."""
-    from toolkit.cluster.node import main
+@app.callback()
+def node(context: typer.Context) -> None:
+    """Be a node, without a subcommand: read a spec and commands as JSON lines, write answers and history."""
+    if context.invoked_subcommand is None:
+        from toolkit.cluster.node import main
 
-    main()
+        main()
+
+
+@app.command()
+def add(
+    node_name: Annotated[str, typer.Argument(metavar="NODE", help="Its name: a-z, then up to seven of a-z 0-9.")],
+    values: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="KEY=VALUE...", help="As in a spec: entity=osd.3 options.ms_max_backoff=2."),
+    ] = None,
+    name: ClusterName = "",
+    as_json: AsJson = False,
+) -> None:
+    """Add a messenger of ours to a running cluster; all others know it when this returns."""
+    from toolkit.cluster.choosing import values_of
+    from toolkit.cluster.supervisor.client import ask, chosen
+
+    wanted = values_of(values or [], f"node {node_name}")
+    added = ask(chosen(name), "add_node", name=node_name, values=wanted)
+    print(json.dumps(added) if as_json else f"{node_name}  {added['kind']}  {added['address']}")
+
+
+@app.command()
+def remove(node_name: NodeName, name: ClusterName = "", as_json: AsJson = False) -> None:
+    """End a messenger of ours in order, and have the others forget it."""
+    from toolkit.cluster.supervisor.client import ask, chosen
+
+    removed = ask(chosen(name), "remove_node", name=node_name)
+    if as_json:
+        print(json.dumps(removed))
+        return
+    for problem in removed["problems"]:
+        print(f"not undone: {problem}")
+
+
+@app.command()
+def capture(
+    node_name: NodeName,
+    file: Annotated[
+        str, typer.Option(metavar="FILE", help="In the cluster's directory; NODE.pcapng unless given.")
+    ] = "",
+    stop: Annotated[bool, typer.Option("--stop", help="End the capture instead.")] = False,
+    name: ClusterName = "",
+    as_json: AsJson = False,
+) -> None:
+    """Capture the packets of a node from now on, until --stop or the end of the cluster."""
+    from toolkit.cluster.supervisor.client import ask, chosen
+
+    lease = chosen(name)
+    if stop:
+        taken = ask(lease, "stop_capture", node=node_name)
+        words = f"{taken['file']}: {taken['packets']} packets, {taken['dropped']} dropped"
+    else:
+        taken = ask(lease, "start_capture", node=node_name, file=file)
+        words = taken["file"]
+    print(json.dumps(taken) if as_json else words)

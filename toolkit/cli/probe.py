@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from toolkit.cli.cluster_names import party
+
 if TYPE_CHECKING:
     from toolkit.probe.findings import Findings
 
@@ -14,10 +16,15 @@ REFUSED = 1
 
 def probe(
     addr: Annotated[
-        str, typer.Argument(metavar="ADDR", help="[v1:|v2:]IP[:PORT]; port 3300, on v1 6789, unless given.")
+        str,
+        typer.Argument(
+            metavar="ADDR",
+            help="HOST or HOST:PORT, ahead of it v1: or v2:; the port is 3300, on v1 6789, unless given. "
+            "Or CLUSTER/NODE of a cluster that is up, with its keyring.",
+        ),
     ],
     keyring: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Keyring to log in to a monitor with.")
+        Path | None, typer.Option(metavar="FILE", help="Keyring to log in to a monitor with; or CLUSTER/NODE.")
     ] = None,
     name: Annotated[str, typer.Option(metavar="TYPE.ID", help="Whose key to use.")] = "client.admin",
     timeout: Annotated[float, typer.Option(metavar="SECONDS", help="How long any answer may take.")] = 10.0,
@@ -28,7 +35,8 @@ def probe(
 
     from toolkit.probe.findings import investigate, parse_target
 
-    findings = asyncio.run(investigate(parse_target(addr), name, keyring, timeout))
+    place, keyrings = party(addr, [keyring] if keyring else [])
+    findings = asyncio.run(investigate(parse_target(place), name, next(iter(keyrings), None), timeout))
     if as_json:
         print(json.dumps(findings.as_json(), indent=2))
     else:
@@ -41,7 +49,7 @@ def _print(findings: "Findings") -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from toolkit.terminal import shown
+    from toolkit.report.terminal import shown
 
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)

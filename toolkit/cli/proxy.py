@@ -1,4 +1,4 @@
-"""``msgrlab proxy``: somebody between any two parties, who shows what passes and does what rules say."""
+"""``msgrlab proxy``: a proxy between any two parties, which shows frames and follows rules."""
 
 import signal
 import sys
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from messenger.errors import LocalError
-from toolkit.attention import wait_for_event
+from toolkit.cli.cluster_names import party
 from toolkit.cli.key_options import Keyrings
+from toolkit.machine.attention import wait_for_event
 
 if TYPE_CHECKING:
     from toolkit.cli.proxy_output import Teller
@@ -24,7 +25,13 @@ def proxy(
     listen: Annotated[
         str, typer.Argument(metavar="LISTEN", help="HOST:PORT where it listens, or PORT on loopback; port 0: any.")
     ] = "",
-    target: Annotated[str, typer.Argument(metavar="TARGET", help="HOST:PORT of the party behind it.")] = "",
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="HOST:PORT of the party behind it, or CLUSTER/NODE of a cluster that is up, with its keyring.",
+        ),
+    ] = "",
     keyring: Keyrings = None,
     script: Annotated[
         list[Path] | None,
@@ -53,27 +60,18 @@ def proxy(
     from toolkit.faults.live import Proxy
     from toolkit.faults.script import Rule, read_script
 
+    behind, keyrings = party(grid or target, keyring or ())
     if grid is not None:
-        return _grid(grid, keyring or [], as_json=as_json)
-    if not listen or not target:
+        return _grid(behind, keyrings, as_json=as_json)
+    if not listen or not behind:
         raise LocalError("two places are needed: msgrlab proxy LISTEN TARGET, as in 127.0.0.1:3301 10.0.0.1:3300")
     rules: list[str | Rule] = [one for path in script or () for one in read_script(path)]
     rules += [Rule.parse(text) for text in rule or ()]
-    if history is not None and history.exists():
-        raise LocalError(f"--history {history} exists already, and nothing is overwritten")
-    if history is not None and blind:
-        raise LocalError("--history: a blind proxy sees no frames to write down")
+    _check_history(history, is_blind=blind)
     over = threading.Event()
     teller = Teller(over, once=once, quiet=quiet, as_json=as_json)
     running = Proxy(
-        target,
-        rules,
-        list(keyring or ()),
-        listen=listen,
-        key_log=key_log,
-        pretend=pretend,
-        events=teller,
-        blind=blind,
+        behind, rules, keyrings, listen=listen, key_log=key_log, pretend=pretend, events=teller, blind=blind
     )
     for number in _SIGNALS:
         signal.signal(number, lambda *_: over.set())
@@ -85,6 +83,13 @@ def proxy(
         running.history().save(history)
     teller.summary(running)
     return 0
+
+
+def _check_history(history: Path | None, *, is_blind: bool) -> None:
+    if history is not None and history.exists():
+        raise LocalError(f"--history {history} exists already, and nothing is overwritten")
+    if history is not None and is_blind:
+        raise LocalError("--history: a blind proxy sees no frames to write down")
 
 
 def _take_orders(running: "Proxy", teller: "Teller", over: threading.Event) -> None:
@@ -112,7 +117,7 @@ def _take_orders(running: "Proxy", teller: "Teller", over: threading.Event) -> N
 
 
 def _grid(target: str, keyrings: list[Path], *, as_json: bool) -> int:
-    """The grid of a monitor; 1 if somebody did not recover where he should have."""
+    """The grid of a monitor; returns 1 if a side did not recover although it should have."""
     from toolkit.cli.proxy_output import print_grid
     from toolkit.faults.grid import Grid
 

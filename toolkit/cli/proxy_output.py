@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from messenger.compat import override
 from toolkit.cli.frame_lines import FrameLines
 from toolkit.dissect.frames import DecodedFrame
 from toolkit.faults.grid import ACTIONS, Cell
@@ -44,27 +45,27 @@ class Teller(Events):
                     print(json.dumps(record), flush=True)
                 else:
                     self._console.print(text, style=style or None, markup=False)
-        except BrokenPipeError:  # nobody reads any more; who is proxied must not suffer for it
+        except BrokenPipeError:  # the reader is gone, which must not disturb the proxied links
             self._over.set()
 
+    @override
     def opened(self, link: ProxiedLink) -> None:
-        """See :meth:`Events.opened`."""
-        if self._quiet or self._as_json:  # otherwise the first frame says so
+        if self._quiet or self._as_json:  # otherwise the first frame shows it
             self.say({"link": link.number, "opened": link.source}, f"link {link.number}: {link.source} dials")
 
+    @override
     def closed(self, link: ProxiedLink) -> None:
-        """See :meth:`Events.closed`."""
         self.say({"link": link.number, "closed": link.why}, f"link {link.number}: {link.why}", "dim")
         if self._once:
             self._over.set()
 
+    @override
     def blind(self, link: ProxiedLink) -> None:
-        """See :meth:`Events.blind`."""
         text = f"link {link.number}: frames cannot be seen any more: {link.blind}"
         self.say({"link": link.number, "blind": link.blind}, text, "yellow")
 
+    @override
     def frame(self, frame: DecodedFrame) -> None:
-        """See :meth:`Events.frame`."""
         if self._quiet:
             return
         try:
@@ -74,8 +75,8 @@ class Teller(Events):
         except BrokenPipeError:
             self._over.set()
 
+    @override
     def hit(self, hit: Hit) -> None:
-        """See :meth:`Events.hit`."""
         self.say({"hit": asdict(hit)}, f"* {hit}", "yellow" if hit.problem else "bold magenta")
 
     def summary(self, running: Proxy) -> None:

@@ -1,21 +1,29 @@
 """``msgrlab run``: scenarios, judged."""
 
 import json
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from messenger.errors import LocalError
+from toolkit.cli.cluster_names import complete_scenarios
+from toolkit.cli.report_files import Html, Junit, ReportFiles
+from toolkit.cli.sharing import Dask, Shares
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
+    from toolkit.lab.ways import Way
+    from toolkit.report.html import ScenarioReport
     from toolkit.scenarios.batch import Job
     from toolkit.scenarios.coverage import Coverage
     from toolkit.scenarios.runner import ScenarioRun
+    from toolkit.scenarios.scenario import Scenario
 
 CHECK_FAILED = 1
+INTERRUPTED = 130
 _LONGEST_TABLE = 60
 """Of more runs than these only the failed ones are listed."""
 
@@ -25,7 +33,9 @@ def run(
         list[str],
         typer.Argument(
             metavar="SCENARIO...",
-            help="Ids as `msgrlab list` shows them, families (HS), patterns (HS-0*) or all; HS-03[CASE] is one.",
+            autocompletion=complete_scenarios,
+            help="Ids as `msgrlab list` shows them, families (HS), patterns (HS-0*) or all; HS-03[CASE] is one. "
+            "Your own: FILE.py, FILE.py::NAME, or own, those of your project.",
         ),
     ],
     backend: Annotated[
@@ -49,7 +59,10 @@ def run(
     every_way: Annotated[
         bool, typer.Option("--every-way", help="In every protocol, mode, cipher and number of shards it runs in.")
     ] = False,
-    jobs: Annotated[int, typer.Option(min=1, max=256, help="Processes that share the runs.")] = 1,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=256, help="Processes that share the runs; 1 unless given.")
+    ] = None,
+    dask: Dask = "",
     coverage: Annotated[
         bool,
         typer.Option("--coverage", help="Show what the runs did at which point of the interception grid."),
@@ -59,6 +72,8 @@ def run(
         Path | None,
         typer.Option(metavar="DIR", help="Keep history, chart and outcome of each run in a folder of DIR."),
     ] = None,
+    html: Html = None,
+    junit: Junit = None,
 ) -> int:
     """Run scenarios and check the invariants on what happened; exit 1 if anything is not as it must be.
 
@@ -66,26 +81,74 @@ def run(
     """
     from toolkit.scenarios.batch import jobs as jobs_of
     from toolkit.scenarios.catalogue import select
-    from toolkit.scenarios.coverage import Coverage
-    from toolkit.scenarios.runner import save_artefacts
-    from toolkit.scenarios.ways import ALL_WAYS, Way
 
-    named = any((proto, mode, cipher, workers))
-    if named and every_way:
+    files, shares = ReportFiles(html, junit), Shares(jobs, dask)
+    ways = _ways(proto, mode, cipher, workers, every_way=every_way)
+    here, elsewhere = _split([scenario for name in scenarios for scenario in select(name)], backend)
+    todo = jobs_of(here, backend, ways, seed, cut or ())
+    runs, is_interrupted = _run(todo, shares, out)
+    _tell(runs, elsewhere, backend, _visited(runs) if coverage else None, as_json=as_json)
+    if files:
+        pages = [done.report(files.folder) for done in runs] + _unsupported(elsewhere, backend)
+        files.write(pages, f"msgrlab run {' '.join(scenarios)}")
+    if is_interrupted:
+        print(f"msgrlab: interrupted: {len(runs)} of {len(todo)} runs were done", file=sys.stderr)
+        return INTERRUPTED
+    return 0 if all(done.passed for done in runs) else CHECK_FAILED
+
+
+def _ways(
+    proto: str | None, mode: str | None, cipher: str | None, workers: int, *, every_way: bool
+) -> "Sequence[Way] | None":
+    """The ways that the options name; None for the first one of each scenario."""
+    from toolkit.lab.ways import ALL_WAYS, Way
+
+    if not any((proto, mode, cipher, workers)):
+        return ALL_WAYS if every_way else None
+    if every_way:
         raise LocalError("--every-way leaves nothing for --proto, --mode, --cipher and --workers to say")
-    ways = [Way.of(proto or "v2", mode or "crc", cipher or "aes", workers)] if named else None
-    wanted = [scenario for name in scenarios for scenario in select(name)]
+    return [Way.of(proto or "v2", mode or "crc", cipher or "aes", workers)]
+
+
+def _split(wanted: "list[Scenario]", backend: str) -> "tuple[list[Scenario], dict[str, str]]":
+    """Those that run on this backend, and why the others and their cases do not; a single one is tried anyway."""
     here = [scenario for scenario in wanted if backend in scenario.backends] if len(wanted) > 1 else wanted
     elsewhere = {scenario.id: scenario.only for scenario in wanted if scenario not in here}
-    elsewhere |= {f"{s.id}[{case.name}]": case.only for s in here for case in s.cases if s.obstacle(backend, case)}
-    todo = jobs_of(here, backend, ALL_WAYS if every_way else ways, seed, cut or ())
-    runs = []
-    for done in _shown(todo, jobs, quiet=as_json):
-        if out is not None:
-            save_artefacts(done, out / done.name)
-        runs.append(done)
-    _tell(runs, elsewhere, backend, Coverage(runs) if coverage else None, as_json=as_json)
-    return 0 if all(done.passed for done in runs) else CHECK_FAILED
+    cases = {f"{s.id}[{case.name}]": case.only for s in here for case in s.cases if s.obstacle(backend, case)}
+    return here, elsewhere | cases
+
+
+def _run(todo: "list[Job]", shares: Shares, out: Path | None) -> "tuple[list[ScenarioRun], bool]":
+    """Make the runs; returns them, and whether Ctrl-C ended that early."""
+    from toolkit.scenarios.runner import save_artefacts
+
+    runs: list[ScenarioRun] = []
+    try:
+        for done in _shown(todo, shares):
+            if out is not None:
+                save_artefacts(done, out / done.name)
+            runs.append(done)
+    except KeyboardInterrupt:
+        return runs, True
+    return runs, False
+
+
+def _unsupported(elsewhere: dict[str, str], backend: str) -> "list[ScenarioReport]":
+    """Pages of scenarios that cannot run on this backend."""
+    from toolkit.checks.history import History
+    from toolkit.report.html import ScenarioReport, Verdict
+
+    verdict = Verdict.UNSUPPORTED
+    return [
+        ScenarioReport(name, name, "", backend, "", None, verdict, 0, [], History(), "", reason=reason)
+        for name, reason in elsewhere.items()
+    ]
+
+
+def _visited(runs: "list[ScenarioRun]") -> "Coverage":
+    from toolkit.scenarios.coverage import Coverage
+
+    return Coverage(runs)
 
 
 def _tell(
@@ -122,18 +185,16 @@ def _print_runs(runs: "list[ScenarioRun]") -> None:
     print(f"{len(runs)} runs, {sum(not done.passed for done in runs)} failed")
 
 
-def _shown(todo: "list[Job]", processes: int, *, quiet: bool) -> "Iterator[ScenarioRun]":
-    """The runs, with a progress bar where somebody looks."""
-    from rich.console import Console
-    from rich.progress import track
-
+def _shown(todo: "list[Job]", shares: Shares) -> "Iterator[ScenarioRun]":
+    """The runs as they are done, with their progress."""
+    from toolkit.cli.progress import progress
     from toolkit.scenarios.batch import run_all
 
-    console = Console(stderr=True)
-    runs = run_all(todo, processes)
-    if quiet or len(todo) == 1 or not console.is_terminal:
-        return runs
-    return iter(track(runs, "running", len(todo), console=console, transient=True))
+    with progress("running", len(todo), quiet=len(todo) == 1) as steps:
+        for done in run_all(todo, shares.jobs or 1, shares.dask):
+            steps.show(done.name)
+            steps.advance()
+            yield done
 
 
 def _print_table(runs: "list[ScenarioRun]") -> None:
@@ -143,7 +204,7 @@ def _print_table(runs: "list[ScenarioRun]") -> None:
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for heading in ("scenario", "backend", "way", "verdict", "seconds", "what is wrong"):
-        table.add_column(heading)
+        table.add_column(heading, overflow="fold")
     for done in runs:
         verdict = "[green]passed[/]" if done.passed else "[red]failed[/]"
         table.add_row(

@@ -9,25 +9,30 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from messenger.errors import LocalError
+from toolkit.cli.cluster_names import complete_scenarios
+from toolkit.cli.report_files import Html, Junit, ReportFiles
+from toolkit.cli.sharing import Dask, Shares
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolkit.simulation.campaign import Campaign, Tally
+    from toolkit.lab.campaign import Campaign, Tally
     from toolkit.simulation.drawing import Size
     from toolkit.simulation.swarm import Outcome
 
 CHECK_FAILED = 1
 INTERRUPTED = 130
 _MOST_SHRUNK = 3
-"""How many failed seeds are shrunk and told in full; they are seldom more than so many bugs."""
+"""Number of failed seeds that are shrunk and reported in full; they are seldom more than so many bugs."""
 
 
 def sim(
     scenarios: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[SCENARIO...]", help="Run these, as `msgrlab run` names them, instead of random lives."
+            metavar="[SCENARIO...]",
+            autocompletion=complete_scenarios,
+            help="Run these, as `msgrlab run` names them, instead of random lives.",
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="How many seeds.")] = 1000,
@@ -53,6 +58,9 @@ def sim(
         Path | None,
         typer.Option(metavar="DIR", help="Keep history, chart and report of failed seeds in folders of DIR."),
     ] = None,
+    dask: Dask = "",
+    html: Html = None,
+    junit: Junit = None,
 ) -> int:
     """Draw nodes, options and faults from each seed, live through them, heal everything and judge the history.
 
@@ -60,6 +68,7 @@ def sim(
     """
     from toolkit.simulation.drawing import Size
 
+    files, shares = ReportFiles(html, junit), Shares(jobs, dask)
     if size not in list(Size):
         raise LocalError(f"unknown size {size!r}; known: {', '.join(Size)}")
     if keep is not None and replay is None:
@@ -68,12 +77,13 @@ def sim(
         if keep is not None or twice or size != Size.SMALL:
             raise LocalError("--keep, --check-determinism and --size are for random lives, not for scenarios")
         first, seeds = (first, seeds) if replay is None else (replay, 1)
-        return _run_scenarios(scenarios, range(first, first + seeds), jobs, as_json=as_json)
+        return _run_scenarios(scenarios, range(first, first + seeds), shares, files, as_json=as_json)
     if out is not None:
         _make_folder(out)
     if replay is not None:
-        return _replay(replay, Size(size), _places(keep), as_json=as_json, out=out)
-    return _run_seeds(range(first, first + seeds), Size(size), jobs, twice=twice, as_json=as_json, out=out)
+        return _replay(replay, Size(size), _places(keep), files, as_json=as_json, out=out)
+    seeds_of = range(first, first + seeds)
+    return _run_seeds(seeds_of, Size(size), shares, files, twice=twice, as_json=as_json, out=out)
 
 
 def _places(keep: str | None) -> list[int] | None:
@@ -88,28 +98,45 @@ def _places(keep: str | None) -> list[int] | None:
 # ---- random lives
 
 
-def _replay(seed: int, size: "Size", keep: list[int] | None, *, as_json: bool, out: Path | None) -> int:
+def _replay(
+    seed: int, size: "Size", keep: list[int] | None, files: ReportFiles, *, as_json: bool, out: Path | None
+) -> int:
     from toolkit.simulation.findings import as_json as life_json
-    from toolkit.simulation.findings import tell
+    from toolkit.simulation.findings import life_report, tell
     from toolkit.simulation.swarm import live
 
     outcome = live(seed, size, keep)
     _keep_files([outcome], out)
+    if files:
+        files.write([life_report(outcome, _kept(outcome, out), files.folder)], f"Seed {seed}")
     print(json.dumps(life_json(outcome), indent=2) if as_json else "\n".join(tell(outcome)))
     return 0 if outcome.passed else CHECK_FAILED
 
 
 def _run_seeds(
-    seeds: range, size: "Size", jobs: int | None, *, twice: bool, as_json: bool, out: Path | None
+    seeds: range,
+    size: "Size",
+    shares: Shares,
+    files: ReportFiles,
+    *,
+    twice: bool,
+    as_json: bool,
+    out: Path | None,
 ) -> int:
-    from toolkit.simulation.campaign import run_seeds
     from toolkit.simulation.findings import as_json as life_json
-    from toolkit.simulation.findings import tell
+    from toolkit.simulation.findings import life_report, tell
+    from toolkit.simulation.lives import run_seeds
 
-    with _progress(len(seeds), quiet=as_json) as progress:
-        campaign = run_seeds(seeds, size, jobs, twice=twice, progress=progress)
+    with _progress(len(seeds)) as progress:
+        campaign = run_seeds(seeds, size, shares.jobs, twice=twice, progress=progress, dask=shares.dask)
     outcomes = _shrunk([seed for seed, _ in campaign.tally.failed], size)
     _keep_files(outcomes, out)
+    if files:
+        from toolkit.simulation.findings import campaign_report
+
+        lives = [life_report(outcome, _kept(outcome, out), files.folder) for outcome in outcomes]
+        whole = campaign_report(campaign, f"{size} {seeds.start}-{seeds.stop - 1}", len(seeds), "seeds")
+        files.write([whole, *lives], "Simulated seeds")
     if as_json:
         shrunk = {outcome.seed: life_json(outcome) for outcome in outcomes}
         print(json.dumps(_summary(campaign, seeds, size.value, shrunk), indent=2))
@@ -145,15 +172,27 @@ def _keep_files(outcomes: "Sequence[Outcome]", out: Path | None) -> None:
             save(outcome, out / f"seed-{outcome.seed}")
 
 
+def _kept(outcome: "Outcome", out: Path | None) -> Path | None:
+    """Where the files of a seed are."""
+    return None if out is None else out / f"seed-{outcome.seed}"
+
+
 # ---- scenarios
 
 
-def _run_scenarios(names: Sequence[str], seeds: range, jobs: int | None, *, as_json: bool) -> int:
-    from toolkit.simulation.scenario_seeds import run_scenario_seeds, units_of
+def _run_scenarios(
+    names: Sequence[str], seeds: range, shares: Shares, files: ReportFiles, *, as_json: bool
+) -> int:
+    from toolkit.scenarios.seeds import run_scenario_seeds, units_of
 
     units = units_of(names, seeds)
-    with _progress(len(units), quiet=as_json) as progress:
-        campaign = run_scenario_seeds(units, jobs, progress)
+    with _progress(len(units)) as progress:
+        campaign = run_scenario_seeds(units, shares.jobs, progress, shares.dask)
+    if files:
+        from toolkit.simulation.findings import campaign_report
+
+        whole = campaign_report(campaign, " ".join(names), len(units), "runs")
+        files.write([whole], "Simulated seeds of scenarios")
     if as_json:
         print(json.dumps(_summary(campaign, seeds, "scenarios", {}), indent=2))
     else:
@@ -168,31 +207,25 @@ def _run_scenarios(names: Sequence[str], seeds: range, jobs: int | None, *, as_j
 
 
 @contextmanager
-def _progress(total: int, *, quiet: bool) -> "Iterator[Callable[[Tally], None]]":
-    """A bar on stderr where somebody looks."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+def _progress(total: int) -> "Iterator[Callable[[Tally], None]]":
+    """What to call with the tally of some more runs."""
+    from toolkit.cli.progress import progress
 
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield lambda _tally: None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("no failures", total=total)
-        failures = 0
+    failures = 0
+    with progress("simulating", total) as steps:
 
         def advance(tally: "Tally") -> None:
             nonlocal failures
             failures += len(tally.failed)
-            bar.update(task, advance=tally.runs, description=f"{failures or 'no'} failures")
+            steps.show(f"{failures or 'no'} failures")
+            steps.advance(tally.runs)
 
         yield advance
 
 
 def _summary(campaign: "Campaign", seeds: range, size: str, shrunk: dict[int, Any]) -> dict[str, Any]:
+    from toolkit.checks.marks import MARKS
     from toolkit.simulation.findings import failures_json
-    from toolkit.simulation.marks import MARKS
 
     tally = campaign.tally
     return {
@@ -216,7 +249,7 @@ def _summary(campaign: "Campaign", seeds: range, size: str, shrunk: dict[int, An
 
 
 def _print_summary(campaign: "Campaign", wanted: int, units: str) -> None:
-    from toolkit.simulation.marks import MARKS
+    from toolkit.checks.marks import MARKS
 
     tally = campaign.tally
     print(
@@ -224,7 +257,7 @@ def _print_summary(campaign: "Campaign", wanted: int, units: str) -> None:
         f"{tally.events} events, {len(tally.failed)} failed"
     )
     if campaign.interrupted:
-        print(f"interrupted: {wanted - tally.runs} {units} were not run")
+        print(f"interrupted: {tally.runs} of {wanted} {units} were run")
     more = [str(name) for name, _ in tally.failed[:20]]
     if more:
         print(f"failed: {', '.join(more)}{' …' if len(tally.failed) > len(more) else ''}")

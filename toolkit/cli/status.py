@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from messenger.errors import LocalError
-from toolkit.terminal import shown_line, shown_values
+from toolkit.cli.cluster_names import ClusterName, ClusterPlace, one_name
+from toolkit.cli.report_files import Html, Junit, ReportFiles
+from toolkit.report.terminal import shown_line, shown_values
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,27 +17,39 @@ CHECK_FAILED = 1
 _SHOWN_VIOLATIONS = 3
 _PIPED_WIDTH = 160
 _FOLLOWED_S = 1.0
-"""How long a supervisor waits for something to tell, before it is asked again."""
+"""How long a supervisor waits for news before it answers with none."""
 
 
 def status(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="Which; all unless given.")] = "",
+    cluster: ClusterPlace = "",
+    name: ClusterName = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     follow: Annotated[
         bool,
         typer.Option("--follow", help="Show what happens from now on, until the cluster goes down (or Ctrl-C)."),
     ] = False,
+    html: Html = None,
+    junit: Junit = None,
 ) -> int:
-    """Show clusters: their nodes and sessions, what is wrong on purpose, and what the invariants say.
+    """Show clusters, all unless one is named: nodes, sessions, what is wrong on purpose, and the invariants.
 
     Exit 1 if an invariant does not hold.
     """
-    from toolkit.machine.leases import Lease, damaged, leases
+    from toolkit.machine.leases import Lease, clusters, damaged
 
+    name = one_name(cluster, name)
+    files = ReportFiles(html, junit)
     if follow:
+        if files:
+            raise LocalError("--html and --junit are of what has happened: not with --follow")
         return _follow(name, as_json=as_json)
 
-    found = [_status(Lease.find(name))] if name else [_status_or_silence(lease) for lease in leases()]
+    asked = [Lease.find(name)] if name else clusters()
+    if files:
+        from toolkit.cluster.reporting import cluster_report
+
+        files.write([cluster_report(lease, files.folder) for lease in asked], "Clusters")
+    found = [_status(lease) if name else _status_or_silence(lease) for lease in asked]
     found += [{"name": each.name, "state": "damaged", "about": str(each)} for each in damaged() if not name]
     if as_json:
         print(json.dumps({"clusters": found}, indent=2))
@@ -142,7 +156,9 @@ def _show_checks(console: "Console", checks: dict[str, Any]) -> None:
         console.print(f"checks: {checks['note']}")
         return
     failed = checks["failed"]
-    console.print(f"checks: {checks['passed']} hold" + (f", {len(failed)} do not" if failed else ""))
+    counts = {"do not": len(failed), "not judged": len(checks["not_judged"])}
+    others = "".join(f", {count} {words}" for words, count in counts.items() if count)
+    console.print(f"checks: {checks['passed']} hold{others}")
     for one in failed:
         console.print(f"  {one['id']} {one['name']}", markup=False)
         for text in one["violations"][:_SHOWN_VIOLATIONS]:

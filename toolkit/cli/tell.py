@@ -1,4 +1,4 @@
-"""``msgrlab tell``: a node of a cluster does something."""
+"""``msgrlab tell``: have a node of a cluster carry out a command."""
 
 import json
 from collections.abc import Sequence
@@ -7,27 +7,40 @@ from typing import Annotated, Any
 import typer
 
 from messenger.errors import LocalError
+from toolkit.cli.cluster_names import ClusterName, complete_nodes, take_name
+
+CHECK_FAILED = 1
 
 
 def tell(
     context: typer.Context,
-    node: Annotated[str, typer.Argument(metavar="NODE", help="Who.")],
+    node: Annotated[str, typer.Argument(metavar="NODE", autocompletion=complete_nodes, help="Who.")],
     verb: Annotated[
         str, typer.Argument(metavar="VERB", help="What: send, connect, mark_down; of a daemon, an admin command.")
     ],
-    name: Annotated[str, typer.Option(help="Of the cluster; may be left out if one is up.")] = "",
-) -> None:
-    """Have a node do something, and print its answer as JSON: msgrlab tell a send b --count 3."""
+    name: ClusterName = "",
+) -> int:
+    """Have a node do something, and print its answer as JSON: msgrlab tell a send b --count 3.
+
+    Exit 1 if `verify` finds objects that are not as they were written.
+    """
     from toolkit.cluster.supervisor.client import ask, chosen
 
-    words, named = parse_arguments(context.args)
+    arguments, name = take_name([node, verb, *context.args], name)
+    if len(arguments) < 2:  # the words behind --name are its own
+        raise LocalError("tell: give a NODE and a VERB: msgrlab tell a send b")
+    node, verb, *rest = arguments
+    words, named = parse_arguments(rest)
     answer = ask(chosen(name), "command", node=node, verb=verb, words=words, args=named)
     if answer:
         print(json.dumps(answer, indent=2))
+    return CHECK_FAILED if verb == "verify" and answer.get("wrong") else 0
 
 
 def parse_arguments(arguments: Sequence[str]) -> tuple[list[Any], dict[str, Any]]:
     """Words, and what options say; each value is JSON if it can be, else text.
+
+    Options of msgrlab are not looked for behind ``--``, which is dropped.
 
     Raises:
         LocalError: an option without a name.
@@ -37,6 +50,8 @@ def parse_arguments(arguments: Sequence[str]) -> tuple[list[Any], dict[str, Any]
     rest = list(arguments)
     while rest:
         word = rest.pop(0)
+        if word == "--":
+            continue
         if not word.startswith("--"):
             words.append(_value(word))
             continue

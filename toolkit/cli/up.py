@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from toolkit.terminal import shown_line
+from messenger.errors import LocalError
+from toolkit.cli.cluster_names import complete_specs
+from toolkit.cli.progress import Steps, progress
+from toolkit.cli.report_files import Html, Junit, ReportFiles
+from toolkit.report.terminal import shown_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,7 +29,12 @@ _STAGES = {"host": "host made", "started": "started", "ready": "ready"}
 
 
 def up(
-    spec: Annotated[str, typer.Argument(metavar="SPEC", help="A YAML file, or the name of a ready-made spec.")],
+    spec: Annotated[
+        str,
+        typer.Argument(
+            metavar="SPEC", autocompletion=complete_specs, help="A YAML file, or the name of a ready-made spec."
+        ),
+    ],
     name: Annotated[str, typer.Option(help="Of the cluster; the spec's unless given.")] = "",
     backend: Annotated[
         str, typer.Option(help="Where nodes run: process, netns, docker or swarm; as the spec says unless given.")
@@ -40,20 +49,33 @@ def up(
     foreground: Annotated[
         bool, typer.Option("--foreground", help="Stay; the cluster goes down with this command (Ctrl-C).")
     ] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Keep a cluster that does not come up, for a look: msgrlab status.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object once it is ready.")] = False,
+    html: Html = None,
+    junit: Junit = None,
 ) -> None:
-    """Bring a cluster up: hosts, a network that can be hurt, nodes that talk."""
+    """Bring a cluster up: hosts, a network that can be hurt, nodes that talk.
+
+    If it does not come up, its logs are kept, and the lines that show why are printed.
+    """
+    if keep and foreground:
+        raise LocalError("--keep is for clusters that stay: leave out --foreground")
     began_s = _typed_s()
     from toolkit.cluster.choosing import located
     from toolkit.cluster.supervisor.client import Starting
     from toolkit.machine.docker_engine import choose_context
     from toolkit.machine.leases import Lease
 
+    files = ReportFiles(html, junit)
+    if files and not foreground:
+        raise LocalError("--html and --junit go with --foreground; else: msgrlab down NAME --html FILE")
     choose_context(context)
     file, own_name = located(spec)
     lease = Lease.take(name or own_name)
     try:
-        starting = Starting(lease, file, backend, settings or [], foreground=foreground)
+        starting = Starting(lease, file, backend, settings or [], foreground=foreground, keep=keep)
     except BaseException:
         lease.journal.undo()
         raise
@@ -70,6 +92,10 @@ def up(
     try:
         starting.wait()
     finally:
+        if files and lease.directory.exists():
+            from toolkit.cluster.reporting import cluster_report
+
+            files.write([cluster_report(lease, files.folder)], f"Cluster {lease.label.name}")
         starting.end()
 
 
@@ -87,7 +113,9 @@ def _watched(starting: "Starting", began_s: float, *, quiet: bool) -> dict[str, 
     """
     events = starting.events()
     if quiet or not sys.stderr.isatty():
-        return _ready_of(_announced(events, lambda words: print(words, file=sys.stderr, flush=True)))
+        events = _announced(events, lambda words: print(words, file=sys.stderr, flush=True))
+        with progress("up") as steps:
+            return _ready_of(_logged(events, steps))
     from rich.console import Console
     from rich.live import Live
 
@@ -104,6 +132,14 @@ def _announced(
     for event in events:
         if "announce" in event:
             announce(shown_line(event["announce"]))
+        yield event
+
+
+def _logged(events: "Iterator[dict[str, Any]]", steps: Steps) -> "Iterator[dict[str, Any]]":
+    for event in events:
+        stage = event.get("stage")
+        if words := event.get("say") or (stage and f"{event['node']} {_STAGES.get(stage, stage)}"):
+            steps.show(words)
         yield event
 
 
@@ -144,13 +180,27 @@ class _Board:
         return table
 
 
+def _files(directory: Path) -> "Iterator[tuple[str, Path]]":
+    """Files of a cluster that a user needs elsewhere, and what they are."""
+    patterns = {"history": "*.ndjson", "capture": "*.pcapng", "keyring": "*keyring*", "key log": "*.keys"}
+    for what, pattern in patterns.items():
+        for path in sorted(directory.glob(pattern)):
+            yield what, path
+
+
 def _tell(ready: dict[str, Any]) -> None:
     name = ready["name"]
     print(f"cluster {name} is up: {len(ready['nodes'])} nodes in {ready['seconds']:.2f} s")
     width = max((len(node) for node in ready["nodes"]), default=0)
     for node, about in ready["nodes"].items():
         print(f"  {node:{width}}  {about['kind']:9}  {about['address']}")
+    for what, path in _files(Path(ready["directory"])):
+        print(f"{what}: {path}")
     first = next(iter(ready["nodes"]), "NODE")
+    conf = ready.get("ceph_conf")
+    if conf is not None:
+        print(f"ceph: configuration {conf}, keyring {Path(conf).parent / 'keyring'}")
+        print(f"      ceph -c {conf} -s")
     print(f"next: msgrlab status {name}")
     print(f"      msgrlab exec --name {name} {first} -- CMD")
     print(f"      msgrlab fault --name {name} kill {first}")

@@ -23,10 +23,24 @@ def wireshark(
     install: Annotated[
         bool, typer.Option("--install", help="Put the dissector where Wireshark loads plugins from.")
     ] = False,
+    profile: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Write a profile there, columns and colours; DIR as in ~/.config/wireshark/profiles/ceph.",
+        ),
+    ] = None,
     keyring: Keyrings = None,
     key_log: KeyLogs = None,
 ) -> int:
-    """Print or install a Wireshark dissector of msgr v2, or export a capture decrypted."""
+    """Print or install a Wireshark dissector of msgr v2, write a profile, or export a capture decrypted."""
+    if profile is not None:
+        from toolkit.dissect.wireshark.profile import write_profile
+
+        if capture is not None or output is not None or install or keyring or key_log:
+            raise LocalError("--profile DIR stands by itself; the dissector and exports are commands of their own")
+        print(f"{write_profile(profile)}: try wireshark -C {profile.name}, if it is in the folder of profiles")
+        return 0
     if capture is not None:
         if output is None or install:
             raise LocalError("to export a capture, say where to: -o FILE.pcapng")

@@ -11,19 +11,20 @@ from messenger.cephx.keys import CryptoKey
 from messenger.denc.address import AddressType, EntityAddr
 from messenger.denc.entity import AuthName, EntityType
 from messenger.denc.features import Msgr2Feature, feature_names
-from messenger.errors import Fault, FaultError, FaultReason
+from messenger.errors import Fault, FaultError, FaultReason, LocalError
 from messenger.messages.monmap import MonMap
+from toolkit.network.host_names import numeric
 from toolkit.probe.monitor import MonitorSession
 from toolkit.probe.wire import WireFindings, ask
 from toolkit.probe.wire_v1 import V1Findings
-from toolkit.terminal import shown_line
+from toolkit.report.terminal import shown_line
 
 _DEFAULT_PORTS = {AddressType.MSGR2: 3300, AddressType.LEGACY: 6789}
 
 
 @dataclass(slots=True)
 class ClusterFindings:
-    """What a monitor told after logging in."""
+    """What a monitor reported after the login; None where it has not answered."""
 
     name: AuthName
     global_id: int
@@ -31,10 +32,10 @@ class ClusterFindings:
     """Connection mode of the session."""
     features: int
     """Negotiated feature mask."""
-    monmap: MonMap
-    osdmap_epoch: int
-    settings: dict[str, str]
-    status: Any
+    monmap: MonMap | None = None
+    osdmap_epoch: int | None = None
+    settings: dict[str, str] | None = None
+    status: Any = None
     """The answer to ``ceph status``; an object, of a monitor that is sound."""
 
 
@@ -43,7 +44,7 @@ class Findings:
     """What was found out, and what stopped the search."""
 
     addr: EntityAddr
-    wire: WireFindings | None = None
+    wire: WireFindings = field(default_factory=WireFindings)
     cluster: ClusterFindings | None = None
     fault: Fault | None = None
     notes: list[str] = field(default_factory=list)
@@ -51,7 +52,7 @@ class Findings:
     def as_json(self) -> dict[str, Any]:
         """The findings as a JSON object."""
         values: dict[str, Any] = {"addr": str(self.addr)}
-        if self.wire is not None:
+        if self.wire.protocol:
             values |= _wire_json(self.wire)
         if self.cluster is not None:
             values |= _cluster_json(self.cluster)
@@ -62,7 +63,7 @@ class Findings:
     def as_text(self) -> list[tuple[str, str]]:
         """Label and text of each line to print."""
         lines = [("address", str(self.addr))]
-        if self.wire is not None:
+        if self.wire.protocol:
             lines += _wire_text(self.wire)
         if self.cluster is not None:
             lines += _cluster_text(self.cluster)
@@ -76,9 +77,9 @@ def parse_target(text: str) -> EntityAddr:
     """The address to probe; a monitor's port, of v2 unless it says otherwise.
 
     Raises:
-        LocalError: it is not an address.
+        LocalError: it is not an address, and no host of that name is known.
     """
-    addr = EntityAddr.parse(text, AddressType.MSGR2)
+    addr = EntityAddr.parse(numeric(text), AddressType.MSGR2)
     return (
         addr if addr.port else replace(addr, port=_DEFAULT_PORTS.get(addr.type, _DEFAULT_PORTS[AddressType.MSGR2]))
     )
@@ -94,40 +95,44 @@ async def investigate(addr: EntityAddr, name_text: str, keyring: Path | None, ti
     key = Keyring.load(keyring).key(name) if keyring is not None else None
     findings = Findings(addr)
     try:
-        findings.wire = await ask(addr, name, timeout_s)
+        await ask(addr, name, timeout_s, findings.wire)
         if findings.wire.protocol == "v1":
             findings.notes.append("this port speaks msgr v1 only; monitors usually speak v2 on port 3300")
         elif key is not None:
-            findings.cluster = await _log_in(findings, name, key, timeout_s)
+            await _log_in(findings, name, key, timeout_s)
     except FaultError as error:
         findings.fault = error.fault
-    except TimeoutError:
-        findings.fault = Fault(FaultReason.READY_TIMEOUT, f"no answer within {timeout_s:g} s")
+    except TimeoutError as error:
+        if findings.cluster is None:
+            findings.fault = Fault(FaultReason.READY_TIMEOUT, f"no answer within {timeout_s:g} s")
+        else:  # monitors do not answer what a key may not ask
+            findings.fault = Fault(FaultReason.IDLE_TIMEOUT, f"{error}: capabilities of {name}?")
     return findings
 
 
-async def _log_in(findings: Findings, name: AuthName, key: CryptoKey, timeout_s: float) -> ClusterFindings | None:
-    assert findings.wire is not None
+async def _log_in(findings: Findings, name: AuthName, key: CryptoKey, timeout_s: float) -> None:
     if findings.wire.entity_type is not EntityType.MON:
         findings.notes.append("only monitors are logged in to: others need a ticket from one first")
-        return None
+        return
     if AuthMethod.CEPHX not in findings.wire.methods:
         findings.notes.append("the monitor does not use cephx, so the keyring is of no use")
-        return None
+        return
     client = CephxClient(name, key)
     async with MonitorSession(findings.addr, client, timeout_s=timeout_s) as session:
-        monmap = await session.monmap()
         mode = session.connection.connection_mode
-        return ClusterFindings(
+        cluster = findings.cluster = ClusterFindings(
             name=name,
             global_id=client.global_id,
             mode=mode.name.lower() if mode else "",
             features=session.connection.session.features,
-            monmap=monmap,
-            osdmap_epoch=await session.newest_version("osdmap"),
-            settings=await session.settings(),
-            status=await session.command(monmap, "status"),
         )
+        cluster.monmap = await session.monmap()
+        cluster.osdmap_epoch = await session.newest_version("osdmap")
+        cluster.settings = await session.settings()
+        try:
+            cluster.status = await session.command(cluster.monmap, "status")
+        except LocalError as error:
+            findings.notes.append(str(error))
 
 
 def _wire_json(wire: WireFindings) -> dict[str, Any]:
@@ -188,46 +193,62 @@ def _msgr2_names(mask: int) -> list[str]:
 
 
 def _cluster_json(cluster: ClusterFindings) -> dict[str, Any]:
-    monmap = cluster.monmap
     return {
         "logged_in_as": str(cluster.name),
         "global_id": cluster.global_id,
         "mode": cluster.mode,
         "features": f"0x{cluster.features:016x}",
         "feature_names": feature_names(cluster.features),
-        "fsid": str(monmap.fsid),
-        "monmap": {
-            "epoch": monmap.epoch,
-            "min_mon_release": monmap.min_mon_release,
-            "mons": [{"name": mon.name, "addrs": str(mon.public_addrs)} for mon in monmap.ranked],
-        },
+        **(_monmap_json(cluster.monmap) if cluster.monmap is not None else {}),
         "osdmap_epoch": cluster.osdmap_epoch,
         "settings": cluster.settings,
         "status": cluster.status,
     }
 
 
+def _monmap_json(monmap: MonMap) -> dict[str, Any]:
+    return {
+        "fsid": str(monmap.fsid),
+        "monmap": {
+            "epoch": monmap.epoch,
+            "min_mon_release": monmap.min_mon_release,
+            "mons": [{"name": mon.name, "addrs": str(mon.public_addrs)} for mon in monmap.ranked],
+        },
+    }
+
+
 def _cluster_text(cluster: ClusterFindings) -> list[tuple[str, str]]:
-    monmap, status = cluster.monmap, cluster.status if isinstance(cluster.status, dict) else {}
-    mons = "\n".join(f"{shown_line(mon.name)}: {mon.public_addrs}" for mon in monmap.ranked)
-    health = _object(status, "health")
-    checks = ", ".join(_object(health, "checks"))
-    osds = _object(status, "osdmap")
-    quorum = status.get("quorum_names")
-    up = f"{osds.get('num_osds', 0)} osds, {osds.get('num_up_osds', 0)} up, {osds.get('num_in_osds', 0)} in"
     lines = [
         ("logged in as", f"{cluster.name}, global_id {cluster.global_id}, mode {cluster.mode}"),
         ("features", f"0x{cluster.features:016x}: {', '.join(feature_names(cluster.features))}"),
-        ("fsid", str(monmap.fsid)),
-        ("osdmap", f"epoch {cluster.osdmap_epoch}"),
-        ("settings", ", ".join(f"{k} = {v}" for k, v in cluster.settings.items()) or "none for this client"),
+    ]
+    monmap = cluster.monmap
+    if monmap is not None:
+        mons = "\n".join(f"{shown_line(mon.name)}: {mon.public_addrs}" for mon in monmap.ranked)
+        about = f"epoch {monmap.epoch}, min_mon_release {monmap.min_mon_release}\n{mons}"
+        lines += [("fsid", str(monmap.fsid)), ("monmap", about)]
+    if cluster.osdmap_epoch is not None:
+        lines.append(("osdmap", f"epoch {cluster.osdmap_epoch}"))
+    if cluster.settings is not None:
+        settings = ", ".join(f"{k} = {v}" for k, v in cluster.settings.items())
+        lines.append(("settings", shown_line(settings or "none for this client")))
+    if isinstance(cluster.status, dict):
+        lines += [(label, shown_line(text)) for label, text in _status_text(cluster.status)]
+    return lines
+
+
+def _status_text(status: dict[str, Any]) -> list[tuple[str, str]]:
+    health = _object(status, "health")
+    checks = ", ".join(_object(health, "checks"))
+    quorum = status.get("quorum_names")
+    osds = _object(status, "osdmap")
+    osds = _object(osds, "osdmap") or osds  # one level deeper until Nautilus
+    up = f"{osds.get('num_osds', 0)} osds, {osds.get('num_up_osds', 0)} up, {osds.get('num_in_osds', 0)} in"
+    return [
         ("health", f"{health.get('status', 'unknown')}" + (f" ({checks})" if checks else "")),
         ("quorum", ", ".join(map(str, quorum)) if isinstance(quorum, list) else ""),
         ("osds", up),
     ]
-    lines = [(label, shown_line(value)) for label, value in lines]
-    monitors = ("monmap", f"epoch {monmap.epoch}, min_mon_release {monmap.min_mon_release}\n{mons}")
-    return [*lines[:3], monitors, *lines[3:]]
 
 
 def _object(values: dict[str, Any], name: str) -> dict[str, Any]:

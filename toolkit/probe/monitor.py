@@ -1,4 +1,4 @@
-"""A session with a monitor: its map, its configuration and answers to commands (protocol.md §6.2)."""
+"""A session with a monitor: its map, its configuration and answers to commands (docs/protocol.md §6.2)."""
 
 import asyncio
 import json
@@ -119,13 +119,15 @@ class MonitorSession(Dispatcher):
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await answer
+        except TimeoutError:
+            raise TimeoutError(f"no answer to {type(question).__name__} within {self._timeout_s:g} s") from None
         finally:
             self._waiting.pop(key, None)
 
     # ---- answers
 
     def ms_dispatch(self, connection: CoreConnection, message: Message) -> None:  # noqa: ARG002 - there is one
-        """Hand an answer to whoever asked."""
+        """Hand an answer to its requester."""
         payload = message.payload
         key: object = type(payload)
         if isinstance(payload, MMonCommandAck):
@@ -137,7 +139,7 @@ class MonitorSession(Dispatcher):
             answer.set_result(message)
 
     def ms_handle_reset(self, connection: CoreConnection, fault: Fault) -> None:  # noqa: ARG002 - there is one
-        """The session ended: whoever waits is told."""
+        """Fail the waiting requests: the session ended."""
         for answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(FaultError(fault))

@@ -1,4 +1,6 @@
-"""Asking an address, frame by frame, what it would accept; no credentials are needed (protocol.md §4.2, §4.7).
+"""Asking an address, frame by frame, what it would accept; no credentials are needed.
+
+See docs/protocol.md §4.2, §4.7.
 
 Every question gets a connection of its own, broken off before a session begins.
 """
@@ -7,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import product
 
 from messenger.cephx.exchange import AuthMethod, ConMode
 from messenger.cephx.structures import AuthMode
@@ -35,17 +38,17 @@ _READ_BYTES = 4096
 
 @dataclass(slots=True)
 class WireFindings:
-    """What an address said."""
+    """What a peer at an address announced."""
 
-    protocol: str
-    """``v2`` or ``v1``."""
+    protocol: str = ""
+    """``v2`` or ``v1``; empty if the peer sent no banner."""
     entity_type: EntityType | None = None
     msgr2_supported: int = 0
     msgr2_required: int = 0
     seen_as: EntityAddr | None = None
     """This side's address as the peer sees it."""
     v1: V1Findings | None = None
-    """What a v1 peer said."""
+    """What a v1 peer announced."""
     methods: list[AuthMethod] = field(default_factory=list)
     """Authentication methods it allows to clients."""
     modes: dict[AuthMethod, list[ConMode]] = field(default_factory=dict)
@@ -60,15 +63,17 @@ class _Conversation:
         self._writer = writer
         self._pending = bytearray()
         self._frames, self._builder = crc_frames(MSGR2_SUPPORTED, _MAX_ANSWER_BYTES)
+        self._sent = "before any frame"
 
     async def _more(self) -> None:
         chunk = await self._reader.read(_READ_BYTES)
         if not chunk:
-            raise PeerError(FaultReason.EOF)
+            raise PeerError(FaultReason.EOF, f"{self._sent}; the peer's log may say why")
         self._pending += chunk
 
-    def send(self, frame: ControlFrame) -> None:
-        """Write a control frame."""
+    def send(self, frame: ControlFrame, about: str = "") -> None:
+        """Write a control frame; ``about`` is what an error adds to its name."""
+        self._sent = f"after {frame.TAG.name}" + (f" ({about})" if about else "")
         self._writer.write(self._builder.control(frame.TAG, frame.encode()))
 
     async def banner(self) -> tuple[int, int]:
@@ -115,45 +120,46 @@ async def _conversation(host: str, port: int) -> AsyncIterator[_Conversation]:
         writer.transport.abort()
 
 
-async def ask(addr: EntityAddr, name: AuthName, timeout_s: float) -> WireFindings:
+async def ask(addr: EntityAddr, name: AuthName, timeout_s: float, found: WireFindings) -> None:
     """Find out what ``addr`` speaks, as the client ``name`` would see it.
 
+    ``found`` has what was learned so far, also after an error.
+
     Raises:
-        FaultError: nobody listens there, or it does not speak the messenger protocol.
-        TimeoutError: it says too little for too long.
+        FaultError: no process listens there, or it does not speak the messenger protocol.
+        TimeoutError: it sends too little for too long.
     """
     if addr.type is AddressType.LEGACY:
-        return await _ask_v1(addr, timeout_s)
+        await _ask_v1(addr, timeout_s, found)
+        return
     try:
-        return await _ask_v2(addr, name, timeout_s)
+        await _ask_v2(addr, name, timeout_s, found)
     except FaultError as error:
         if error.fault.reason is not FaultReason.V1_PEER:
             raise
-        return await _ask_v1(addr, timeout_s)
+        await _ask_v1(addr, timeout_s, found)
 
 
-async def _ask_v1(addr: EntityAddr, timeout_s: float) -> WireFindings:
+async def _ask_v1(addr: EntityAddr, timeout_s: float, found: WireFindings) -> None:
     async with asyncio.timeout(timeout_s), _conversation(addr.host, addr.port) as talk:
         v1 = await talk.v1()
-        return WireFindings("v1", entity_type=v1.entity_type, seen_as=v1.seen_as, v1=v1)
+        found.protocol, found.entity_type, found.seen_as, found.v1 = "v1", v1.entity_type, v1.seen_as, v1
 
 
-async def _ask_v2(addr: EntityAddr, name: AuthName, timeout_s: float) -> WireFindings:
+async def _ask_v2(addr: EntityAddr, name: AuthName, timeout_s: float, found: WireFindings) -> None:
     async with asyncio.timeout(timeout_s), _conversation(addr.host, addr.port) as talk:
-        supported, required = await talk.banner()
-        found = WireFindings("v2", msgr2_supported=supported, msgr2_required=required)
+        found.msgr2_supported, found.msgr2_required = await talk.banner()
+        found.protocol = "v2"
         hello = await _greet(talk, addr)
         found.entity_type, found.seen_as = hello.entity_type, hello.peer_addr
         # No peer has a method 0, so the refusal lists those it does have.
-        talk.send(AuthRequest(AuthMethod.UNKNOWN, [ConMode.SECURE, ConMode.CRC], b""))
-        answer = await talk.receive()
+        answer = await _request(talk, name, AuthMethod.UNKNOWN, ConMode.SECURE, ConMode.CRC)
         methods = answer.allowed_methods if isinstance(answer, AuthBadMethod) else []
         found.methods = [AuthMethod(method) for method in methods if method in list(AuthMethod)]
-    for method in found.methods:
-        found.modes[method] = [
-            mode for mode in (ConMode.CRC, ConMode.SECURE) if await _accepts(addr, name, method, mode, timeout_s)
-        ]
-    return found
+    found.modes = {method: [] for method in found.methods}
+    for method, mode in product(found.methods, (ConMode.CRC, ConMode.SECURE)):
+        if await _accepts(addr, name, method, mode, timeout_s):
+            found.modes[method].append(mode)
 
 
 async def _greet(talk: _Conversation, addr: EntityAddr) -> Hello:
@@ -164,15 +170,23 @@ async def _greet(talk: _Conversation, addr: EntityAddr) -> Hello:
     return hello
 
 
-async def _accepts(addr: EntityAddr, name: AuthName, method: AuthMethod, mode: ConMode, timeout_s: float) -> bool:
-    """Whether the peer goes on after being offered just this method and mode."""
+async def _request(talk: _Conversation, name: AuthName, method: AuthMethod, *modes: ConMode) -> ControlFrame:
+    """The answer to an authentication request.
+
+    Nautilus decodes the payload before it looks at the method, and closes the connection if there is none.
+    """
     payload = Encoder()
     payload.u8(AuthMode.MON)
     name.encode(payload)
     payload.u64(0)
+    about = f"method {method.name.lower()}, {' or '.join(mode.name.lower() for mode in modes)}"
+    talk.send(AuthRequest(method, [*modes], payload.getvalue()), about)
+    return await talk.receive()
+
+
+async def _accepts(addr: EntityAddr, name: AuthName, method: AuthMethod, mode: ConMode, timeout_s: float) -> bool:
+    """True if the peer goes on after being offered just this method and mode."""
     async with asyncio.timeout(timeout_s), _conversation(addr.host, addr.port) as talk:
         await talk.banner()
         await _greet(talk, addr)
-        talk.send(AuthRequest(method, [mode], payload.getvalue()))
-        answer = await talk.receive()
-        return isinstance(answer, AuthReplyMore | AuthDone)
+        return isinstance(await _request(talk, name, method, mode), AuthReplyMore | AuthDone)

@@ -1,8 +1,8 @@
-"""Asking a v1 port what it is, without credentials and without opening a session (protocol.md §3.2, §3.4).
+"""Asking a v1 port what it is, without credentials and without opening a session (docs/protocol.md §3.2, §3.4).
 
-A CONNECT with a protocol version that nobody has is refused with the peer's own, which tells what the peer is;
+A CONNECT with a protocol version that does not exist is refused with the peer's own, which shows the peer's type;
 and the refusal names features: those common to both and those required. Asking once with all features and once
-with none tells the two apart.
+with none separates the two.
 """
 
 import asyncio
@@ -18,12 +18,12 @@ _NO_VERSION = (1 << 32) - 1
 _MAX_ANSWER_BYTES = 64 * 1024
 _READ_BYTES = 4096
 _PEERS = {15: EntityType.MON, 24: EntityType.OSD, 32: EntityType.MDS}
-"""Who expects which protocol version of a client (§3.1)."""
+"""Entity types by the protocol version that they expect of a client (§3.1)."""
 
 
 @dataclass(slots=True)
 class V1Findings:
-    """What a v1 port said."""
+    """What a v1 peer announced."""
 
     addr: EntityAddr
     """The address it announces as its own."""
@@ -38,7 +38,7 @@ class V1Findings:
 
     @property
     def entity_type(self) -> EntityType | None:
-        """What it is, if its protocol version tells; managers and clients share theirs."""
+        """Its type, if its protocol version shows it; managers and clients share theirs."""
         return None if self.protocol_version is None else _PEERS.get(self.protocol_version)
 
 

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 
 from tests.mutations.suites.clock import TooLong, at_most_s
+from toolkit.lab.ways import Way, ways
 from toolkit.scenarios.catalogue import CATALOGUE
 from toolkit.scenarios.runner import run_scenario
 from toolkit.scenarios.scenario import Case, Scenario
-from toolkit.scenarios.ways import Way, ways
 
 WAYS = ways("v2-crc", "v1", "v2-secure", "v2-compressed", "v2-crc-w2", "v1-w2", "v2-secure-aes256k", "v1-aes256k")
 """Those that a mutant may need, the usual ones first."""

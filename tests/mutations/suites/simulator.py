@@ -5,6 +5,7 @@ from hashlib import sha256
 from pathlib import Path
 
 import toolkit.checks
+import toolkit.lab.sim
 import toolkit.simulation
 from tests.mutations.suites.clock import TooLong, at_most_s
 from toolkit.simulation.swarm import live
@@ -16,7 +17,11 @@ _LIFE_LIMIT_S = 15.0
 
 def parts() -> dict[str, str]:
     """Seeds, so many at a time."""
-    folders = [Path(path) for package in (toolkit.simulation, toolkit.checks) for path in package.__path__]
+    folders = [
+        Path(path)
+        for package in (toolkit.simulation, toolkit.lab.sim, toolkit.checks)
+        for path in package.__path__
+    ]
     source = b"".join(path.read_bytes() for folder in folders for path in sorted(folder.glob("*.py")))
     digest = sha256(source).hexdigest()[:8]
     return {f"seeds {first} to {first + _AT_A_TIME - 1}": digest for first in SEEDS[::_AT_A_TIME]}

@@ -1,6 +1,8 @@
 """``msgrlab bench`` as a user types it. Nothing here says how fast anything has to be."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,33 @@ def test_the_core_alone(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     assert heading.split() == ["layer", "mode", "size", "build", "us", "parse", "us", "both", "us"]
     assert lines[1].split()[:4] == ["frame", "crc", "4", "KiB"]
     assert len(lines) == len(rows) + 1
+
+
+def test_ctrl_c_keeps_the_rows_so_far(tmp_path: Path) -> None:
+    out = tmp_path / "bench.json"
+    words = ["bench", *TINY, "--sizes", "64,1K,2K,4K", "--seconds", "0.01", "--json", "--out", str(out)]
+    # a terminal sends SIGINT to all processes: here once two rows are measured
+    code = """if True:
+        import os, signal
+        from toolkit.bench import measure
+        from toolkit.cli.main import main
+        one = measure.measure_cell
+        async def measure_cell(cell, *args):
+            if cell.size == 2048:
+                os.killpg(0, signal.SIGINT)
+            return await one(cell, *args)
+        measure.measure_cell = measure_cell
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored, if the tests run in the background
+        main()"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *words], capture_output=True, text=True, check=False, process_group=0
+    )
+    assert done.returncode == 130
+    assert done.stderr.endswith("msgrlab: interrupted: 2 of 4 rows were measured\n")
+    assert out.read_text(encoding="utf-8") == done.stdout
+    printed = json.loads(done.stdout)
+    assert [row["size"] for row in printed["results"]] == [64, 1024]
+    assert printed["interrupted"]
 
 
 def test_idle_connections(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,9 @@ from toolkit.bench.idle import IdleResult, measure_idle
 @pytest.mark.parametrize("mode", ["crc", "secure"])
 def test_ten_thousand_idle_connections_are_80_mib(mode: str) -> None:
     told: list[IdleResult] = []
-    (result,) = measure_idle([mode], 50, told.append)
+    (result,) = measure_idle([mode], 200, told.append)  # tables grow in steps
     assert told == [result]
-    assert (result.mode, result.connections) == (mode, 50)
+    assert (result.mode, result.connections) == (mode, 200)
     assert 1000 < result.python_bytes_per_connection <= 8 * 1024
 
 

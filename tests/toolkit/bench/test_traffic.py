@@ -6,7 +6,7 @@ from toolkit.bench.traffic import Receiver, Sender
 
 
 class Wire:
-    """A sender and a receiver whose messages arrive when the test says so."""
+    """A sender and a receiver whose messages arrive when the test delivers them."""
 
     def __init__(self, cell: Cell) -> None:
         self.flying = self.most_flying = self.sent = 0

@@ -1,8 +1,10 @@
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from tests.support.crafted import Connection, Peers, Tape, exchange
 from toolkit.cli.main import run as msgrlab
 
 CAPTURES = Path(__file__).parents[3] / "captures"
@@ -35,6 +37,33 @@ def test_where(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == "no message with seq 99999\n"
 
 
+def test_audit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert msgrlab(["analyze", *CAPTURE, "--audit"]) == 0
+    shown = capsys.readouterr()
+    assert re.search(r"^ +\d+ +0  seq_step: ", shown.out, re.MULTILINE)
+    assert "\n  v1_challenge: no frame of it has passed\n" in shown.out, "never a tick for nothing judged"
+    assert (shown.out.count("Rules broken"), shown.err) == (0, "")
+
+
+def test_audit_of_a_peer_that_breaks_a_rule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tape = Tape()
+    link = Connection(tape).open()
+    link.play([*Peers(client_cookie=7, server_cookie=9).begin(), *exchange(1), *exchange(1)])
+    file = str(tape.write(tmp_path / "twice.pcap"))
+    assert msgrlab(["analyze", file, "--audit"]) == 1
+    shown = capsys.readouterr()
+    line = r"^  frame \d+, client.4100/0: seq 1 is sent behind seq 1 \(seq_step\)$"
+    assert re.search(line, shown.out, re.MULTILINE)
+    assert shown.err.count("\n") == 1
+    assert msgrlab(["analyze", file, "--audit", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    (rule,) = [rule for rule in found["rules"] if rule["id"] == "seq_step"]
+    assert (rule["judged"], rule["broken"], rule["section"], rule["side"]) == (2, 2, ["3.6", "4.8"], "both")
+    assert {each["rule"] for each in found["violations"]} >= {"seq_step"}
+    assert all(isinstance(each["frame"], int) for each in found["violations"])
+    assert "signed" in {each["id"] for each in found["not_judged"]}
+
+
 def test_what_no_key_opens_is_an_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert msgrlab(["analyze", CAPTURE[0]]) == 1
     shown = capsys.readouterr()
@@ -49,6 +78,7 @@ def test_what_no_key_opens_is_an_exit_code(capsys: pytest.CaptureFixture[str]) -
         (["analyze", __file__], "neither pcap nor pcapng"),
         (["analyze", *CAPTURE, "--session", "1"], "--session is for --where"),
         (["analyze", *CAPTURE, "--where", "1", "--session", "777"], "no session 777; they go from 0 to"),
+        (["analyze", *CAPTURE, "--where", "1", "--audit"], "--audit and --where SEQ exclude each other"),
         (["chart", *CAPTURE, "--timeline"], "give -o FILE.svg"),
         (["chart", *CAPTURE, "-o", "chart.png"], "ends in .svg or .html"),
         (["chart", *CAPTURE, "--force"], "--force is for -o"),
@@ -77,6 +107,16 @@ def test_charts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert out.read_text(encoding="utf-8") == before
     assert msgrlab(["chart", *CAPTURE, "-o", str(out), "--timeline", "--force"]) == 0
     assert out.read_text(encoding="utf-8") != before
+
+
+def test_the_timeline_of_a_session_has_its_links_alone(tmp_path: Path) -> None:
+    def sessions_in(*arguments: str) -> set[str]:
+        out = tmp_path / "timeline.svg"
+        assert msgrlab(["chart", *CAPTURE, "--timeline", "-o", str(out), "--force", *arguments]) == 0
+        return set(re.findall(r"session (\d+) ·", out.read_text(encoding="utf-8")))
+
+    assert {"0", "1"} < sessions_in()
+    assert sessions_in("--session", "1") == {"1"}
 
 
 def test_chart_of_a_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,7 +34,7 @@ TIMEOUT_S = 60
 
 
 async def meet(mode: ConMode, protocol: Protocol = Protocol.V2, key_log: Path | None = None, port: int = 0) -> int:
-    """Two messengers, and pings from one to the other; the port of who listened."""
+    """Two messengers, and pings from one to the other; returns the listener's port."""
     inbox = Inbox()
     async with (
         messenger(1, mode=mode, key_log=key_log) as client,
@@ -133,7 +133,7 @@ def test_frames_are_printed_as_they_pass(tmp_path: Path) -> None:
     asyncio.run(meet(ConMode.SECURE, key_log=log, port=port))
     assert command.process.stdout is not None
     seen: list[str] = []
-    while sum(" ping " in line for line in seen) < PINGS:  # it has not been told to end
+    while sum(" ping " in line for line in seen) < PINGS:  # its end has not been requested
         seen.append(command.process.stdout.readline())
     code, _, err = command.end()
     assert code == 0
@@ -165,7 +165,7 @@ def test_a_duration_and_a_count_end_it(tmp_path: Path, capsys: pytest.CaptureFix
     assert out == ""
     assert err.splitlines() == [
         f"{path}: 0 packets, 0 bytes, 0 dropped",
-        "TCP ports 1 only were looked at; --ports all takes every one",
+        "no packet of TCP ports 1 passed lo meanwhile; --ports all takes every port",
     ]
     with open_capture(path) as reader:
         assert list(reader) == []

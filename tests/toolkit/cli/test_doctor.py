@@ -6,11 +6,13 @@ import pytest
 
 from toolkit.cli.main import run
 from toolkit.doctor import catalogue
-from toolkit.doctor.capability import Capability, Finding
+from toolkit.machine.capability import Capability, Finding
 
 FAKES = (
     Capability("here", "this", lambda: Finding(available=True, detail="1.0")),
-    Capability("addable", "that", lambda: Finding(available=False, detail="left [red]home", command="fetch it")),
+    Capability(
+        "addable", "that", lambda: Finding(available=False, detail="left [red]home", commands=("fetch it",))
+    ),
     Capability("impossible", "more", lambda: Finding(available=False, detail="no hardware")),
 )
 
@@ -37,7 +39,7 @@ def test_the_command_is_not_wrapped_for_a_narrow_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     long = " ".join(["fetch"] * 30)
-    fake = Capability("x", "y", lambda: Finding(available=False, detail="", command=long))
+    fake = Capability("x", "y", lambda: Finding(available=False, detail="", commands=(long,)))
     monkeypatch.setattr(catalogue, "CAPABILITIES", (fake,))
     monkeypatch.setenv("COLUMNS", "40")
     assert run(["doctor"]) == 0

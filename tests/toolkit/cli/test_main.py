@@ -119,3 +119,22 @@ def test_importing_the_command_line_loads_nothing_heavy() -> None:
     code = f"import sys, toolkit.cli.main; print(sorted(set({heavy!r}) & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_running_one_scenario_loads_nothing_of_other_backends_or_many_runs() -> None:
+    heavy = [
+        "asyncio",
+        "pandas",
+        "numpy",
+        "jupyterlab",
+        "scapy",
+        "pyroute2",
+        "docker",
+        "multiprocessing",
+        "tomllib",
+    ]
+    heavy += ["concurrent.futures", "toolkit.cluster", "toolkit.faults.script", "toolkit.lab.real"]
+    code = f"""import sys; from toolkit.cli.main import run
+print(run(['run', 'reconnect']), *{{*{heavy!r}}} & {{*sys.modules}})"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "0"

@@ -1,6 +1,7 @@
 """Probing: a real monitor, and everything that is none."""
 
 import asyncio
+import itertools
 import json
 import socket
 import threading
@@ -11,20 +12,24 @@ from pathlib import Path
 import pytest
 
 from messenger.cephx.client import CephxClient
-from messenger.cephx.exchange import ConMode
+from messenger.cephx.exchange import AuthMethod, ConMode
 from messenger.cephx.keyring import Keyring
 from messenger.cephx.keys import CryptoKey
 from messenger.config import Config
+from messenger.denc.address import EntityAddr
 from messenger.denc.entity import AuthName, EntityType
-from messenger.denc.features import MSG_ADDR2
+from messenger.denc.features import MSG_ADDR2, MSGR2_SUPPORTED
 from messenger.errors import FaultReason, LocalError
+from messenger.v2.revision import crc_frames
+from messenger.v2.wire import AuthBadMethod, Hello, Tag, encode_banner
+from tests.support.aio import on_loop
 from toolkit.cluster.monitor import Mode, RealMonitor
 from toolkit.probe.findings import Findings, investigate, parse_target
 from toolkit.probe.monitor import MonitorSession
 
 PACIFIC_FEATURES = 0x3F01CFBDFFFDFFFF
 CRUSH_FEATURES = 0x0401020002040000
-"""What every monitor requires of clients on v1 (protocol.md §2.4, without MSG_ADDR2)."""
+"""What every monitor requires of clients on v1 (docs/protocol.md §2.4, without MSG_ADDR2)."""
 Monitors = Callable[[Mode], RealMonitor]
 real = pytest.mark.needs("ceph-mon", "ceph-authtool", "ceph")
 
@@ -162,7 +167,7 @@ def test_session_answers_and_survives_an_unknown_command(real_monitor: Monitors,
 
 @contextmanager
 def _answering(answer: bytes) -> Iterator[str]:
-    """A server that says ``answer`` to whoever comes, and then nothing; its address."""
+    """The address of a server that sends ``answer`` on every connection, and then nothing."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         kept: list[socket.socket] = []
 
@@ -204,6 +209,67 @@ def test_what_is_no_monitor_gets_its_fault_in_one_line(answer: bytes, reason: Fa
     assert "\n" not in str(found.fault)
 
 
+async def _closing_at_login(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, refuses: bool) -> None:
+    """A monitor of msgr 2.1 on one link: it refuses an AUTH_REQUEST, or closes the link instead."""
+    frames, builder = crc_frames(MSGR2_SUPPORTED, 4096)
+    hello = Hello(EntityType.MON, EntityAddr.parse("v2:10.0.0.7:1/0"))
+    writer.write(encode_banner(MSGR2_SUPPORTED, 0) + builder.control(hello.TAG, hello.encode()))
+    await reader.readexactly(len(encode_banner(MSGR2_SUPPORTED, 0)))
+    heard, tag = b"", Tag.HELLO
+    while tag is not Tag.AUTH_REQUEST:
+        heard += await reader.read(4096)
+        while found := frames.next_frame(memoryview(heard), 0, len(heard), owned=False):
+            heard, tag = heard[found[0] :], Tag(found[1])
+    if refuses:
+        refusal = AuthBadMethod(0, -95, [AuthMethod.CEPHX], [ConMode.CRC])
+        writer.write(builder.control(refusal.TAG, refusal.encode()))
+        await writer.drain()
+    writer.close()
+
+
+@pytest.mark.parametrize(
+    ("max_requests", "known", "words"),
+    [
+        (0, {"methods": [], "modes": {}}, "after AUTH_REQUEST (method unknown, secure or crc)"),
+        (2, {"methods": ["cephx"], "modes": {"cephx": []}}, "after AUTH_REQUEST (method cephx, secure)"),
+    ],
+)
+@on_loop
+async def test_all_that_was_learned_before_the_peer_closed_is_shown(
+    max_requests: int, known: dict[str, object], words: str
+) -> None:
+    links = itertools.count(1)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await _closing_at_login(reader, writer, refuses=next(links) <= max_requests)
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        host, port = server.sockets[0].getsockname()
+        found = await investigate(parse_target(f"{host}:{port}"), "client.admin", None, 10.0)
+    assert found.fault is not None
+    assert found.fault.reason is FaultReason.EOF
+    assert words in str(found.fault)
+    values = found.as_json()
+    assert (values["protocol"], values["entity_type"], values["seen_as"]) == ("v2", "mon", "v2:10.0.0.7:1/0")
+    assert {name: values[name] for name in known} == known
+    text = dict(found.as_text())
+    assert text["protocol"] == "msgr v2.1"
+    assert words in text["error"]
+
+
+@real
+def test_a_monitor_that_ignores_a_key_without_capabilities(real_monitor: Monitors, tmp_path: Path) -> None:
+    monitor = real_monitor("crc")
+    keyring = tmp_path / "keyring"
+    keyring.write_text(monitor.ceph("auth", "get-or-create", "client.curb", "mon", "allow command version"))
+    found = _probe(monitor.addr_v2, keyring, "client.curb", timeout_s=0.5)
+    assert found.fault is not None
+    assert "no answer to MMonGetVersion within 0.5 s: capabilities of client.curb?" in str(found.fault)
+    values = found.as_json()
+    assert (values["fsid"], values["osdmap_epoch"]) == (monitor.fsid, None)
+    assert "client.curb" in dict(found.as_text())["logged in as"]
+
+
 def test_nobody_listens() -> None:
     with socket.create_server(("127.0.0.1", 0)) as gone:
         port = gone.getsockname()[1]
@@ -216,5 +282,6 @@ def test_default_port_is_the_monitors() -> None:
     assert str(parse_target("10.1.2.3")) == "v2:10.1.2.3:3300/0"
     assert str(parse_target("[fd00::1]:6800")) == "v2:[fd00::1]:6800/0"
     assert str(parse_target("v1:10.1.2.3")) == "v1:10.1.2.3:6789/0"
+    assert str(parse_target("localhost")) == "v2:127.0.0.1:3300/0"
     with pytest.raises(LocalError):
-        parse_target("monitor.example")
+        parse_target("monitor.invalid")

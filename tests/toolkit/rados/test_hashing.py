@@ -1,4 +1,4 @@
-"""The vectors of protocol.md §10."""
+"""The vectors of docs/protocol.md §10."""
 
 import pytest
 from hypothesis import given

@@ -287,7 +287,7 @@ async def test_new_tickets_are_fetched_while_work_goes_on(real_cluster: Clusters
 async def test_who_is_refused_is_told(real_cluster: Clusters, tmp_path: Path) -> None:
     cluster = real_cluster(*KINDS[0])
     wrong = tmp_path / "keyfile"
-    wrong.write_text("AQAA8VNlAAAAABAAAAECAwQFBgcICQoLDA0ODw==")  # K1 of protocol.md §10
+    wrong.write_text("AQAA8VNlAAAAABAAAAECAwQFBgcICQoLDA0ODw==")  # K1 of docs/protocol.md §10
     with pytest.raises(RadosError, match="EACCES") as refused:
         async with client(cluster, keyring=wrong):
             pass

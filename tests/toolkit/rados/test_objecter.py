@@ -164,7 +164,7 @@ async def test_replies_that_are_not_for_the_last_sending_do_not_count() -> None:
     cluster.reply(second, data=b"", result=0, retry_attempt=7)
     await asyncio.sleep(0)
     assert not reading.done()
-    cluster.reply(second, data=b"right", retry_attempt=-1)  # from an OSD that does not tell
+    cluster.reply(second, data=b"right", retry_attempt=-1)  # from an OSD that does not report it
     assert await reading == b"right"
     cluster.reply(second, data=b"once more")
 
@@ -246,7 +246,7 @@ async def test_an_osd_that_went_down_and_came_back_elsewhere() -> None:
     cluster.change(new_state={0: OsdState.UP})
     assert before.is_down
     assert cluster.objecter.session_of(before) is None
-    assert len(cluster.connections) == 1  # nobody is left to ask
+    assert len(cluster.connections) == 1  # no OSD is left to ask
     elsewhere = AddrVec.parse("v2:127.0.0.1:7000/1")
     cluster.change(new_up_client={0: elsewhere})
     after = cluster.connections[1]

@@ -136,7 +136,7 @@ def test_pools_without_hashpspool_lie_on_top_of_each_other():
 
 
 def test_names():
-    """protocol.md §10."""
+    """docs/protocol.md §10."""
     assert object_hash("foo") == 0x7FC1F406
     assert object_hash("foo", nspace="ns") == 0xAC17F0B6
     assert object_hash("anything", key="foo") == 0x7FC1F406

@@ -1,4 +1,4 @@
-"""Nobody can compute the keys of a live cluster: a seed repeats faults, not secrets."""
+"""The keys of a live cluster cannot be computed: a seed repeats faults, not secrets."""
 
 import asyncio
 from pathlib import Path
@@ -21,10 +21,10 @@ from tests.support.users import OTHER_UID, as_user, needs_root
 from tests.support.waiting import eventually
 from toolkit.cluster import up
 from toolkit.cluster.keeping import SERVICE_KEYS
-from toolkit.cluster.local import LocalLab
 from toolkit.cluster.node import open_node
-from toolkit.randomness import LiveRandom
-from toolkit.scenarios.nodes import NodeApp, NodeSpec
+from toolkit.lab.real.real_lab import RealLab
+from toolkit.node import NodeApp, NodeSpec
+from toolkit.node.live_random import LiveRandom
 
 __all__ = ["state"]
 
@@ -80,7 +80,7 @@ def test_two_clusters_of_one_spec_share_no_key() -> None:
 
 
 def test_labs_on_sockets_have_keys_that_no_seed_has() -> None:
-    labs = [LocalLab("v2-secure", 1, processes=False) for _ in range(2)]
+    labs = [RealLab("local", "v2-secure", 1, processes=False) for _ in range(2)]
     try:
         assert labs[0]._key.secret != labs[1]._key.secret
         assert labs[0].new_key() != labs[1].new_key()

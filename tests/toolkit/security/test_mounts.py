@@ -1,4 +1,4 @@
-"""What is mounted in a cluster's directory is unmounted or left alone, never removed."""
+"""What is mounted in a cluster's directory is unmounted or stays, and is never removed."""
 
 import subprocess
 from collections.abc import Callable, Iterator

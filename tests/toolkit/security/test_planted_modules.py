@@ -14,7 +14,7 @@ import pytest
 
 from tests.support.clusters import ROOT, state
 from toolkit.cli import main as cli
-from toolkit.interpreters import safe_workers
+from toolkit.machine.interpreters import safe_workers
 
 __all__ = ["state"]
 
@@ -30,16 +30,23 @@ FINISH = {
     ],
     "capture": [["lo", "--duration", "0.1", "-o", "taken.pcapng"]],
     "chart": [[CAPTURE]],
+    "conformance": [["--list"]],
     "decode": [[CAPTURE]],
     "demo": [[]],
     "doctor": [[]],
+    "explain": [[CAPTURE]],
     "explore": [["--proto", "v1,v2", "--policy", "lossless_client", "--faults", "0", "--jobs", "2"]],
     "images": [["list"]],
+    "init": [["tests", "own"]],
+    "link": [["add", "--help"]],
     "list": [[]],
     "node": [[]],
     "probe": [["127.0.0.1:1", "--timeout", "1"]],
+    "requests": [[CAPTURE]],
     "run": [["reconnect", "LP-01", "--backend", "local", "--jobs", "2"]],
     "sim": [["--seeds", "4", "--jobs", "2"]],
+    "top": [[CAPTURE], ["lo", "--interval", "0.1", "--count", "1"]],
+    "vm": [["run", "--help"]],
     "wireshark": [[]],
 }
 """Commands that end by themselves."""
@@ -188,7 +195,7 @@ def test_workers_of_a_pool_import_nothing_of_them(
     """However the Python that runs this starts them: fork, forkserver and spawn have all been the default."""
     program = (
         "import multiprocessing, sys\n"
-        "from toolkit.interpreters import safe_workers\n"
+        "from toolkit.machine.interpreters import safe_workers\n"
         "if __name__ == '__main__':\n"
         "    context = multiprocessing.get_context(sys.argv[1])\n"
         "    with safe_workers(), context.Pool(1) as pool:\n"

@@ -40,7 +40,7 @@ def spec(tmp_path: Path) -> str:
 
 
 def forge(directory: Path, journal: str) -> None:
-    """Make a state directory with a cluster in it, as somebody else."""
+    """Make a state directory with a cluster in it, as another user."""
     cluster = directory / "pair"
     cluster.mkdir(parents=True)
     (cluster / "label").write_text("pair 0 01234567\n")

@@ -1,4 +1,4 @@
-"""Words of nodes, peers and files do not act on the terminal of who reads them."""
+"""Texts of nodes, peers and files do not control the terminal that shows them."""
 
 from pathlib import Path
 from types import SimpleNamespace

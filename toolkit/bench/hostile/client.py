@@ -59,7 +59,7 @@ class Seen:
     lost: int
     """Requests whose answer did not come, or did not come in order and unchanged."""
     resets: int
-    """Events that say that a session has ended or has lost messages."""
+    """Events by which a session has ended or has lost messages."""
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Self:

@@ -12,8 +12,8 @@ from toolkit.bench.cell import KIB, MIB
 from toolkit.bench.hostile.attack import Attack
 from toolkit.bench.hostile.links import Crowd, RawLink, Target, wire_of
 from toolkit.bench.hostile.spec import BIG_REQUEST, CLIENTS, ONE_WAY
-from toolkit.scenarios.lab_core import ScenarioFailed
-from toolkit.scenarios.raw.v1 import RawV1Link
+from toolkit.errors import ScenarioFailed
+from toolkit.node.raw.v1 import RawV1Link
 
 _BATCH = 256
 """Frames that a flood writes at a time."""

@@ -19,11 +19,11 @@ from messenger.denc.entity import AuthName, EntityName, EntityType
 from messenger.link import Protocol
 from toolkit.bench.hostile.spec import ATTACKER_HOSTS, FIRST_ATTACKER, AttackSpec
 from toolkit.bench.identity import RECEIVER, SECRET_ID, auth_server
-from toolkit.scenarios.lab_core import ScenarioFailed
-from toolkit.scenarios.raw.link import Identity, Other
-from toolkit.scenarios.raw.stream import SocketStream
-from toolkit.scenarios.raw.v1 import RawV1Link
-from toolkit.scenarios.raw.v2 import RawV2Link
+from toolkit.errors import ScenarioFailed
+from toolkit.node.raw.link import Identity, Other
+from toolkit.node.raw.stream import SocketStream
+from toolkit.node.raw.v1 import RawV1Link
+from toolkit.node.raw.v2 import RawV2Link
 
 RawLink = RawV1Link | RawV2Link
 T = TypeVar("T")

@@ -1,4 +1,4 @@
-"""Attacks for which nobody needs a key."""
+"""Attacks that need no key."""
 
 from contextlib import suppress
 from itertools import cycle
@@ -13,8 +13,8 @@ from toolkit.bench.hostile.attack import Attack
 from toolkit.bench.hostile.links import Crowd, RawLink, Target, Wire, wire_of
 from toolkit.bench.hostile.spec import RECORDED
 from toolkit.bench.identity import SENDER
-from toolkit.scenarios.lab_core import ScenarioFailed
-from toolkit.scenarios.raw.frames import RawFrame
+from toolkit.errors import ScenarioFailed
+from toolkit.node.raw.frames import RawFrame
 
 _HUGE_BYTES = 127 * KIB
 """Of a frame before authentication, for which the default limit is 128 KiB."""

@@ -1,4 +1,4 @@
-"""What a client node can be told, on a real cluster."""
+"""Commands of a client node, on a real cluster."""
 
 import asyncio
 import json
@@ -150,7 +150,7 @@ def test_a_cluster_that_is_not_there(spec: RadosSpec, monkeypatch: pytest.Monkey
 
 
 class Lines:
-    """A controller that keeps what it is told."""
+    """A controller that records what it receives."""
 
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []

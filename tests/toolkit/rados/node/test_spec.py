@@ -1,4 +1,4 @@
-"""What a client node is told first."""
+"""The spec of a client node."""
 
 import pytest
 

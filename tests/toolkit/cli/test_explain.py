@@ -1,0 +1,129 @@
+"""``msgrlab explain`` and ``msgrlab requests``: what a person with a broken cluster opens first."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.crafted import TO_CLIENT, TO_SERVER, Connection, Peers, Tape, exchange
+from toolkit.cli.main import run as msgrlab
+
+FOLDER = Path(__file__).parents[3] / "captures" / "reef-osds"
+CAPTURE = [str(FOLDER / "capture.pcapng.gz"), "--keyring", str(FOLDER / "keyring")]
+
+
+def requests(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[str, object]]:
+    assert msgrlab(["requests", *CAPTURE, "--json", *arguments]) == 0
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_the_page_says_what_broke_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    assert msgrlab(["explain", *CAPTURE]) == 0
+    page = capsys.readouterr().out
+    assert "osd.0 reset it (RST); the session went on with stream 12, 177.2 ms later." in page
+    assert "osd.0 and osd.1: encrypted, v2.1 secure mode, AES-128-GCM" in page
+    assert "seqs 9 to 13 were sent again after a reconnect (frames 289 to 293, session 5)" in page
+    assert len(page.splitlines()) < 60
+
+
+def test_a_link_in_crc_mode_is_not_encrypted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tape = Tape()
+    Connection(tape).open().play([*Peers().begin(), *exchange(1)]).close()
+    assert msgrlab(["explain", str(tape.write(tmp_path / "crc.pcap"))]) == 0
+    page = capsys.readouterr().out
+    assert "client.4100 and osd.0: NOT encrypted, v2.1 crc mode (stream 0)" in page
+    assert "Nothing: no reset, refusal or silence." in page
+
+
+def test_slow_requests_come_first(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = requests(capsys)
+    times = [row["latency_ms"] for row in rows]
+    assert times == sorted(times, key=lambda ms: -ms)  # type: ignore[operator]
+    resent = [row for row in rows if row["sent"] == 2]
+    assert {row["request"] for row in resent} == {"osd_repop"}
+    assert all(row["streams"] == [6, 12] for row in resent)
+    slow = next(row for row in rows if row["request"] == "osd_op")
+    assert (slow["object"], slow["pg"], slow["op"], slow["result"]) == ("object", "1.0", "WRITEFULL", 0)
+
+
+def test_requests_are_found_by_an_expression(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = requests(capsys)
+    assert requests(capsys, "--where", "resent") == [row for row in rows if row["sent"] != 1] != []
+    slow = requests(capsys, "--where", 'name == "osd_op" and latency_s > 0.1 and object == "object"')
+    assert {(row["request"], row["object"]) for row in slow} == {("osd_op", "object")}
+    assert all(row["latency_ms"] > 100 for row in slow)  # type: ignore[operator]
+    assert requests(capsys, "--filter", "11 in streams") == [row for row in rows if 11 in row["streams"]]  # type: ignore[operator]
+    assert requests(capsys, "--where", "tid == 0") == []
+    assert len(requests(capsys, "--limit", "2")) == 2
+    tids = [row["tid"] for row in requests(capsys, "--sort", "tid")]
+    assert tids == sorted(tids)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize(
+    ("expression", "problem"),
+    [
+        ("foo == 1", "no name 'foo' (a text takes quotes: 'foo'); there are tid, request, object,"),
+        ("object.size > 1", "no name has parts, so .size leads nowhere"),
+        ("tid = 1", "column 5: invalid syntax"),
+        ("9", "9 alone asks nothing"),
+    ],
+)
+def test_an_expression_about_nothing_is_an_error(
+    expression: str, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert msgrlab(["requests", CAPTURE[0], "--where", expression]) == 2
+    assert problem in capsys.readouterr().err
+
+
+def test_a_request_without_a_reply_comes_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tape = Tape()
+    link = Connection(tape).open().play([*Peers().begin(), *exchange(2)])
+    link.play(exchange(3)[4:5])
+    path = tape.write(tmp_path / "open.pcap")
+    assert msgrlab(["requests", str(path), "--json"]) in {0, 1}
+    first = json.loads(capsys.readouterr().out.splitlines()[0])
+    assert (first["tid"], first["latency_ms"], first["reply"]) == (3, None, None)
+    msgrlab(["requests", str(path)])
+    assert "no reply" in capsys.readouterr().out
+
+
+def test_a_request_that_went_to_another_server_is_one_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tape = Tape()
+    asked, answered = exchange(1)
+    Connection(tape).open().play([*Peers().begin(), asked]).reset(TO_CLIENT)
+    tape.wait(0.1)
+    other = Peers(server="10.0.0.3:6800/23")
+    second = Connection(tape, "10.0.0.1:40001", "10.0.0.3:6800").open().play(other.begin(global_seq=2))
+    second.play([asked, answered])
+    msgrlab(["requests", str(tape.write(tmp_path / "moved.pcap")), "--json"])
+    (row,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert (row["sent"], row["streams"]) == (2, [0, 1])
+    assert row["latency_ms"] > 100
+    assert asked[0] is TO_SERVER
+
+
+def test_a_wrong_sort_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert msgrlab(["requests", *CAPTURE, "--sort", "colour"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_request_has_its_reply_though_the_capture_is_snapped(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither the names of the peers nor the contents of the messages are there."""
+    tape = Tape()
+    Connection(tape).open().play([*Peers().begin(), *exchange(2)]).close()
+    whole = tape.write(tmp_path / "whole.pcap").read_bytes()
+    snapped, at = [whole[:24]], 24
+    while at < len(whole):
+        size = int.from_bytes(whole[at + 8 : at + 12], "little")
+        kept = min(size, 54 + 80)
+        snapped.append(whole[at : at + 8] + kept.to_bytes(4, "little") + whole[at + 12 : at + 16 + kept])
+        at += 16 + size
+    path = tmp_path / "snapped.pcap"
+    path.write_bytes(b"".join(snapped))
+    assert msgrlab(["requests", str(path), "--json"]) == 1
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {(row["request"], row["reply"]) for row in rows} == {("osd_op", "osd_op_reply")}

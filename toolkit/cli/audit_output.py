@@ -1,0 +1,70 @@
+"""What ``msgrlab analyze --audit`` prints: the rules of the wire, with what came of each."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from toolkit.checks.audit.rule import Broken
+    from toolkit.checks.audit.table import Audit
+    from toolkit.dissect.reading import Capture
+
+_MOST_LINES = 500
+"""Of violations in text."""
+
+
+def audit_lines(capture: "Capture") -> list[str]:
+    """The audit of a capture, a line for each frame that breaks a rule and for each rule."""
+    found = capture.audit()
+    lines = [_line(broken) for broken in found.broken[:_MOST_LINES]]
+    if len(found.broken) > _MOST_LINES:
+        lines.append(f"… and {len(found.broken) - _MOST_LINES:,} more; --json has all")
+    if lines:
+        lines.insert(0, "Rules broken")
+        lines.append("")
+    bad = _violations(found)
+    judged = found.judged
+    if judged:
+        lines += ["Rules judged", f"{'frames':>9}  {'broken':>6}  rule"]
+    for rule in judged:
+        lines.append(f"{found.counts[rule]:>9,}  {bad.get(rule.id, 0):>6,}  {rule.id}: {rule.text}")
+    if found.not_judged:
+        lines += ["", "Rules not judged"] if judged else ["Rules not judged"]
+    lines += [f"  {rule.id}: {rule.needs}" for rule in found.not_judged]
+    return lines
+
+
+def audit_json(capture: "Capture") -> dict[str, object]:
+    """The same as one JSON value."""
+    found = capture.audit()
+    bad = _violations(found)
+    return {
+        "rules": [
+            {
+                "id": rule.id,
+                "section": rule.section.split(),
+                "side": rule.side.value,
+                "text": rule.text,
+                "judged": found.counts[rule],
+                "broken": bad.get(rule.id, 0),
+            }
+            for rule in found.judged
+        ],
+        "not_judged": [{"id": rule.id, "text": rule.text, "why": rule.needs} for rule in found.not_judged],
+        "violations": [
+            {"rule": broken.rule.id, "frame": broken.frame, "link": broken.link, "text": broken.text}
+            for broken in found.broken
+        ],
+        "problem": capture.problem,
+        "note": capture.note,
+    }
+
+
+def _violations(found: "Audit") -> dict[str, int]:
+    """How many frames break each rule."""
+    counts: dict[str, int] = {}
+    for broken in found.broken:
+        counts[broken.rule.id] = counts.get(broken.rule.id, 0) + 1
+    return counts
+
+
+def _line(broken: "Broken") -> str:
+    return f"  frame {broken.frame}, {broken.link}: {broken.text} ({broken.rule.id})"

@@ -1,0 +1,76 @@
+"""The captures that a sub-command reads, and the ports on which it looks for links."""
+
+import sys
+from collections.abc import Sequence
+from glob import has_magic
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO
+
+import typer
+
+from messenger.errors import LocalError
+
+if TYPE_CHECKING:
+    from toolkit.capture.formats.source import CaptureFiles
+
+STDIN = Path("-")
+
+Files = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="FILE...",
+        help="Capture in pcap or pcapng, also compressed by gzip, zstd or lz4; - is standard input. Several "
+        "files, like those of a ring, are read in order of time; a quoted pattern stands for those that match.",
+    ),
+]
+Ports = Annotated[
+    str | None,
+    typer.Option(
+        "--ports",
+        metavar="PORTS",
+        help="Only TCP connections with one of these ports, like 3300,6800-7568; UDP to one of them may be VXLAN.",
+    ),
+]
+
+
+def capture_files(files: Sequence[Path]) -> "CaptureFiles":
+    """The captures that arguments name.
+
+    Raises:
+        LocalError: standard input is a terminal, or one of several files; or a pattern matches no file.
+    """
+    if STDIN in files:
+        if len(files) > 1:
+            raise LocalError("- is standard input, which is a capture of its own: give it alone")
+        return standard_input()
+    found: list[Path] = []
+    for file in files:
+        pattern = has_magic(file.name) and not file.exists()
+        matching = sorted(file.parent.glob(file.name)) if pattern else [file]
+        if not matching:
+            raise LocalError(f"{file}: no file matches")
+        found += matching
+    return list(dict.fromkeys(found))
+
+
+def standard_input() -> BinaryIO:
+    """Standard input, as a capture.
+
+    Raises:
+        LocalError: it is a terminal.
+    """
+    if sys.stdin.isatty():
+        raise LocalError("a capture is expected on standard input, not a terminal; give its name instead of -")
+    return sys.stdin.buffer
+
+
+def tcp_ports(text: str | None) -> frozenset[int] | None:
+    """The ports that ``3300,6800-7568`` names; None if any will do.
+
+    Raises:
+        LocalError: the text names no ports.
+    """
+    from toolkit.capture.ports import parse_ports
+
+    ranges = () if text is None else parse_ports(text)
+    return frozenset(port for each in ranges for port in each) or None

@@ -1,0 +1,145 @@
+"""``msgrlab explain`` and ``msgrlab requests``: what a capture shows, in sentences and request by request."""
+
+import json
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from messenger.errors import LocalError
+from toolkit.cli.capture_files import Files, Ports, capture_files, tcp_ports
+from toolkit.cli.key_options import KeyLogs, Keyrings
+
+if TYPE_CHECKING:
+    from toolkit.dissect.reading import Capture
+
+_SORTS = {"latency": "latency_ms", "sent": "sent_s", "tid": "tid", "object": "object"}
+_HEADINGS = {
+    "tid": "tid",
+    "request": "request",
+    "object": "object",
+    "pg": "pg",
+    "op": "op",
+    "sent_s": "at s",
+    "latency_ms": "ms",
+    "sent": "sent",
+    "streams": "streams",
+    "result": "result",
+    "between": "between",
+}
+"""Of the table, by key."""
+_FOLDED = ("object", "op", "between")
+_COLUMNS = 240
+"""A row is one line, for grep and sort; a narrow terminal wraps it."""
+_UNDECODED = 1
+
+
+def explain(files: Files, keyring: Keyrings = None, key_log: KeyLogs = None, ports: Ports = None) -> int:
+    """Say in a page what talks to whom, whether it is encrypted, what broke, and what was late or lost.
+
+    Each sentence names its frames or streams, for `msgrlab decode --filter`. Exit 1, with a line on standard
+    error, if anything could not be decoded.
+    """
+    from toolkit.dissect.analysis.explain import explain as sentences
+    from toolkit.dissect.reading import Capture
+    from toolkit.report.text import printable
+
+    capture = Capture(capture_files(files), keyring or (), key_log or (), ports=tcp_ports(ports))
+    print("\n".join(map(printable, sentences(capture.analysis))))
+    return _verdict(capture)
+
+
+def requests(
+    files: Files,
+    keyring: Keyrings = None,
+    key_log: KeyLogs = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where",
+            "--filter",
+            metavar="EXPR",
+            help="Only requests of which this is true, like 'latency_ms > 100 and object == \"hello\"'; names are "
+            "the keys of the JSON row, and name, latency_s and resent.",
+        ),
+    ] = None,
+    sort: Annotated[
+        str,
+        typer.Option(metavar="COLUMN", help=f"{', '.join(_SORTS)}; unanswered and slow ones first unless given."),
+    ] = "latency",
+    least_ms: Annotated[
+        float, typer.Option(metavar="MS", min=0, help="Only those that took this long, or have no reply.")
+    ] = 0.0,
+    limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="So many rows.")] = None,
+    ports: Ports = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a JSON object per line.")] = False,
+) -> int:
+    """List requests one by one, the slow ones first: when sent, on which links, when answered and how.
+
+    Exit 1, with a line on standard error, if anything could not be decoded.
+    """
+    from toolkit.dissect.analysis.requests import COLUMNS, NAMES
+    from toolkit.dissect.filters import compile_row_filter
+    from toolkit.dissect.reading import Capture
+
+    if sort not in _SORTS:
+        raise LocalError(f"--sort {sort}: give one of {', '.join(_SORTS)}")
+    wanted = None if where is None else compile_row_filter(where, (*COLUMNS, *NAMES))
+    capture = Capture(capture_files(files), keyring or (), key_log or (), ports=tcp_ports(ports))
+    analysis = capture.analysis
+    began_ns = analysis.began_ns or 0
+    chosen = [
+        request.row(began_ns)
+        for request in analysis.requests.all
+        if (wanted is None or wanted(request.asked(began_ns)))
+        and (request.latency_ns is None or request.latency_ns >= least_ms * 1e6)
+    ]
+    chosen.sort(key=lambda row: _order(row[_SORTS[sort]], descending=sort == "latency"))
+    shown = chosen[:limit]
+    if as_json:
+        for row in shown:
+            print(json.dumps(row))
+    else:
+        _table(shown)
+        print(f"{len(shown):,} of {len(analysis.requests.all):,} requests", file=sys.stderr)
+    return _verdict(capture)
+
+
+def _order(value: object, *, descending: bool) -> tuple[bool, float, str]:
+    """Requests without a value come first where the largest do, and last otherwise."""
+    if value is None:
+        return not descending, 0, ""
+    number = float(value) if isinstance(value, int | float) else 0.0
+    return descending, -number if descending else number, str(value) if isinstance(value, str) else ""
+
+
+def _table(rows: list[dict[str, object]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from toolkit.report.text import printable
+
+    table = Table(box=None, pad_edge=False)
+    for name, heading in _HEADINGS.items():
+        table.add_column(heading, overflow="fold", no_wrap=name not in _FOLDED)
+    for row in rows:
+        cells = row | {"between": f"{row['client']} → {row['server']}"}
+        table.add_row(*(Text(printable(_cell(name, cells[name]))) for name in _HEADINGS))
+    Console(highlight=False, width=_COLUMNS).print(table)
+
+
+def _cell(name: str, value: object) -> str:
+    if value is None:
+        return "no reply" if name == "latency_ms" else ""
+    if isinstance(value, float):
+        return f"{value:.6f}" if name == "sent_s" else f"{value:.3f}"
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    return str(value)
+
+
+def _verdict(capture: "Capture") -> int:
+    if words := "; ".join(filter(None, [capture.note, capture.problem])):
+        print(f"msgrlab: {words}", file=sys.stderr)
+    return _UNDECODED if capture.problem else 0

@@ -1,0 +1,24 @@
+"""``msgrlab init``: a new project of the user's."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from messenger.errors import LocalError
+
+_KINDS = ("tests",)
+
+
+def init(
+    kind: Annotated[str, typer.Argument(metavar="KIND", help="What is made: tests.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Made if it does not exist; it must be empty.")],
+) -> None:
+    """Make a project of tests: an example of each fixture, a scenario, a file for CI, a README."""
+    from toolkit.new_project import create
+
+    if kind not in _KINDS:
+        raise LocalError(f"init makes {', '.join(_KINDS)}, not {kind!r}: msgrlab init tests {directory}")
+    for path in create(directory):
+        print(path)
+    print(f"\nNow: cd {directory} && pytest")

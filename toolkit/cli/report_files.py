@@ -1,0 +1,103 @@
+"""``--html`` and ``--junit``: the reports that commands write."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from messenger.errors import LocalError
+
+if TYPE_CHECKING:
+    from toolkit.report.html import Provenance, ScenarioReport
+
+Html = Annotated[
+    Path | None,
+    typer.Option("--html", metavar="FILE", help="Write a report for a browser; an earlier report is replaced."),
+]
+Junit = Annotated[
+    Path | None, typer.Option("--junit", metavar="FILE", help="Write verdicts as JUnit XML, for CI systems.")
+]
+command_line: list[str] = []
+"""What was typed behind ``msgrlab``; set when a command line is run."""
+_MODE = 0o666
+"""Less the umask: a report has no secrets."""
+_OURS = {"--html": b'<meta name="generator" content="msgrlab">', "--junit": b'<testsuites name="msgrlab"'}
+_HEAD_BYTES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFiles:
+    """Which reports to write; checked before the work begins.
+
+    Raises:
+        LocalError: a file exists and is no report of msgrlab, or its folder does not exist.
+    """
+
+    html: Path | None = None
+    junit: Path | None = None
+
+    def __post_init__(self) -> None:
+        for option, path in (("--html", self.html), ("--junit", self.junit)):
+            if path is not None:
+                _check(option, path)
+
+    def __bool__(self) -> bool:
+        return self.html is not None or self.junit is not None
+
+    @property
+    def folder(self) -> Path:
+        """Where links to artefacts begin."""
+        return (self.html or Path()).parent
+
+    def write(self, reports: "Sequence[ScenarioReport]", title: str) -> None:
+        """Write the files.
+
+        Raises:
+            LocalError: one cannot be written.
+        """
+        if self.html is not None:
+            from toolkit.report.html import render_report
+
+            _write("--html", self.html, render_report(reports, title, provenance()))
+        if self.junit is not None:
+            from toolkit.report.junit import render_junit
+
+            _write("--junit", self.junit, render_junit(reports, title))
+
+
+def _check(option: str, path: Path) -> None:
+    try:
+        if not path.exists():
+            if not path.parent.is_dir():
+                raise LocalError(f"{option} {path}: there is no folder {path.parent}")
+            return
+        with path.open("rb") as file:
+            is_ours = _OURS[option] in file.read(_HEAD_BYTES)
+    except OSError as error:
+        raise LocalError(f"{option} {path}: {error.strerror}") from None
+    if not is_ours:
+        raise LocalError(f"{option} {path} exists already and is no report of msgrlab; nothing is overwritten")
+
+
+def _write(option: str, path: Path, text: str) -> None:
+    from messenger.files import replacing
+
+    try:
+        with replacing(path, _MODE) as file:
+            file.write(text.encode("utf-8", "replace"))
+    except OSError as error:
+        raise LocalError(f"{option} {path}: {error.strerror}") from None
+
+
+def provenance() -> "Provenance":
+    """The command line that runs, the version and the time, for the footer of a report."""
+    from datetime import datetime
+    from importlib.metadata import version
+
+    from toolkit.report.html import Provenance
+
+    now = datetime.now().astimezone()
+    return Provenance(shlex.join(["msgrlab", *command_line]), version("msgrlab"), f"{now:%Y-%m-%d %H:%M %Z}")

@@ -1,0 +1,130 @@
+"""``msgrlab top``: the sessions of a capture target while they pass, or those of a capture file."""
+
+import contextlib
+import json
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from messenger.errors import LocalError
+from toolkit.capture.ports import CEPH_PORTS
+from toolkit.cli.key_options import KeyLogs, Keyrings
+
+if TYPE_CHECKING:
+    from toolkit.dissect.top import CaptureTop, LiveTop, Snapshot
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_STDIN = "-"
+
+Order = Annotated[
+    str,
+    typer.Option(
+        "--sort",
+        metavar="KEY",
+        help="bytes, frames, latency, in-flight, reconnects, entity, peer, state, verdict or age.",
+    ),
+]
+Words = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--filter",
+        metavar="TEXT",
+        help="Only sessions with this text in a cell, or in one column: state=open; columns are named as in "
+        "--json. Repeatable: all must fit.",
+    ),
+]
+Interval = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SECONDS",
+        min=0.05,
+        help="Time between snapshots, 1 unless given. Of a file: a snapshot for each such span of it; without "
+        "this option only one, at its end.",
+    ),
+]
+
+
+def top(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="TARGET",
+            help="An interface (lo, eth0, any), or netns:NAME, docker:CONTAINER or pid:N, each with /IFACE or "
+            "all of its interfaces; or a capture file in pcap or pcapng, - is standard input.",
+        ),
+    ],
+    keyring: Keyrings = None,
+    key_log: KeyLogs = None,
+    order: Order = "bytes",
+    words: Words = None,
+    interval: Interval = None,
+    count: Annotated[int | None, typer.Option(metavar="N", min=1, help="End after so many snapshots.")] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object a line for each snapshot.")
+    ] = False,
+    ports: Annotated[
+        str, typer.Option(metavar="PORTS", help="TCP ports of either end, or all of them: all. Not of a file.")
+    ] = CEPH_PORTS,
+) -> int:
+    """Show sessions while they pass: rates, messages in flight, latencies, reconnects, faults and verdicts.
+
+    In a terminal it fills the screen: q quits, s sorts by the next key, arrows choose a session and show its last
+    events. Elsewhere it prints a table for each snapshot. Targets other than files take root.
+    """
+    from toolkit.dissect.top import CaptureTop, open_top
+    from toolkit.dissect.top.snapshot import check_order, check_words
+
+    check_order(order)
+    check_words(words or ())
+    view: CaptureTop | LiveTop
+    if target == _STDIN:
+        if sys.stdin.isatty():
+            raise LocalError("a capture is expected on standard input, not a terminal; give its name instead of -")
+        view = CaptureTop(sys.stdin.buffer, keyring or (), key_log or (), interval_s=interval)
+    else:
+        view = open_top(target, keyring or (), key_log or (), ports=ports, interval_s=interval)
+
+    def shaped(snapshot: "Snapshot") -> "Snapshot":
+        return snapshot.only(words or ()).sorted(order)
+
+    if isinstance(view, CaptureTop):
+        _print(view, shaped, count, as_json=as_json)
+    elif as_json or not (sys.stdout.isatty() and sys.stdin.isatty()):
+        with ended_by_signals(view.stop):
+            _print(view, shaped, count, as_json=as_json)
+    else:
+        from toolkit.cli.top_screen import show
+
+        with ended_by_signals(view.stop):
+            show(view, order, words or (), count)
+    if view.ended:
+        print(f"it ended early: {view.ended}", file=sys.stderr)
+    return 0
+
+
+def _print(
+    view: "CaptureTop | LiveTop", shaped: "Callable[[Snapshot], Snapshot]", count: int | None, *, as_json: bool
+) -> None:
+    """Print a snapshot after the other: a JSON object a line, or tables with an empty line between."""
+    for made, snapshot in enumerate(view, 1):
+        shown = shaped(snapshot)
+        if as_json:
+            print(json.dumps(shown.as_json()), flush=True)
+        else:
+            print(f"\n{shown}" if made > 1 else shown, flush=True)
+        if made == count:
+            return
+
+
+@contextlib.contextmanager
+def ended_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """The usual signals end the view, not the program."""
+    before = {number: signal.signal(number, lambda *_: stop()) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

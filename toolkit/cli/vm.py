@@ -1,0 +1,102 @@
+"""``msgrlab vm``: programs on Debian's kernel in a virtual machine, for what the kernel here lacks."""
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from messenger.errors import LocalError
+from toolkit.report.terminal import shown_line
+
+app = typer.Typer(help="Run programs on Debian's kernel, in a virtual machine.", no_args_is_help=True)
+
+TIMED_OUT = 124
+"""As that of ``timeout``."""
+_SIGNALLED = 128
+
+
+@app.command("run", context_settings={"allow_interspersed_args": False})
+def run(
+    command: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The program and its arguments.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep what CMD writes there; all else that it writes is lost."),
+    ] = None,
+    kernel: Annotated[
+        str, typer.Option(metavar="SUITE", help="Whose kernel of Debian: bookworm or trixie.")
+    ] = "bookworm",
+    memory: Annotated[int, typer.Option(metavar="MIB", help="Memory of the machine, in MiB.")] = 1024,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="End CMD after that time; exit code 124.")
+    ] = None,
+    root: Annotated[
+        Path | None,
+        typer.Option("--root", metavar="DIR", help="Where images are kept (~/.cache/msgrlab/images)."),
+    ] = None,
+) -> int:
+    """Run a program in a virtual machine that has this machine's files; exit with its exit code."""
+    from toolkit.machine import vm
+
+    if command[0] == "--":
+        command = command[1:]
+    if not command:
+        raise LocalError("vm run: which program? msgrlab vm run -- CMD")
+    if timeout is not None and timeout <= 0:
+        raise LocalError(f"--timeout: {timeout:g} is not above 0")
+    chosen = vm.find(kernel, root)
+    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGHUP, _end)
+    try:
+        with _progress(chosen.release) as booted:
+            result = vm.run(
+                command,
+                kernel=chosen,
+                out=out,
+                memory_mib=memory,
+                timeout_s=timeout,
+                stdout=_write_stdout,
+                stderr=_write_stderr,
+                booted=booted,
+            )
+    except vm.TimedOut as error:
+        print(f"msgrlab: {error}", file=sys.stderr)
+        return TIMED_OUT
+    return result.code
+
+
+def _end(number: int, _frame: object) -> NoReturn:
+    """End the virtual machine on the way out."""
+    sys.exit(_SIGNALLED + number)
+
+
+def _write_stdout(part: bytes) -> None:
+    sys.stdout.buffer.write(part)
+    sys.stdout.buffer.flush()
+
+
+def _write_stderr(part: bytes) -> None:
+    sys.stderr.buffer.write(part)
+    sys.stderr.buffer.flush()
+
+
+@contextmanager
+def _progress(release: str) -> Iterator[Callable[[float], None]]:
+    """Show that the machine boots: on a line that goes away, or in a log as two lines.
+
+    Yields:
+        What to call with the seconds that it took.
+    """
+    from rich.console import Console
+
+    text = shown_line(f"booting Linux {release}")
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        print(f"msgrlab: {text}", file=sys.stderr, flush=True)
+        yield lambda seconds: print(f"msgrlab: booted in {seconds:.1f} s", file=sys.stderr, flush=True)
+        return
+    with console.status(text) as status:
+        yield lambda _seconds: status.stop()

@@ -1,0 +1,44 @@
+"""Packages that extras of msgrlab install (pyproject.toml), and the error that names an extra that is missing."""
+
+from importlib import import_module
+
+from toolkit.errors import Unsupported
+
+EXTRAS = {
+    "docker": "clusters",
+    "pyroute2": "clusters",
+    "scapy": "scapy",
+    "pandas": "tables",
+    "pyarrow": "tables",
+    "jupyterlab": "notebooks",
+    "anywidget": "notebooks",
+    "distributed": "dask",
+}
+"""Module, and the extra that brings it."""
+
+
+class MissingExtra(Unsupported, ImportError):
+    """A package of an extra is not installed; the text has the command that installs it."""
+
+
+def require(module: str) -> None:
+    """Import a module of :data:`EXTRAS`.
+
+    Raises:
+        MissingExtra: it is not installed.
+    """
+    try:
+        import_module(module)
+    except ModuleNotFoundError as error:
+        if (missing := missing_extra(error)) is None:
+            raise
+        raise missing from None
+
+
+def missing_extra(error: ModuleNotFoundError) -> MissingExtra | None:
+    """The error that names the extra; None if no extra brings the module that was not found."""
+    module = (error.name or "").partition(".")[0]
+    if module not in EXTRAS:
+        return None
+    text = f"{module} is not installed: pip install 'msgrlab[{EXTRAS[module]}]'"
+    return MissingExtra(text, name=module)
