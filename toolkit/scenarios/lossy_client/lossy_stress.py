@@ -24,13 +24,13 @@ def lossy_stress(lab: Lab, servers: int, clients: int, operations: int) -> None:
     mix = Mix(lab, pairs)
     mix.run(operations)
     mix.calm(nodes)
+    lab.settle(within_s=120)
     lost = sum(lab.events(client, server, EventKind.RESET) for client, server in pairs)
     lab.require(lost > 0 or lab.real_time, "no client had a reset event")
     for sender, receiver in mix.sent:
         gaps = _gaps(lab, sender, receiver)
         resets = lab.events(sender, receiver, EventKind.RESET) + lab.events(receiver, sender, EventKind.RESET)
         lab.require(gaps <= resets, f"{gaps} gaps in what {receiver} got of {sender}, and {resets} resets")
-    lab.settle(within_s=120)
 
 
 LY.scenario("LY-10", "lossy_stress", cases=_SMALL_LOSSY)(lossy_stress)

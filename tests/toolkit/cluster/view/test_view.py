@@ -7,10 +7,15 @@ from collections.abc import Iterator
 import pytest
 
 from messenger import LocalError
+from tests.support.clusters import state
 from tests.support.waiting import eventually
 from toolkit.cluster import Cluster, up
 from toolkit.cluster.nemesis import Timeline
 from toolkit.cluster.view import ClusterView
+
+__all__ = ["state"]
+
+pytestmark = pytest.mark.usefixtures("state")
 
 PATIENCE_S = 60.0
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -18,7 +23,7 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    with up("two-peers", name="live-view-test") as cluster:
+    with up("two-peers") as cluster:
         yield cluster
 
 
@@ -31,8 +36,15 @@ def _threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name.startswith("view of")]
 
 
-def _trail(view: ClusterView) -> str:
-    return " ".join(re.findall("[A-Z]{4,}", _part(view, "sessions")))
+def _trails(view: ClusterView) -> list[list[str]]:
+    """The last states of each session, the newest last."""
+    lines = [line for line in _part(view, "sessions").splitlines() if re.match(r"[\d.]+ [A-Z]+", line)]
+    return [re.findall(r"[\d.]+ ([A-Z]+)", line) for line in lines]
+
+
+def _ready(view: ClusterView) -> bool:
+    """True if both peers have their session, and it is READY."""
+    return [trail[-1] for trail in _trails(view)] == ["READY", "READY"]
 
 
 def test_faults_of_the_browser_are_done_and_shown_in_words(cluster: Cluster) -> None:
@@ -42,11 +54,11 @@ def test_faults_of_the_browser_are_done_and_shown_in_words(cluster: Cluster) -> 
     assert WIDGET in bundle
     assert not _threads(), "nobody looks at it"
     view.hear({"view": "one", "seen": True})
-    eventually(lambda: _trail(view).count("CONNECTING READY") == 2, PATIENCE_S)
+    eventually(lambda: _ready(view), PATIENCE_S, lambda: _part(view, "sessions"))
+    before = _trails(view)
     view.hear({"fault": "reset a b"})
     eventually(lambda: "cluster.fault(&#34;reset a b&#34;)" in _part(view, "done"), PATIENCE_S)
-    again = "READY (STANDBY |CONNECTING |REPLACING |WAIT )+READY"
-    eventually(lambda: re.search(again, _trail(view)), PATIENCE_S, lambda: _trail(view))
+    eventually(lambda: _trails(view) != before and _ready(view), PATIENCE_S, lambda: _part(view, "sessions"))
     view.hear({"fault": "freeze b"})
     eventually(lambda: "b frozen" in _part(view, "topology"), PATIENCE_S)
     assert "undo freeze b" in view._widget.parts["topology"]
@@ -73,7 +85,7 @@ def test_what_was_done_is_a_test(cluster: Cluster) -> None:
 
 
 def test_it_ends_with_its_cluster() -> None:
-    with up("two-peers", name="live-view-end", settings=["about=<b>changed</b>"]) as cluster:
+    with up("two-peers", settings=["about=<b>changed</b>"]) as cluster:
         view = cluster.view()
         view._repr_mimebundle_()
         view.hear({"view": "one", "seen": True})
@@ -100,7 +112,7 @@ def test_a_kept_picture_needs_neither_script_nor_kernel(cluster: Cluster) -> Non
 
 
 def test_nothing_is_a_tick_before_something_was_judged() -> None:
-    with up("two-peers", name="live-view-calm", settings=["traffic=[]"]) as cluster:
+    with up("two-peers", settings=["traffic=[]"]) as cluster:
         view = cluster.view()
         html = view.html()
         assert "✓" not in html
