@@ -24,6 +24,9 @@ STRICT_SEED = 20060701
 LONGEST_ID, SHORTENED_ID = 80, 30
 """Characters of a text in the name of a test: at most, and of its beginning if it is longer."""
 
+EXIT_STATUS = "msgrlab/exit_status"
+"""Key of pytest's cache."""
+
 _unhurried = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}  # workers share the cores
 settings.register_profile("quick", max_examples=50, **_unhurried)
 settings.register_profile("strict", max_examples=100, database=None, print_blob=True, **_unhurried)
@@ -115,6 +118,13 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("strict" if _strict() else "quick")
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = STRICT_SEED if _strict() else random.getrandbits(32)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Keep how the run ended: `.ci/again` repeats nothing of one that did not get to its end."""
+    if not hasattr(session.config, "workerinput") and (cache := getattr(session.config, "cache", None)):
+        cache.set(EXIT_STATUS, int(exitstatus))
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
