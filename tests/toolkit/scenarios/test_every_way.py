@@ -4,13 +4,15 @@ All cases are run in the first way of either protocol, some in the others. ``MSG
 """
 
 import os
+from collections.abc import Iterator
 from random import Random
 
 import pytest
 
+from tests.support import frozen
 from toolkit.lab.ways import Way
 from toolkit.scenarios.catalogue import CATALOGUE
-from toolkit.scenarios.runner import run_scenario
+from toolkit.scenarios.runner import ScenarioRun, run_scenario
 from toolkit.scenarios.scenario import Case, Scenario
 
 _EVERYTHING = os.environ.get("MSGRLAB_SIM") == "all"
@@ -31,9 +33,20 @@ def _cases(scenario: Scenario, way: Way) -> list[Case]:
     return Random(f"{scenario.id} {way.name}").sample(cases, _SOME)
 
 
-@pytest.mark.parametrize(("scenario_id", "way"), EVERY_WAY)
-def test_scenario_passes(scenario_id: str, way: Way) -> None:
+def runs_of(scenario_id: str, way: Way) -> Iterator[ScenarioRun]:
+    """The runs that stand for a scenario in one way; each must pass."""
     scenario = CATALOGUE[scenario_id]
     for case in _cases(scenario, way):
         run = run_scenario(scenario, "sim", way, case=case)
         assert run.passed, f"{run.replay_command}: {run.complaints}"
+        yield run
+
+
+@pytest.mark.parametrize(("scenario_id", "way"), EVERY_WAY)
+def test_scenario_passes_with_the_frozen_history(
+    scenario_id: str, way: Way, request: pytest.FixtureRequest
+) -> None:
+    now = frozen.digest(runs_of(scenario_id, way))
+    if not _EVERYTHING:
+        changed = frozen.changed(request.node.callspec.id, now)
+        assert not changed, changed
