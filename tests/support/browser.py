@@ -14,7 +14,7 @@ OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 ACTING = {
     "Tab": {"code": "Tab", "windowsVirtualKeyCode": 9},
     "ArrowDown": {"code": "ArrowDown", "windowsVirtualKeyCode": 40},

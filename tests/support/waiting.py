@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 _PAUSE_S = 0.01
 
 

@@ -55,7 +55,7 @@ def _line(process: subprocess.Popen[str], beginning: str) -> str:
 
 def _dial(place: str) -> socket.socket:
     host, port = place.rsplit(":", 1)
-    return socket.create_connection((host, int(port)), timeout=20)
+    return socket.create_connection((host, int(port)), timeout=60)
 
 
 def test_frames_hits_and_orders_are_shown_and_ctrl_c_ends_it(server: socket.socket, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_both_protocol_versions_are_bound_where_it_says(real_monitor: Callable[[
     addresses = [f"{addr['type']}:{addr['addr']}/{addr['nonce']}" for addr in mon["public_addrs"]["addrvec"]]
     assert addresses == [monitor.addr_v2, monitor.addr_v1]
     for port, banner in ((monitor.port_v2, b"ceph v2\n"), (monitor.port_v1, b"ceph v027")):
-        with socket.create_connection((module.HOST, port), timeout=5) as client:
+        with socket.create_connection((module.HOST, port), timeout=60) as client:
             client.sendall(banner)  # a v2 server waits for the client's banner before it sends more than its own
             assert client.recv(len(banner), socket.MSG_WAITALL) == banner
 

@@ -40,7 +40,7 @@ def _talk(*lines: str) -> tuple[list[Any], str, int]:
         input="".join(f"{line}\n" for line in lines),
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=90,
         check=False,
     )
     return [json.loads(line) for line in done.stdout.splitlines()], done.stderr.strip(), done.returncode

@@ -33,7 +33,7 @@ def _ceph(monitor: RealMonitor, proxy: Proxy, protocol: str, *words: str) -> str
     """What ``ceph`` prints that knows no monitor but the proxy."""
     command = ["ceph", "-c", str(monitor.conf), "--mon-host", f"[{protocol}:{proxy.address}]"]
     done = subprocess.run(
-        [*command, "--connect-timeout", "10", *words], capture_output=True, text=True, timeout=30, check=False
+        [*command, "--connect-timeout", "30", *words], capture_output=True, text=True, timeout=90, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -94,7 +94,7 @@ def test_without_pretending_the_monitor_notices(real_monitor: Monitors) -> None:
             "--connect-timeout",
             "1",
         ]
-        done = subprocess.run([*command, "mon", "dump"], capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run([*command, "mon", "dump"], capture_output=True, text=True, timeout=90, check=False)
         assert done.returncode != 0
         assert proxy.counters["-> CLIENT_IDENT"] > 0
         assert proxy.counters["<- SERVER_IDENT"] == 0

@@ -37,7 +37,7 @@ def server() -> Iterator[socket.socket]:
 
 
 def _pair(proxy: FaultProxy, server: socket.socket) -> tuple[socket.socket, socket.socket]:
-    client = socket.create_connection(("127.0.0.1", proxy.port), timeout=10)
+    client = socket.create_connection(("127.0.0.1", proxy.port), timeout=60)
     accepted, _ = server.accept()
     accepted.settimeout(10)
     return client, accepted
@@ -108,7 +108,7 @@ def test_nobody_behind_it() -> None:
         target = gone.getsockname()
     with (
         FaultProxy("a", "b", target) as proxy,
-        socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client,
+        socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client,
     ):
         assert _read_to_the_end(client) == b""
 
@@ -123,14 +123,14 @@ def test_closing_leaves_nothing_behind(server: socket.socket) -> None:
         assert _read_to_the_end(accepted) == b""
     assert threading.active_count() == threads
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", proxy.port), timeout=10)
+        socket.create_connection(("127.0.0.1", proxy.port), timeout=60)
 
 
 def test_listens_and_dials_on_ipv6() -> None:
     with (
         socket.create_server(("::1", 0), family=socket.AF_INET6) as server,
         FaultProxy("a", "b", server.getsockname()[:2], host="::1") as proxy,
-        socket.create_connection(("::1", proxy.port), timeout=10) as client,
+        socket.create_connection(("::1", proxy.port), timeout=60) as client,
     ):
         server.settimeout(10)
         with server.accept()[0] as accepted:
@@ -141,7 +141,7 @@ def test_listens_and_dials_on_ipv6() -> None:
 def test_listens_where_it_is_told(server: socket.socket) -> None:
     with FaultProxy("a", "b", server.getsockname(), host="127.0.0.9") as proxy:
         port = proxy.port
-        with socket.create_connection(("127.0.0.9", port), timeout=10):
+        with socket.create_connection(("127.0.0.9", port), timeout=60):
             server.accept()[0].close()
     # at once again: what is left of its connections must not be in the way
     with FaultProxy("a", "b", server.getsockname(), host="127.0.0.9", port=port) as proxy:
@@ -190,8 +190,8 @@ def test_stands_in_a_network_namespace() -> None:
         ):
             server.settimeout(10)
             with pytest.raises(ConnectionRefusedError):
-                socket.create_connection(("127.0.0.1", proxy.port), timeout=10)
-            client = inside(lambda: socket.create_connection(("127.0.0.1", proxy.port), timeout=10))
+                socket.create_connection(("127.0.0.1", proxy.port), timeout=60)
+            client = inside(lambda: socket.create_connection(("127.0.0.1", proxy.port), timeout=60))
             with client, server.accept()[0] as accepted:
                 client.sendall(BANNER)
                 assert _read(accepted, len(BANNER)) == BANNER

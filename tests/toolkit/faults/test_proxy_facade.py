@@ -39,7 +39,7 @@ def test_frames_hits_links_and_a_picture_of_them(server: socket.socket) -> None:
     rules = ["client ACK #2: set seq=77", "-> ACK #4: set nothing=1", "-> ACK if fields.seq == 5: log <b>five</b>"]
     with Proxy(_place(server), rules, parties=("client", "osd")) as proxy:
         with (
-            socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client,
+            socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client,
             server.accept()[0] as accepted,
         ):
             accepted.sendall(BANNER)
@@ -67,7 +67,7 @@ def test_frames_hits_links_and_a_picture_of_them(server: socket.socket) -> None:
 def test_rules_come_and_go_while_it_runs(server: socket.socket) -> None:
     with (
         Proxy(_place(server)) as proxy,
-        socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client,
+        socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client,
         server.accept()[0] as accepted,
     ):
         accepted.sendall(BANNER)
@@ -91,7 +91,7 @@ def test_rules_come_and_go_while_it_runs(server: socket.socket) -> None:
 def test_what_waits_is_forgotten_with_its_link(server: socket.socket) -> None:
     """Nothing waits for a release once both ends have gone."""
     with Proxy(_place(server), "-> ACK #1: hold for-ever\n<- BANNER: delay 1h".replace("1h", "3600s")) as proxy:
-        client = socket.create_connection(("127.0.0.1", proxy.port), timeout=10)
+        client = socket.create_connection(("127.0.0.1", proxy.port), timeout=60)
         accepted = server.accept()[0]
         accepted.sendall(BANNER)
         client.sendall(BANNER + ACKS[0])
@@ -106,10 +106,10 @@ def test_what_waits_is_forgotten_with_its_link(server: socket.socket) -> None:
 def test_a_blind_proxy_refuses_dials_and_nothing_else(server: socket.socket) -> None:
     with Proxy(_place(server), "dial #1: refuse\n*: drop", blind=True) as proxy:
         place = "127.0.0.1", proxy.port
-        with pytest.raises(ConnectionResetError), socket.create_connection(place, timeout=10) as refused:
+        with pytest.raises(ConnectionResetError), socket.create_connection(place, timeout=60) as refused:
             refused.recv(1)
         with (
-            socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client,
+            socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client,
             server.accept()[0] as accepted,
         ):
             client.sendall(BANNER)
@@ -120,7 +120,7 @@ def test_a_blind_proxy_refuses_dials_and_nothing_else(server: socket.socket) -> 
 def test_bytes_that_are_no_frames_pass_and_are_told(server: socket.socket) -> None:
     with (
         Proxy(_place(server)) as proxy,
-        socket.create_connection(("127.0.0.1", proxy.port), timeout=10) as client,
+        socket.create_connection(("127.0.0.1", proxy.port), timeout=60) as client,
         server.accept()[0] as accepted,
     ):
         client.sendall(b"GET / HTTP/1.1\r\n")

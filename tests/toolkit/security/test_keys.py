@@ -45,7 +45,7 @@ async def knock(address: str, key: CryptoKey) -> str:
     config = Config.only_mode(ConMode.SECURE)
     async with Messenger(me, auth_client=cephx_client(me, key), config=config) as messenger:
         try:
-            await messenger.connect(AddrVec.parse(address), EntityType.OSD).ready(timeout_s=10)
+            await messenger.connect(AddrVec.parse(address), EntityType.OSD).ready(timeout_s=60)
         except FaultError as error:
             return str(error.fault.reason)
         return "in"
@@ -118,7 +118,7 @@ async def connect(log: Path) -> None:
         await acceptor.bind("127.0.0.1", 0)
         a = spec("a", 1, log, peers={"b": str(acceptor.addrs)})
         async with await open_node(a, NodeApp(a, ignore)) as connector:
-            await connector.connect(acceptor.addrs, EntityType.OSD).ready(timeout_s=10)
+            await connector.connect(acceptor.addrs, EntityType.OSD).ready(timeout_s=60)
 
 
 def link_secrets(log: Path) -> LinkSecrets:

@@ -18,7 +18,7 @@ pytestmark = [
 ]
 
 Clusters = Callable[..., Cluster]
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 OSDS = [("osd0", "osd1"), ("osd1", "osd0")]
 WAYS = [{"from": "osd", "to": "osd"}, {"from": "osd", "to": "mon"}, {"from": "app", "to": "osd"}]
 

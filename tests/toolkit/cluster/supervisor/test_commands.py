@@ -187,7 +187,7 @@ def test_foreground_ends_with_its_command(spec: str, state: Path) -> None:
     assert json.loads(text)["name"] == "pair"
     assert status_of("pair")["state"] == "up"
     running.send_signal(signal.SIGINT)
-    running.communicate(timeout=20)
+    running.communicate(timeout=60)
     assert running.returncode == 130
     assert remains(state) == []
 
@@ -218,7 +218,7 @@ def test_whoever_follows_sees_what_happens_until_the_end(spec: str) -> None:
         if select.select([following.stdout], [], [], 0.5)[0]:
             seen += os.read(following.stdout.fileno(), 1 << 16).decode()
     done("down")
-    following.communicate(timeout=20)
+    following.communicate(timeout=60)
     assert following.returncode == 0
 
 

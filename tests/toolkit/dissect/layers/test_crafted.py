@@ -56,7 +56,7 @@ class Crafted:
     def __init__(self, address: EntityAddr, frame: type[Packet] = MSGR2) -> None:
         self.address = address
         self.frame = frame
-        self.socket = socket.create_connection((address.host, address.port), timeout=20)
+        self.socket = socket.create_connection((address.host, address.port), timeout=60)
         self.stream = StreamSocket(self.socket, MSGR)
 
     def __enter__(self) -> "Crafted":
@@ -170,7 +170,7 @@ def take(sock: socket.socket, layer: type[Packet], size_bytes: int) -> Packet:
 def talk_v1(address: EntityAddr) -> None:
     """Open a v1 session as a client with auth none, and exchange messages."""
     me = Prelude(AuthMode.AUTHORIZER, AuthName.parse("client.admin"), 4711)
-    with socket.create_connection((address.host, address.port), timeout=20) as sock:
+    with socket.create_connection((address.host, address.port), timeout=60) as sock:
         told = take(sock, MSGR1_Banner, 9 + 2 * 136)
         assert (told.server_addr.port, told.client_addr.host) == (address.port, "127.0.0.1")
         connect = MSGR1_Connect(

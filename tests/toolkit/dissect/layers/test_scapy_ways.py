@@ -95,7 +95,7 @@ def test_sr1_gets_the_answer() -> None:
         server = threading.Thread(target=serve)
         server.start()
         stream = StreamSocket(ours, MSGR)
-        found = stream.sr1(MSGR2() / MSGR2_KeepAlive2(seconds=7, nanoseconds=8), timeout=10, verbose=False)
+        found = stream.sr1(MSGR2() / MSGR2_KeepAlive2(seconds=7, nanoseconds=8), timeout=90, verbose=False)
         server.join()
     assert bytes(found) == bytes(reply)
 
