@@ -11,6 +11,9 @@ from toolkit.errors import ScenarioFailed
 from toolkit.faults.tap import Breakpoint
 from toolkit.lab.verbs.traffic import TrafficVerbs
 
+_LATE_S = 2.0
+"""By how much a real process may be late: other things run beside it."""
+
 
 class LifeVerbs(TrafficVerbs):
     """Shutdown, clocks, dispatchers that do something, and questions to nodes and to the history."""
@@ -192,7 +195,7 @@ class LifeVerbs(TrafficVerbs):
     def expect_pauses(self, node: str, *due_s: float) -> None:
         """The first pauses between a node's dials must be these, but for what computing and connecting take."""
         self._step("expect_pauses", node, *due_s)
-        slack_s = 0.4 if self.real_time else 0.05
+        slack_s = _LATE_S if self.real_time else 0.05
         seen_s = self.dial_pauses_s(node)
         on_time = len(seen_s) >= len(due_s) and all(
             -0.001 < seen - due < slack_s for seen, due in zip(seen_s, due_s, strict=False)
@@ -211,7 +214,7 @@ class LifeVerbs(TrafficVerbs):
         self._step("expect_backoff", node, at_least, first=first, initial_s=initial_s)
         seen_s = self.dial_pauses_s(node)[first:]
         due_s = [min(initial_s * 2**number, 15.0) for number in range(len(seen_s))]
-        slack_s = 1.0 if self.real_time else 0.05
+        slack_s = _LATE_S if self.real_time else 0.05
         self.require(len(seen_s) >= at_least, f"{node} must pause at least {at_least} times, it paused {seen_s} s")
         for seen, due in zip(seen_s, due_s, strict=True):
             self.require(
