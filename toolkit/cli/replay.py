@@ -100,6 +100,7 @@ def _as_json(result: "ReplayResult") -> dict[str, object]:
                 "protocol": each.protocol,
                 "mode": each.mode,
                 "links": each.links,
+                "authenticated": each.authenticated,
                 "not_replayed": each.not_replayed or None,
                 "compared": each.comparison.compared,
                 "equal": each.comparison.equal,

@@ -11,15 +11,19 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from messenger.v1.framing import HEADER
+from messenger.v1.wire import Connect
 from messenger.v2.wire import MESSAGE_HEADER, MESSAGE_HEADER_FIELDS
 from toolkit.dissect.frames import NO_FRAMES, DecodedFrame
 from toolkit.dissect.stream import Ending
+from toolkit.replay.cephx import answers_an_old_challenge
 from toolkit.replay.handshake import control_of, piece_of
 from toolkit.replay.player import Played
 from toolkit.replay.record import DATA_TAGS
 
 ACK_TIMING = "time of ACKs"
 """What the rule on acknowledgements is called in results."""
+KEPT_AUTHORIZER = "kept authorizer"
+"""14.2 begins a further link of a v1 session with the last authorizer of the one before (docs/disputes.md)."""
 _V1_FIELDS: tuple[str, ...] = (
     *("seq", "tid", "type", "priority", "version", "front_len", "middle_len", "data_len", "data_off"),
     *("src_type", "src_num", "compat_version", "reserved", "crc"),
@@ -93,9 +97,10 @@ class Comparison:
                 why = f" (ours had closed the link: {played.closed})" if played.closed else ""
                 self._differ(Difference(link, real.frame, real.tag, f"ours does not send it{why}"))
             else:
-                self._pair(link, real, mine)
+                self._pair(played, real, mine)
 
-    def _pair(self, link: int, real: DecodedFrame, mine: DecodedFrame) -> None:
+    def _pair(self, played: Played, real: DecodedFrame, mine: DecodedFrame) -> None:
+        link = played.link.stream.index
         self.compared += 1
         if real.tag != mine.tag:
             self.differences.append(Difference(link, real.frame, real.tag, f"ours sends {mine.tag}"))
@@ -109,8 +114,18 @@ class Comparison:
             self.equal += 1
         elif len(wrong) == 1 and _acknowledges_more(real, mine):
             self.allowed[ACK_TIMING] += 1
+        elif len(wrong) == 1 and self._kept_authorizer(played, real, mine):
+            self.allowed[KEPT_AUTHORIZER] += 1
         else:
             self.differences.append(Difference(link, real.frame, real.tag, ", ".join(wrong)))
+
+    @staticmethod
+    def _kept_authorizer(played: Played, real: DecodedFrame, mine: DecodedFrame) -> bool:
+        """True if the real side opens a link of a session that goes on with an authorizer from before."""
+        theirs, ours = piece_of(real), piece_of(mine)
+        if not (isinstance(theirs, Connect) and isinstance(ours, Connect) and theirs.connect_seq):
+            return False
+        return answers_an_old_challenge(theirs.authorizer, ours.authorizer, played.link.handshake.session_key)
 
     def _acks(self, played: Played, theirs: Sequence[DecodedFrame], ours: Sequence[DecodedFrame]) -> None:
         """What the real side acknowledges, ours has acknowledged on that link by then, and nothing else.

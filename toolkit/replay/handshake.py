@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from messenger.cephx.ciphers import CIPHERS, KeyType
 from messenger.cephx.exchange import AuthResult
+from messenger.cephx.keys import CryptoKey
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import EntityType
 from messenger.errors import PeerError
@@ -89,6 +90,7 @@ class Handshake:
     offered_modes: list[int] = field(default_factory=list)
     con_mode: int | None = None
     result: AuthResult = _NO_SESSION_KEY
+    session_key: CryptoKey | None = None
     request: CompressionRequest | None = None
     done: CompressionDone | None = None
     resumes: bool = False
@@ -124,6 +126,22 @@ class Handshake:
         """The session may be dialled again: neither side calls it lossy."""
         return not (self.client.lossy or self.server.lossy)
 
+    @property
+    def service_payloads(self) -> tuple[list[bytes], bytes]:
+        """The challenges of the accepting side, and its last answer."""
+        challenges: list[bytes] = []
+        done = b""
+        for reply in self.replies:
+            if isinstance(reply, AuthReplyMore):
+                challenges.append(bytes(reply.auth_payload))
+            elif isinstance(reply, AuthDone):
+                done = bytes(reply.auth_payload)
+            elif isinstance(reply, ConnectReply) and reply.tag is V1Tag.CHALLENGE_AUTHORIZER:
+                challenges.append(reply.authorizer)
+            elif isinstance(reply, ConnectReply):
+                done = reply.authorizer
+        return challenges, done
+
     # ---- v2
 
     def _read_v2(self, keys: LinkKeys) -> None:
@@ -140,7 +158,7 @@ class Handshake:
             self._take(frame.direction, control)
 
     def _keep_keys(self, keys: LinkKeys, done: AuthDone) -> None:
-        key = keys.session_key
+        key = self.session_key = keys.session_key
         self.result = AuthResult(
             done.global_id,
             key.secret if key else b"",
@@ -240,6 +258,7 @@ class Handshake:
         self.server.lossy = bool(reply.flags & 1)
         key = keys.session_key
         if key is not None and key.type in CIPHERS:
+            self.session_key = key
             self.result = AuthResult(0, key.secret, session_key_type=KeyType(key.type))
 
 

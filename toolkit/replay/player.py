@@ -212,6 +212,12 @@ class Player:
                 options["ms_compress_secure"] = True
         return Config(**options)  # type: ignore[arg-type]
 
+    @property
+    def authenticated(self) -> list[int]:
+        """Streams of the links whose authentication our own cephx has computed."""
+        computed = self._auth.computed
+        return [each.link.stream.index for each in self.links if id(each.link.handshake) in computed]
+
     # ---- the play
 
     def play(self) -> None:

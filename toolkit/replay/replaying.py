@@ -36,6 +36,8 @@ class Replayed:
     """Streams of the capture."""
     not_replayed: str = ""
     """Why it could not be replayed, in words; empty if it was."""
+    authenticated: list[int] = field(default_factory=list)
+    """Those of the links whose authentication our own cephx has computed; of others it is as in the record."""
     comparison: Comparison = field(default_factory=Comparison)
 
 
@@ -88,7 +90,7 @@ def _replayed(session: RecordedSession, role: Role, book: KeyBook) -> Replayed:
     if result.not_replayed:
         return result
     party = 0 if role is Role.CLIENT else 1
-    result.comparison = _compared(session, party, book, {})
+    result.comparison, result.authenticated = _compared(session, party, book, {})
     if result.comparison.differences:
         result.comparison = _with_a_rule(session, party, book, result.comparison)
     if not result.comparison.compared:
@@ -96,20 +98,22 @@ def _replayed(session: RecordedSession, role: Role, book: KeyBook) -> Replayed:
     return result
 
 
-def _compared(session: RecordedSession, party: int, book: KeyBook, rules: dict[str, str]) -> Comparison:
+def _compared(
+    session: RecordedSession, party: int, book: KeyBook, rules: dict[str, str]
+) -> tuple[Comparison, list[int]]:
     player = Player(session, party, book, rules)
     player.play()
     found = Comparison()
     for played in player.links:
         found.take(played)
-    return found
+    return found, player.authenticated
 
 
 def _with_a_rule(session: RecordedSession, party: int, book: KeyBook, first: Comparison) -> Comparison:
     """Where one disputed rule, set otherwise, makes the two sides equal, that is what they differ in."""
     for rule, settings in SETTINGS.items():
         for setting in settings[1:]:
-            found = _compared(session, party, book, {rule: setting})
+            found, _ = _compared(session, party, book, {rule: setting})
             if not found.differences:
                 found.allowed[f"{rule}={setting}"] += len(first.differences)
                 found.equal = max(found.compared - found.allowed.total(), 0)

@@ -13,7 +13,7 @@ from messenger.v2 import data
 from messenger.v2.wire import SessionReconnect
 from tests.support.clusters import ROOT
 from toolkit.replay import Replayed, ReplayResult, Role, replay_capture, replaying
-from toolkit.replay.compare import ACK_TIMING
+from toolkit.replay.compare import ACK_TIMING, KEPT_AUTHORIZER
 from toolkit.replay.player import Player
 from toolkit.replay.replaying import NOTHING_SENT
 
@@ -48,7 +48,7 @@ def test_real_daemons_and_clients_sent_what_ours_sends(name: str, role: Role) ->
         found = session.comparison
         assert session.not_replayed == ("" if found.compared else NOTHING_SENT)
         assert found.compared == found.equal + found.allowed.total()
-        assert set(found.allowed) <= {ACK_TIMING}
+        assert set(found.allowed) <= {ACK_TIMING, KEPT_AUTHORIZER}
     assert sum(not session.not_replayed for session in result.sessions) >= 3
 
 
@@ -71,7 +71,43 @@ def test_frames_that_never_arrived_are_not_acknowledged() -> None:
     assert not result.differs
 
 
+def test_an_authorizer_of_the_link_before_is_a_choice_of_nautilus() -> None:
+    allowed = [each.comparison.allowed for each in unharmed("nautilus-osds-v1", Role.CLIENT).sessions]
+    assert sum(each[KEPT_AUTHORIZER] for each in allowed) == 1
+    later = [each.comparison.allowed for each in unharmed("pacific-osds-v1", Role.CLIENT).sessions]
+    assert sum(each[KEPT_AUTHORIZER] for each in later) == 0
+
+
+@pytest.mark.parametrize("name", ["tentacle-crc", "tentacle-secure", "nautilus-crc"])
+def test_our_own_cephx_computes_what_clients_send(name: str) -> None:
+    sessions = unharmed(name, Role.CLIENT).sessions
+    assert [each.authenticated for each in sessions] == [each.links for each in sessions]
+
+
+@pytest.mark.parametrize("name", ["tentacle-osds", "nautilus-osds", "reef-osds-v1"])
+def test_our_own_cephx_computes_what_services_answer(name: str) -> None:
+    """The OSDs have fetched the services' keys in the capture; monitors make tickets, which are the record's."""
+    for session in unharmed(name, Role.SERVER).sessions:
+        between_osds = session.title.startswith("osd.") and "→ osd." in session.title
+        if between_osds:
+            assert session.authenticated
+        elif session.title.endswith("mon.0"):
+            assert not session.authenticated
+
+
 # ---- a core with a defect
+
+
+@pytest.mark.parametrize(("name", "tag"), [("tentacle-crc", "AUTH_REQUEST_MORE"), ("pacific-v1", "CONNECT")])
+def test_a_wrong_answer_to_a_challenge_differs(monkeypatch: pytest.MonkeyPatch, name: str, tag: str) -> None:
+    monkeypatch.setattr("messenger.cephx.authorizer_exchange.successor", lambda value: value ^ 2)
+    differing = told(replayed(name, Role.CLIENT, session=2))
+    assert tag in differing
+
+
+def test_a_wrong_reply_of_a_service_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("messenger.cephx.service.successor", lambda value: value)
+    assert "AUTH_DONE" in told(replayed("nautilus-osds", Role.SERVER))
 
 
 def test_a_wrong_flag_of_messages_differs(monkeypatch: pytest.MonkeyPatch) -> None:
