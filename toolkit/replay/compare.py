@@ -5,10 +5,11 @@ keepalives. How the three are interleaved, and when an acknowledgement leaves, i
 of acknowledgements it is compared what they say.
 """
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 
 from messenger.v1.framing import HEADER
 from messenger.v1.wire import Connect
@@ -138,7 +139,9 @@ class Comparison:
         ]
         most = max([*received, _announced(played)], default=0)
         told = [(each.time_ns, number) for each in ours if (number := _acknowledged(each)) is not None]
-        newest = max((number for _, number in told), default=0)
+        times = [time_ns for time_ns, _ in told]
+        best = [0, *accumulate((number for _, number in told), max)]
+        newest = best[-1]
         if newest > most:
             self._differ(Difference(link, None, "ACK", f"ours acknowledges {newest}, the last message was {most}"))
         exact = {_acknowledged(each) for each in ours if each.tag == "ACK"}
@@ -146,7 +149,7 @@ class Comparison:
             number = _acknowledged(real) if real.tag == "ACK" else None
             if number is None:
                 continue
-            by_then = max((each for time_ns, each in told if time_ns <= real.time_ns), default=0)
+            by_then = best[bisect_right(times, real.time_ns)]
             if number > by_then:
                 what = f"seq={number}, ours has acknowledged up to {by_then}"
                 self._differ(Difference(link, real.frame, "ACK", what))

@@ -12,7 +12,7 @@ from messenger.cephx.exchange import AuthResult
 from messenger.cephx.keys import CryptoKey
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import EntityType
-from messenger.errors import PeerError
+from messenger.errors import LocalError, PeerError
 from messenger.v1.existing import protocol_version
 from messenger.v1.wire import (
     ClientIdentify,
@@ -107,7 +107,7 @@ class Handshake:
                 self._read_v1(keys)
             else:
                 self._read_v2(keys)
-        except PeerError as error:
+        except (PeerError, LocalError) as error:
             self.problem = f"its handshake does not decode: {error}"
         if keys.missing and not self.problem:
             self.problem = f"missing: {keys.missing}"

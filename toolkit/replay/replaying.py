@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from messenger.errors import LocalError
 from messenger.rules import SETTINGS
 from toolkit.capture.formats.source import CaptureFiles
 from toolkit.dissect.keys import KeyBook
@@ -90,9 +91,13 @@ def _replayed(session: RecordedSession, role: Role, book: KeyBook) -> Replayed:
     if result.not_replayed:
         return result
     party = 0 if role is Role.CLIENT else 1
-    result.comparison, result.authenticated = _compared(session, party, book, {})
-    if result.comparison.differences:
-        result.comparison = _with_a_rule(session, party, book, result.comparison)
+    try:
+        result.comparison, result.authenticated = _compared(session, party, book, {})
+        if result.comparison.differences:
+            result.comparison = _with_a_rule(session, party, book, result.comparison)
+    except LocalError as error:  # the others can be replayed all the same
+        result.not_replayed = str(error)
+        return result
     if not result.comparison.compared:
         result.not_replayed = NOTHING_SENT
     return result
