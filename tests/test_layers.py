@@ -39,6 +39,7 @@ TOOLKIT = (
     Row("jobs", "bench"),
     Row("jobs", "conformance", ("probe",)),
     Row("jobs", "probe"),
+    Row("jobs", "replay"),
     Row("jobs", "doctor"),
     Row("world", "lab", ("cluster",)),
     Row("world", "cluster"),

@@ -34,6 +34,7 @@ from toolkit.cli import (
     node,
     probe,
     proxy,
+    replay,
     report_files,
     sim,
     status,
@@ -96,6 +97,7 @@ app.command(rich_help_panel=_WIRE)(analyze.analyze)
 app.command(rich_help_panel=_WIRE)(explain.explain)
 app.command(rich_help_panel=_WIRE)(explain.requests)
 app.command(rich_help_panel=_WIRE)(chart.chart)
+app.command(rich_help_panel=_WIRE)(replay.replay)
 app.command(rich_help_panel=_WIRE)(wireshark.wireshark)
 app.command(rich_help_panel=_MACHINE)(doctor.doctor)
 app.add_typer(bench.app, name="bench", rich_help_panel=_MACHINE)

@@ -57,6 +57,9 @@ class Conduct:
     """Segments whose bytes had all been captured before, keepalives and double captures excluded."""
     zero_windows: list[int] = field(default_factory=lambda: [0, 0])
     """Packets that announce a receive window of 0: their sender's application does not read."""
+    acknowledged: list[int] = field(default_factory=lambda: [0, 0])
+    """How many bytes of each side the other one's TCP has acknowledged: later ones may never have arrived. Counted
+    from the first byte that the capture has."""
     _last: list[tuple[int, ...]] = field(default_factory=lambda: [(), ()])
 
     def packet(

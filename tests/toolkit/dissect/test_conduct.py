@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.crafted import TO_CLIENT, TO_SERVER, Connection, Peers, Tape, exchange
+from tests.support.crafted import TO_CLIENT, TO_SERVER, Connection, Peers, Tape, exchange, msg
 from tests.support.packets import ACK, PSH, RST, SYN
 from toolkit.cli.main import run as msgrlab
 from toolkit.dissect.conduct import Outcome
@@ -133,3 +133,35 @@ def test_a_capture_of_real_daemons_whose_link_was_reset() -> None:
     assert table.loc[6, "ended"] == "osd.0 reset it (RST)"
     assert 0.3 < table.loc[6, "ended_s"] < 0.4
     assert set(table.loc[table["outcome"] == "reset"].index) == {6}
+
+
+def acknowledged(tape: Tape, path: Path) -> tuple[int, int]:
+    """What the capture shows of the bytes of client and server that have arrived."""
+    tcp = Capture(tape.write(path / "acknowledged.pcap")).analysis.links[0].stream.tcp
+    return tcp.acknowledged[tcp.client_side], tcp.acknowledged[1 - tcp.client_side]
+
+
+def test_bytes_that_never_arrived(tmp_path: Path) -> None:
+    tape = Tape()
+    connection = opened(tape)
+    arrived = connection.sequences[TO_SERVER] - 1001, connection.sequences[TO_CLIENT] - 5001
+    connection.packet(TO_SERVER, PSH | ACK, b"into the void")
+    connection.sequences[TO_SERVER] -= len(b"into the void")
+    connection.reset(TO_CLIENT)
+    assert acknowledged(tape, tmp_path) == arrived
+
+
+def test_what_arrived_before_the_end_counts(tmp_path: Path) -> None:
+    tape = Tape()
+    connection = opened(tape)
+    connection.close(TO_CLIENT)
+    sizes = connection.sequences[TO_SERVER] - 1002, connection.sequences[TO_CLIENT] - 5002
+    assert acknowledged(tape, tmp_path) == sizes
+
+
+def test_acknowledgements_of_an_orderly_connection_count_too(tmp_path: Path) -> None:
+    """Packets of a later batch, none of which is looked at by itself."""
+    tape = Tape()
+    connection = opened(tape).play([(TO_SERVER, msg(3, data=bytes(3 << 20))), (TO_CLIENT, msg(3))] * 2)
+    sizes = connection.sequences[TO_SERVER] - 1001, connection.sequences[TO_CLIENT] - 5001
+    assert acknowledged(tape, tmp_path) == sizes

@@ -42,6 +42,7 @@ FINISH = {
     "list": [[]],
     "node": [[]],
     "probe": [["127.0.0.1:1", "--timeout", "1"]],
+    "replay": [[CAPTURE, "--as", "client"]],
     "requests": [[CAPTURE]],
     "run": [["reconnect", "LP-01", "--backend", "local", "--jobs", "2"]],
     "sim": [["--seeds", "4", "--jobs", "2"]],

@@ -294,6 +294,11 @@ def _observe(batch: PacketBatch, segments: Segments, flows: list[Flow], steady: 
     lasts[segments.pairs] = np.arange(len(segments))
     for pair in np.flatnonzero(steady).tolist():
         flows[pair].conduct.last_ns = int(batch.times_ns[segments.rows[lasts[pair]]])
+    answers = np.full(2 * len(flows), -1, np.int64)
+    acknowledging = np.flatnonzero((segments.flags & ACK != 0) & steady[segments.pairs])
+    answers[2 * segments.pairs[acknowledging] + segments.sides[acknowledging]] = acknowledging
+    for lane in np.flatnonzero(answers >= 0).tolist():
+        flows[lane >> 1].note_acknowledgement(lane & 1, int(segments.acknowledged[answers[lane]]))
     shut = np.flatnonzero((segments.windows == 0) & steady[segments.pairs])
     for pair, side in zip(segments.pairs[shut].tolist(), segments.sides[shut].tolist(), strict=True):
         flows[pair].conduct.zero_windows[side] += 1

@@ -333,6 +333,15 @@ class Flow:
             other.begin(sequence, guessed=not self.opening_seen)
         elif self.lanes[side].first >= 0 and not other.ended:  # otherwise it may answer a connection of the past
             other.acknowledge(sequence, self.count, time_ns)
+        self.note_acknowledgement(side, sequence)
+
+    def note_acknowledgement(self, side: int, sequence: int) -> None:
+        """Note for those who ask what a side has received: everything before ``sequence``."""
+        other = self.lanes[1 - side]
+        if other.first >= 0 and self.lanes[side].first >= 0:
+            position = other.position(sequence)
+            count = (position if other.fin is None else min(position, other.fin)) - other.first
+            self.conduct.acknowledged[1 - side] = max(self.conduct.acknowledged[1 - side], count)
 
     def give_up_what_is_proven(self, time_ns: int, packet: int) -> None:
         """Go on without what was missing for too long after it was acknowledged."""
