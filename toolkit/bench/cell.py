@@ -15,6 +15,7 @@ IN_FLIGHT = (1, 32)
 MODES = ("crc", "secure")
 CORES = (1, 2)
 REPLY_BYTES = 64
+_UNITS = ((MIB, "M"), (KIB, "K"), (1, ""))
 
 
 class Pattern(StrEnum):
@@ -45,6 +46,12 @@ class Cell:
     def per_reply(self) -> int:
         """How many messages one reply answers."""
         return 1 if self.pattern is Pattern.REQUEST else max(1, self.in_flight // 2)
+
+    @property
+    def name(self) -> str:
+        """Its words, as in ``request v2 crc 4K x32 1core``."""
+        size = next(f"{self.size // unit}{word}" for unit, word in _UNITS if self.size % unit == 0)
+        return f"{self.pattern} {self.protocol} {self.mode} {size} x{self.in_flight} {self.cores}core"
 
     def rounded(self, count: float) -> int:
         """A number of messages near ``count`` that replies answer completely and that fills the window."""

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,7 +54,7 @@ async def measure_cell(cell: Cell, seconds: float, rounds: int) -> Result:
         peers = [await stack.enter_async_context(Peer()) for _ in range(4)]
         messenger = await Pair.start(cell, *peers[:2], floor=False)
         floor = await Pair.start(cell, *peers[2:], floor=True)
-        count = await _warm_up(messenger, seconds / rounds)
+        count = await warm_up(messenger.run, cell, seconds / rounds)
         await floor.run(count)
         turns = [(await messenger.run(count), await floor.run(count)) for _ in range(rounds)]
     return Result(
@@ -67,23 +67,29 @@ async def measure_cell(cell: Cell, seconds: float, rounds: int) -> Result:
     )
 
 
-async def _warm_up(pair: "Pair", seconds: float) -> int:
-    """How many messages take that long."""
-    count = pair.cell.rounded(0)
+async def warm_up(run: "Callable[[int], Awaitable[Turn]]", cell: Cell, seconds: float) -> int:
+    """How many messages of a cell take that long, by runs of more and more of them."""
+    count = cell.rounded(0)
     while True:
-        elapsed_s = (await pair.run(count)).elapsed_s
+        elapsed_s = (await run(count)).elapsed_s
         if elapsed_s >= _WARM_UP_S:
-            return pair.cell.rounded(count * seconds / elapsed_s)
-        count = pair.cell.rounded(count * 4)
+            return cell.rounded(count * seconds / elapsed_s)
+        count = cell.rounded(count * 4)
 
 
 @dataclass(slots=True)
-class Run:
-    """One run of both processes."""
+class Turn:
+    """One run of a sender and a receiver."""
 
     elapsed_s: float
     cpu_s: float
     """Of both together."""
+
+
+@dataclass(slots=True)
+class Run(Turn):
+    """One run of both of our processes."""
+
     peak_rss_mib: float
     """Of the larger one, since it started."""
 

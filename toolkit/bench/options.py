@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from messenger.errors import LocalError
 from messenger.link import Protocol
-from toolkit.bench.cell import CORES, KIB, MIB, MODES, Grid, Pattern
+from toolkit.bench.cell import CORES, KIB, MIB, MODES, Cell, Grid, Pattern
 
 MAX_SIZE = 256 * MIB
 MAX_IN_FLIGHT = 65536
@@ -41,6 +41,25 @@ def parse_grid(
         modes=_each(modes, partial(_name, "--modes", MODES)),
         cores=_each(cores, lambda word: int(_name("--cores", tuple(map(str, CORES)), word))),
     )
+
+
+def choose_cells(cells: Sequence[Cell], text: str) -> list[Cell]:
+    """The cells that a list with commas names, each by some of its words: ``crc 4K x32 1core``.
+
+    Raises:
+        LocalError: a word that no cell has, or a name without a cell; says what there is.
+    """
+    chosen = set()
+    for name in text.split(","):
+        words = set(name.split())
+        known = dict.fromkeys(word for cell in cells for word in cell.name.split())
+        for word in sorted(words - known.keys()):
+            raise LocalError(f"--cells: unknown {word!r}; known: {', '.join(known)}")
+        found = [cell for cell in cells if words <= set(cell.name.split())]
+        if not words or not found:
+            raise LocalError(f"--cells: no cell is named {name.strip()!r}; one is {cells[0].name!r}")
+        chosen.update(found)
+    return [cell for cell in cells if cell in chosen]
 
 
 def parse_names(option: str, known: Sequence[str], text: str) -> list[str]:

@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from toolkit.cli.bench_against import SECONDS, Program
+from toolkit.cli.bench_against import against as compare
+from toolkit.cli.bench_anchor import anchor
 from toolkit.cli.bench_clusters import clusters
 from toolkit.cli.bench_decode import decode
 from toolkit.cli.bench_hostile import hostile
 from toolkit.cli.bench_output import Measured, check_out, measured, new_table, show
+from toolkit.cli.report_files import Html
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from toolkit.bench.cell import Grid, Result
+    from toolkit.bench.cell import Cell, Grid, Result
     from toolkit.bench.core import CoreResult
     from toolkit.bench.idle import IdleResult
 
@@ -24,9 +28,28 @@ _QUICK_SECONDS = 0.3
 _FULL_SECONDS = 2.0
 _LEAST_SECONDS = 0.001
 _MOST_SECONDS = 600.0
+Patterns = Annotated[str | None, typer.Option(metavar="LIST", help="request, stream or both, with a comma.")]
+Sizes = Annotated[str | None, typer.Option(metavar="LIST", help="Bytes of a message's data, as in 64,4K,1M.")]
+InFlight = Annotated[
+    str | None, typer.Option(metavar="LIST", help="Messages sent ahead of their answers, as in 1,32.")
+]
+Modes = Annotated[str | None, typer.Option(metavar="LIST", help="crc, secure or both.")]
+Proto = Annotated[str, typer.Option(help="Protocol: v1 or v2.")]
+Cores = Annotated[
+    str | None, typer.Option(metavar="LIST", help="1: both processes on one CPU; 2: a CPU for each.")
+]
+Cells = Annotated[
+    str | None, typer.Option(metavar="LIST", help="Rows by words of their names, as in 'crc 4K x32,v2 1M'.")
+]
+Full = Annotated[bool, typer.Option("--full", help="Longer, and streams with one message in flight as well.")]
+Seconds = Annotated[
+    float | None,
+    typer.Option(help="How long each row is measured; 0.3 unless given, 2 with --full, 1.4 with --against."),
+]
 
 
 app = typer.Typer(invoke_without_command=True)
+app.command()(anchor)
 app.command()(decode)
 app.command()(clusters)
 app.command()(hostile)
@@ -35,27 +58,16 @@ app.command()(hostile)
 @app.callback()
 def bench(
     context: typer.Context,
-    patterns: Annotated[
-        str | None, typer.Option(metavar="LIST", help="request, stream or both, with a comma.")
-    ] = None,
-    sizes: Annotated[
-        str | None, typer.Option(metavar="LIST", help="Bytes of a message's data, as in 64,4K,1M.")
-    ] = None,
-    in_flight: Annotated[
-        str | None, typer.Option(metavar="LIST", help="Messages sent ahead of their answers, as in 1,32.")
-    ] = None,
-    modes: Annotated[str | None, typer.Option(metavar="LIST", help="crc, secure or both.")] = None,
-    proto: Annotated[str, typer.Option(help="Protocol: v1 or v2.")] = "v2",
-    cores: Annotated[
-        str | None, typer.Option(metavar="LIST", help="1: both processes on one CPU; 2: a CPU for each.")
-    ] = None,
-    seconds: Annotated[
-        float | None,
-        typer.Option(help="How long the messenger is measured for each row; 0.3 unless given, 2 with --full."),
-    ] = None,
-    full: Annotated[
-        bool, typer.Option("--full", help="Longer, and streams with one message in flight as well.")
-    ] = False,
+    patterns: Patterns = None,
+    sizes: Sizes = None,
+    in_flight: InFlight = None,
+    modes: Modes = None,
+    proto: Proto = "v2",
+    cores: Cores = None,
+    cells: Cells = None,
+    against: Program = None,
+    seconds: Seconds = None,
+    full: Full = False,
     core: Annotated[
         bool, typer.Option("--core", help="No sockets: what building and parsing one message costs.")
     ] = False,
@@ -66,6 +78,7 @@ def bench(
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the JSON object to a new file as well.")
     ] = None,
+    html: Html = None,
 ) -> None:
     """Measure the messenger over loopback, beside the same messages over a plain socket.
 
@@ -81,37 +94,62 @@ def bench(
     Figures are medians of 3 turns. CPU is user and system time of both processes,
     beside the floor's, memory the peak of the larger one. Python's garbage
     collector is left as it is. After Ctrl-C the rows so far are shown.
+
+    --against: PROGRAM, such as `msgrlab bench anchor` builds of Ceph's messenger,
+    instead of the floor; medians of 7 pairs of turns, and the range of the ratios.
     """
     from messenger.errors import LocalError
     from toolkit.bench.options import parse_grid
 
     if context.invoked_subcommand is not None:
         return
-    if seconds is None:
-        seconds = _FULL_SECONDS if full else _QUICK_SECONDS
-    if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
-        raise LocalError(f"--seconds: {seconds:g} is not from {_LEAST_SECONDS:g} to {_MOST_SECONDS:g}")
-    check_out(out)
-    connection = bool(patterns or in_flight or cores or full or proto != "v2")
+    connection = bool(patterns or in_flight or cores or full or cells or against or proto != "v2")
     if core and (connection or idle):
         raise LocalError("--core has no connection: it takes --sizes, --modes and --seconds only")
     if idle and (connection or sizes):
         raise LocalError("--idle has no traffic: it takes --modes only")
+    if html is not None and against is None:
+        raise LocalError("--html is for --against PROGRAM")
+    duration_s = _duration_s(seconds, SECONDS if against else _FULL_SECONDS if full else _QUICK_SECONDS)
+    check_out(out)
     grid = parse_grid(patterns, sizes, in_flight, modes, cores, proto)
-    kind = _idle if idle else _core if core else partial(_connections, full=full)
-    done, table = kind(grid, seconds)
+    if against is not None:
+        compare(against, _cells(grid, cells, full=full), duration_s, out, html, as_json=as_json)
+        return
+    kind = _idle if idle else _core if core else partial(_connections, cells=cells, full=full)
+    done, table = kind(grid, duration_s)
     show(done, table, out, as_json=as_json)
 
 
-def _connections(grid: "Grid", seconds: float, *, full: bool) -> "tuple[Measured[Result], Table]":
+def _duration_s(seconds: float | None, usual_s: float) -> float:
     from messenger.errors import LocalError
-    from toolkit.bench.measure import measure, possible_cores
+
+    if seconds is None:
+        return usual_s
+    if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
+        raise LocalError(f"--seconds: {seconds:g} is not from {_LEAST_SECONDS:g} to {_MOST_SECONDS:g}")
+    return seconds
+
+
+def _cells(grid: "Grid", names: str | None, *, full: bool) -> "list[Cell]":
+    from messenger.errors import LocalError
+    from toolkit.bench.measure import possible_cores
+    from toolkit.bench.options import choose_cells
 
     possible = possible_cores()
     if grid.cores and max(grid.cores) > max(possible):
         raise LocalError(f"--cores {max(grid.cores)}: this process may use only {max(possible)} CPU")
     cells = grid.cells(possible, full=full)
-    done = measured("results", len(cells), partial(measure, cells, seconds, _ROUNDS))
+    return cells if names is None else choose_cells(cells, names)
+
+
+def _connections(
+    grid: "Grid", seconds: float, *, cells: str | None, full: bool
+) -> "tuple[Measured[Result], Table]":
+    from toolkit.bench.measure import measure
+
+    chosen = _cells(grid, cells, full=full)
+    done = measured("results", len(chosen), partial(measure, chosen, seconds, _ROUNDS))
     return done, _table(done.rows)
 
 

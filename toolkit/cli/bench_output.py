@@ -33,15 +33,22 @@ class Measured(Generic[_Row]):
     rows: list[_Row] = field(default_factory=list)
     is_interrupted: bool = False
     """True if Ctrl-C ended the measurement before its last row."""
+    error: LocalError | None = None
+    """What ended it before its last row, other than Ctrl-C."""
+    about: dict[str, Any] = field(default_factory=dict)
+    """What all rows have in common, for the JSON object."""
 
 
 def measured(what: str, total: int, measure: Callable[[Callable[[_Row], None]], object]) -> Measured[_Row]:
-    """Measure with progress on standard error; after Ctrl-C the rows so far are kept.
+    """Measure with progress on standard error; after Ctrl-C or an error the rows so far are kept.
 
     Args:
         what: is measured: the name of the rows in the JSON object.
         total: number of rows.
         measure: does it, and calls its argument with each row at once.
+
+    Raises:
+        LocalError: before there was a row.
     """
     done: Measured[_Row] = Measured(what)
     try:
@@ -52,6 +59,11 @@ def measured(what: str, total: int, measure: Callable[[Callable[[_Row], None]], 
                 steps.advance()
 
             measure(finished)
+    except LocalError as error:
+        if not done.rows:
+            raise
+        done.error = error
+        print(f"msgrlab: {len(done.rows)} of {total} rows were measured", file=sys.stderr)
     except KeyboardInterrupt:
         done.is_interrupted = True
         print(f"msgrlab: interrupted: {len(done.rows)} of {total} rows were measured", file=sys.stderr)
@@ -69,10 +81,18 @@ def show(done: Measured[Any], table: "Table", out: Path | None, *, as_json: bool
 
     Raises:
         KeyboardInterrupt: the measurement was interrupted; what there is of it has been printed.
+        LocalError: an error ended it; the same.
     """
-    values: dict[str, Any] = {done.what: [row.as_json() for row in done.rows]}
+    from toolkit.bench.interpreter import Interpreter
+    from toolkit.bench.machine import processor
+
+    python = Interpreter.this()
+    about = {**done.about, "python": python.as_json(), "processor": processor()}
+    values: dict[str, Any] = {done.what: [row.as_json() for row in done.rows], **about}
     if done.is_interrupted:
         values["interrupted"] = True
+    if done.error is not None:
+        values["error"] = str(done.error)
     text = json.dumps(values, indent=2)
     if done.rows and out is not None:
         with out.open("x", encoding="utf-8") as file:
@@ -83,25 +103,20 @@ def show(done: Measured[Any], table: "Table", out: Path | None, *, as_json: bool
         from rich.console import Console
 
         Console().print(table)
+        print(python.caption)
+    if python.warning:
+        print(f"msgrlab: {python.warning}", file=sys.stderr)
     if done.is_interrupted:
         raise KeyboardInterrupt
+    if done.error is not None:
+        raise done.error
 
 
 def new_table(names: Sequence[str], numbers: Sequence[str]) -> "Table":
     """A table without lines: columns of text, then of numbers."""
-    from platform import python_implementation, python_version
-
     from rich.table import Table
 
-    caption = f"{python_implementation()} {python_version()}"
-    table = Table(
-        box=None,
-        pad_edge=False,
-        padding=(0, 2, 0, 0),
-        header_style="bold",
-        caption=caption,
-        caption_justify="left",
-    )
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name in names:
         table.add_column(name, no_wrap=True)
     for number in numbers:

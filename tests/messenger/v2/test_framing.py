@@ -142,7 +142,15 @@ def test_byte_at_a_time_gives_the_same_frames(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ALL_MODES)
 @pytest.mark.parametrize(
-    "sizes", [(0, 0, 100_000), (100_000, 0, 0), (15, 16, 17), (4096, 20_000, 70_000), (0, 1, 0)]
+    "sizes",
+    [
+        (0, 0, 100_000),
+        (100_000, 0, 0),
+        (15, 16, 17),
+        (4096, 20_000, 70_000),
+        (0, 1, 0),
+        (5, 0, 600_001),
+    ],
 )
 def test_segments_of_any_size_arrive_whole(mode: str, sizes: tuple[int, int, int]) -> None:
     front, middle, data = (bytes([i + 1]) * size for i, size in enumerate(sizes))

@@ -59,6 +59,16 @@ def test_in_place_and_copying_operations_agree(plain: bytes) -> None:
     assert StreamCipher(KEY, NONCE_A).decrypt_in_place(memoryview(buffer)) == plain
 
 
+@given(parts=st.lists(st.binary(max_size=40), max_size=5))
+def test_parts_are_sealed_as_their_whole(parts: list[bytes]) -> None:
+    whole = b"".join(parts)
+    for cipher in StreamCipher(KEY, NONCE_A), Rev0Cipher(KEY, NONCE_A):
+        buffer = bytearray(len(whole) + GCM_TAG_SIZE)
+        cipher.encrypt_into(parts, memoryview(buffer))
+        assert buffer == StreamCipher(KEY, NONCE_A).encrypt(whole)
+        assert cipher.used_nonces == 1
+
+
 @pytest.mark.parametrize("operation", ["decrypt", "decrypt_in_place"])
 def test_what_was_not_sealed_so_is_refused(operation: str) -> None:
     sealed = bytearray(StreamCipher(KEY, NONCE_A).encrypt(b"sixteen bytes..."))

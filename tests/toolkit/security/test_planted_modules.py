@@ -27,6 +27,7 @@ FINISH = {
         ["--patterns", "request", "--sizes", "64", "--in-flight", "1", "--modes", "crc", "--seconds", "0.01"],
         ["decode", CAPTURE, "--runs", "1"],
         ["clusters", "--backends", "process", "--rounds", "1"],
+        ["anchor", "--help"],
     ],
     "capture": [["lo", "--duration", "0.1", "-o", "taken.pcapng"]],
     "chart": [[CAPTURE]],

@@ -6,7 +6,7 @@ takes two minutes to make and a gigabyte to keep, and is kept until it is remove
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -177,7 +177,7 @@ def _made(
     archive: Archive,
     suite: Suite,
 ) -> Path:
-    _check_means()
+    check_means()
     keys = archive.keys()
     with alone(directory, say):
         check_own(directory.parent, "directory of images")
@@ -193,26 +193,45 @@ def _made(
     return directory
 
 
-def _check_means() -> None:
+def check_means() -> None:
+    """Check that this process may install packages in a directory, and has what that takes.
+
+    Raises:
+        Unsupported: that needs root and ``debootstrap``.
+    """
     if os.geteuid() != 0:
         raise Unsupported("images are made by root: debootstrap and chroot need it")
     if shutil.which("debootstrap") is None:
         raise Unsupported("no debootstrap in PATH (Debian: apt-get install debootstrap)")
 
 
-def _make_ceph(work: Work, archive: Archive, suite: Suite, directory: Path) -> str:
-    """Returns the version of Ceph."""
+def inside(directory: Path) -> tuple[str, ...]:
+    """How a command line begins whose program runs in a root file system."""
+    return ("chroot", str(directory), *_INSIDE)
+
+
+def install(work: Work, archive: Archive, suite: Suite, directory: Path, packages: Sequence[str]) -> None:
+    """Make a root file system of a suite with packages, none of which starts a service.
+
+    Raises:
+        LocalError: a program failed; where to read why.
+        Unsupported: there are no keys.
+    """
     tls = ("--include=ca-certificates",) if archive.mirror_of(suite).startswith("https:") else ()
     archive.bootstrap(work, suite, directory, _MINIMAL, *tls)
     policy = directory / "usr/sbin/policy-rc.d"
     policy.write_text(_NO_SERVICES)
     policy.chmod(0o755)
-    inside = ("chroot", str(directory), *_INSIDE)
-    install = ("apt-get", "install", "-y", "--no-install-recommends", *PACKAGES)
-    work.run(*_ISOLATED, str(directory), *inside, *install)
+    fetch = ("apt-get", "install", "-y", "--no-install-recommends", *packages)
+    work.run(*_ISOLATED, str(directory), *inside(directory), *fetch)
     shutil.rmtree(directory / "var/cache/apt/archives")
+
+
+def _make_ceph(work: Work, archive: Archive, suite: Suite, directory: Path) -> str:
+    """Returns the version of Ceph."""
+    install(work, archive, suite, directory, PACKAGES)
     shutil.rmtree(directory / "var/lib/apt/lists")
-    return work.run(*inside, "ceph-mon", "--version").split()[2]
+    return work.run(*inside(directory), "ceph-mon", "--version").split()[2]
 
 
 def _make_python(work: Work, archive: Archive, directory: Path) -> str:
@@ -222,7 +241,6 @@ def _make_python(work: Work, archive: Archive, directory: Path) -> str:
     work.run("sh", "-ec", _UNPACK, "sh", str(directory))
     for needless in (*_NEEDLESS, "var/cache/apt", "var/lib/apt/lists"):
         shutil.rmtree(directory / needless, ignore_errors=True)
-    inside = ("chroot", str(directory), *_INSIDE)
     return work.run(
-        *inside, "python3", "-I", "-c", "import ctypes, ssl, platform as p; print(p.python_version())"
+        *inside(directory), "python3", "-I", "-c", "import ctypes, ssl, platform as p; print(p.python_version())"
     ).strip()

@@ -1,0 +1,103 @@
+"""Builds ``msgr-anchor``, which runs Ceph's own messenger, in a Debian of its own.
+
+The messenger is Debian's ``librados2``; the headers are those of its source package. The program runs without root
+and without a chroot, by the loader and the libraries that lie beside it.
+"""
+
+import shutil
+from importlib.resources import files
+from pathlib import Path
+
+from messenger.errors import LocalError
+from toolkit.cluster.images import debian
+from toolkit.cluster.images.archive import Archive
+from toolkit.cluster.images.work import Tell, Work, alone, silent, whole
+from toolkit.machine.private import check_own
+
+PROGRAM = "msgr-anchor"
+"""What is built; its source is ``msgr-anchor.cc``."""
+RELEASE = "tentacle"
+"""Of Ceph; its suite is that of the image."""
+PACKAGES = ("g++", "librados2", "libboost-dev", "python3-yaml", "xz-utils")
+_ROOT = "root"
+_READY = "root/build/of-version"
+"""Exists once the Debian and the headers are complete."""
+_FLAGS = ("-std=c++20", "-O2", "-DNDEBUG", "-D__CEPH__", "-D_FILE_OFFSET_BITS=64", "-DFMT_HEADER_ONLY")
+_COMPILE = """\
+cd /build
+exec g++ "$@" -I. -Isrc -Isrc/fmt/include msgr-anchor.cc -o msgr-anchor /usr/lib/*/ceph/libceph-common.so.2
+"""
+_RUN = """\
+#!/bin/sh
+root=$(dirname -- "$(readlink -f -- "$0")")/root
+set -- "$root/build/msgr-anchor" "$@"
+for libraries in "$root"/usr/lib/*-linux-gnu*; do
+    exec "$libraries"/ld-linux-*.so.? --library-path "$libraries:$libraries/ceph" "$@"
+done
+"""
+
+
+def build(directory: Path, say: Tell = print, tell: Tell = silent, archive: Archive | None = None) -> Path:
+    """Build the program, in a Debian that is made first unless it is there; returns the program's path.
+
+    Args:
+        directory: for all of it, about 1.2 GB; new, empty, or of an earlier build. The log lies beside it.
+        say: called with one line that announces what is fetched from where, and how it is verified.
+        tell: called with each step.
+        archive: Debian's; :meth:`Archive.wanted` unless given.
+
+    Raises:
+        LocalError: the directory has other files, or a program failed; its output is in the log.
+        Unsupported: that needs root, ``debootstrap`` and the keys of Debian's archive.
+    """
+    directory = directory.absolute()
+    if directory.exists() and not directory.is_dir():
+        raise LocalError(f"{directory} is no directory")
+    debian.check_means()
+    with alone(directory, say):
+        work = Work(directory.with_name(f"{directory.name}.log"), tell)
+        if (directory / _READY).exists():
+            check_own(directory, "build")
+        else:
+            _make_debian(work, directory, say, archive or Archive.wanted())
+        return _compile(work, directory)
+
+
+def version(directory: Path) -> str:
+    """Of Debian's package of Ceph that a build is of, as in ``20.2.4-1``."""
+    return (directory / _READY).read_text(encoding="ascii").strip()
+
+
+def _make_debian(work: Work, directory: Path, say: Tell, archive: Archive) -> None:
+    if directory.exists() and any(directory.iterdir()):
+        raise LocalError(f"{directory} has files of others: name a new directory, or an earlier build")
+    suite = debian.image(RELEASE).suite
+    mirror = archive.mirror_of(suite)
+    say(
+        f"building {PROGRAM} in {directory}: debootstrap and apt fetch {', '.join(PACKAGES)} and Ceph's source of"
+        f" Debian {suite.name} from {mirror}, verify them with {archive.keys()} and run the packages' scripts as"
+        " root in a chroot (three minutes and 1.2 GB)"
+    )
+    with whole(directory) as unfinished:
+        root = unfinished / _ROOT
+        root.mkdir()
+        debian.install(work, archive, suite, root, PACKAGES)
+        sources = root / "etc/apt/sources.list.d/source.list"
+        sources.write_text(f"deb-src {mirror} {suite.name} main\n", encoding="ascii")
+        (root / "build").mkdir()
+        shutil.copyfile(_source("headers.sh"), root / "build/headers.sh")
+        work.run(*debian.inside(root), "sh", "/build/headers.sh")
+
+
+def _compile(work: Work, directory: Path) -> Path:
+    root = directory / _ROOT
+    shutil.copyfile(_source(f"{PROGRAM}.cc"), root / f"build/{PROGRAM}.cc")
+    work.run(*debian.inside(root), "sh", "-ec", _COMPILE, "sh", *_FLAGS)
+    program = directory / PROGRAM
+    program.write_text(_RUN, encoding="ascii")
+    program.chmod(0o755)
+    return program
+
+
+def _source(name: str) -> Path:
+    return Path(str(files("toolkit.bench.anchor") / name))

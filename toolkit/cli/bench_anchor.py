@@ -1,0 +1,44 @@
+"""``msgrlab bench anchor``: Ceph's own messenger as a program that ``msgrlab bench --against`` can run."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def anchor(
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", help="A new directory, or that of an earlier build; about 1.2 GB.")
+    ],
+    mirror: Annotated[
+        str,
+        typer.Option(
+            "--mirror",
+            metavar="URL",
+            help="Of Debian's archive (MSGRLAB_MIRROR); a snapshot of it, or deb.debian.org, unless given.",
+        ),
+    ] = "",
+    keyring: Annotated[
+        Path | None,
+        typer.Option(
+            "--keyring",
+            metavar="FILE",
+            help="Keys that verify Debian's packages (MSGRLAB_KEYRING); this machine's unless given.",
+        ),
+    ] = None,
+) -> None:
+    """Build msgr-anchor, which runs Ceph's own messenger, and print its path.
+
+    DIR gets a Debian of its own with a compiler, librados2 and Ceph's headers:
+    debootstrap and apt fetch and verify them, which takes root and some minutes.
+    The program itself needs no root.
+    """
+    from toolkit.bench.anchor.build import build
+    from toolkit.cli.progress import progress
+    from toolkit.cluster.images.archive import Archive
+
+    archive = Archive.wanted(mirror, keyring)
+    with progress("building") as steps:
+        program = build(directory, lambda what: print(what, file=sys.stderr, flush=True), steps.show, archive)
+    print(program)
