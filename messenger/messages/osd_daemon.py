@@ -1,4 +1,4 @@
-"""OSDs report to the monitors: that they start, are alive, and want."""
+"""OSDs report to the monitors: that they start, are alive, and want (docs/protocol.md §6.4)."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar

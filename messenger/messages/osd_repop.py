@@ -1,4 +1,4 @@
-"""MOSDRepOp and MOSDRepOpReply: the primary has its replicas write what it writes."""
+"""MOSDRepOp and MOSDRepOpReply: the primary has its replicas write what it writes (docs/protocol.md §6.4)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

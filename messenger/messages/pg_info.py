@@ -1,4 +1,4 @@
-"""What OSDs know of a placement group: its history, its state, and who has held it."""
+"""What OSDs know of a placement group: its history, its state, and who has held it (docs/protocol.md §6.4)."""
 
 from dataclasses import dataclass, field
 from enum import IntEnum

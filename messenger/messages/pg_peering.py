@@ -1,4 +1,4 @@
-"""How the copies of a placement group agree on its state, OSD to OSD."""
+"""How the copies of a placement group agree on its state, OSD to OSD (docs/protocol.md §6.4)."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar

@@ -1,4 +1,4 @@
-"""MPGStats: an OSD reports its placement groups, its disk and its peers to the manager."""
+"""MPGStats: an OSD reports its placement groups, its disk and its peers to the manager (docs/protocol.md §6.4)."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar
