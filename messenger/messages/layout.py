@@ -39,6 +39,15 @@ class Codec:
     """Length of the shortest encoding; a count that the remaining bytes cannot back is refused by it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """What a blob holds that messages carry still encoded, because few of their receivers read it."""
+
+    decode: Callable[[bytes], object]
+    sparse: bool = False
+    """Fields that have their defaults say nothing."""
+
+
 def plain(encode: Callable[[Encoder, Any], None], decode: Callable[[Decoder], Any], size_bytes: int) -> Codec:
     """A codec that no feature changes."""
     return Codec(lambda e, value, _: encode(e, value), lambda d, _: decode(d), size_bytes)

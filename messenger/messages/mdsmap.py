@@ -10,7 +10,7 @@ from messenger.denc.codec import Decoder, Encoder
 from messenger.denc.layout import I32, I64, U8, U16, U32, U64, Since
 from messenger.denc.utime import EPOCH, UTime
 from messenger.errors import DecodeError
-from messenger.messages.layout import Enveloped, Fields, Paxos, Rest, layout_of
+from messenger.messages.layout import Enveloped, Fields, Inside, Paxos, Rest, layout_of
 from messenger.messages.types import MessageType
 
 NO_RANK = -1
@@ -102,7 +102,7 @@ class MMDSMap(Fields):
 
     fsid: UUID
     epoch: U32
-    encoded: bytes
+    encoded: Annotated[bytes, Inside(lambda data: MDSMap.decode(Decoder(data)))]
     map_fs_name: Annotated[str, Since(2)] = ""
 
 

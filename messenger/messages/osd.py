@@ -5,8 +5,20 @@ from typing import Annotated, ClassVar
 from uuid import UUID
 
 from messenger.denc.layout import U32, Since
-from messenger.messages.layout import Fields
+from messenger.messages.layout import Fields, Inside
 from messenger.messages.types import MessageType
+
+
+def _full(data: bytes) -> object:
+    from messenger.messages.osdmap import OSDMap  # noqa: PLC0415 - most receivers of MOSDMap do without
+
+    return OSDMap.decode(data)
+
+
+def _incremental(data: bytes) -> object:
+    from messenger.messages.osdmap_incremental import Incremental  # noqa: PLC0415 - as above
+
+    return Incremental.decode(data)
 
 
 @dataclass(slots=True)
@@ -22,8 +34,8 @@ class MOSDMap(Fields):
     OLDEST: ClassVar = 3
 
     fsid: UUID
-    incremental_maps: dict[U32, bytes] = field(default_factory=dict)
-    maps: dict[U32, bytes] = field(default_factory=dict)
+    incremental_maps: dict[U32, Annotated[bytes, Inside(_incremental, sparse=True)]] = field(default_factory=dict)
+    maps: dict[U32, Annotated[bytes, Inside(_full, sparse=True)]] = field(default_factory=dict)
     oldest: U32 = 0
     """First epoch that the cluster still keeps."""
     newest: U32 = 0

@@ -8,6 +8,7 @@ from uuid import UUID
 from messenger.denc.address import EntityAddr
 from messenger.denc.codec import Buffer
 from messenger.denc.features import ALL_FEATURES, Feature
+from messenger.denc.layout import Blob
 from messenger.denc.utime import EPOCH, UTime
 from messenger.errors import DecodeError, LocalError
 from messenger.messages.layout import ANY_VERSION
@@ -91,7 +92,7 @@ class OSDMap:
     primary_temp: dict[PgId, int] = field(default_factory=dict)
     osd_primary_affinity: list[int] = field(default_factory=list)
     """By OSD id, 16.16 fixed point; empty: DEFAULT_PRIMARY_AFFINITY for all."""
-    crush: bytes = b""
+    crush: Blob = b""
     """The encoded CRUSH map."""
     erasure_code_profiles: dict[str, dict[str, str]] = field(default_factory=dict)
     pg_upmap: dict[PgId, list[int]] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from uuid import UUID
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.codec import Buffer
 from messenger.denc.features import ALL_FEATURES, Feature, has_feature
+from messenger.denc.layout import Blob
 from messenger.denc.utime import EPOCH, UTime
 from messenger.errors import DecodeError
 from messenger.messages.layout import ANY_VERSION
@@ -40,7 +41,7 @@ class Incremental:
     modified: UTime = EPOCH
     new_pool_max: int = -1
     new_flags: int = -1
-    fullmap: bytes = b""
+    fullmap: Blob = b""
     """If not empty, a complete encoded map that replaces the old one; the fields below are then unused."""
     new_max_osd: int = -1
     new_pools: dict[int, Pool] = field(default_factory=dict)
@@ -52,7 +53,7 @@ class Incremental:
     """Bits to flip in the states of OSDs; 0 stands for UP."""
     new_weight: dict[int, int] = field(default_factory=dict)
     """16.16 fixed point."""
-    crush: bytes = b""
+    crush: Blob = b""
     """If not empty, the new encoded CRUSH map."""
     new_pg_temp: dict[PgId, list[int]] = field(default_factory=dict)
     """An empty list removes."""

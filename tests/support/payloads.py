@@ -16,11 +16,14 @@ from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.codec import Encoder
 from messenger.denc.layout import Kind
 from messenger.denc.utime import UTime
+from messenger.messages.fsmap import MdsMapBlob
 from messenger.messages.layout import Addrs, Codec, Enveloped, Paxos, RawEnvelope, Rest
 from messenger.messages.mds_client import MClientRequest, RequestHead
-from messenger.messages.mdsmap import MdsState, MMDSBeacon
+from messenger.messages.mdsmap import MDSMap, MdsState, MMDSBeacon
 from messenger.messages.monmap import MonFeature, MonInfo, MonMap
+from messenger.messages.osd_objects import NO_VERSION
 from messenger.messages.osd_ping import MOSDPing
+from messenger.messages.osd_repop import LogEntries, LogOp, PgLogEntry
 from messenger.messages.pool import ShardSet
 from tests.support.osd_payloads import OSD_PAYLOADS
 
@@ -155,8 +158,26 @@ def _beacons() -> Strategy:
     )
 
 
+def _log_entries() -> Strategy:
+    """What an entry has is told by its op and by its other requests."""
+
+    def consistent(entry: PgLogEntry) -> PgLogEntry:
+        return replace(
+            entry,
+            reverted=entry.reverted if entry.op == LogOp.LOST_REVERT else NO_VERSION,
+            error=entry.error if entry.op == LogOp.ERROR else 0,
+            return_code=0 if entry.op == LogOp.ERROR else entry.return_code,
+            extra_return_codes=entry.extra_return_codes if entry.extra_reqids else {},
+        )
+
+    return structures_of(PgLogEntry, op=st.sampled_from(LogOp).map(int)).map(consistent)
+
+
 EXPLICIT: dict[Any, Strategy] = dict(OSD_PAYLOADS)
 """Values of types whose fields depend on each other."""
+EXPLICIT[PgLogEntry] = _log_entries()
+BY_CODEC[id(LogEntries.__metadata__[0])] = st.lists(values_of(PgLogEntry), max_size=FEW)
+BY_CODEC[id(MdsMapBlob.__metadata__[0])] = structures_of(MDSMap)
 EXPLICIT[MonMap] = _monmaps()
 EXPLICIT[MClientRequest] = _requests()
 EXPLICIT[MMDSBeacon] = _beacons()

@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,6 +41,14 @@ _BY_SUFFIX = {
     ".parquet": Format.PARQUET,
 }
 
+Payloads = Annotated[
+    bool,
+    typer.Option(
+        "--payloads",
+        help="With csv and parquet: columns object, pool, pg, snap, op and result of messages to OSDs, too.",
+    ),
+]
+
 
 def decode(
     files: Files,
@@ -66,6 +75,7 @@ def decode(
     force: Annotated[bool, typer.Option("--force", help="With -o: replace the file if it exists.")] = False,
     limit: Annotated[int | None, typer.Option(metavar="N", min=1, help="Stop after so many frames.")] = None,
     ports: Ports = None,
+    payloads: Payloads = False,
     utc: Annotated[
         bool,
         typer.Option("--utc", help="In the table: wall-clock time instead of seconds since the first packet."),
@@ -85,22 +95,17 @@ def decode(
     from toolkit.dissect.keys import KeyBook
 
     kind = format_ or (_BY_SUFFIX.get(out.suffix.lower()) if out else None) or Format.TABLE
-    if kind is Format.PARQUET and out is None:
-        raise LocalError("--format parquet is nothing for terminals and pipes: give -o FILE")
-    if force and out is None:
-        raise LocalError("--force is for -o FILE")
-    if utc and kind is not Format.TABLE:
-        raise LocalError("--utc is for --format table; the other forms have wall-clock time anyway")
+    in_columns = kind in (Format.CSV, Format.PARQUET)
+    _check(kind, out, force=force, utc=utc, payloads=payloads)
     wanted = compile_filter(expression) if expression is not None else None
     among = tcp_ports(ports)
     keys = KeyBook.read(keyring or (), key_log or ())
-    in_columns = kind in (Format.CSV, Format.PARQUET)
     with contextlib.ExitStack() as stack:
         job: Job
         if in_columns and wanted is None:
-            job = ColumnJob(capture_files(files), keys, limit, among)
+            job = ColumnJob(capture_files(files), keys, limit, among, payloads=payloads)
         else:
-            job = FrameJob(capture_files(files), keys, limit, wanted, among)
+            job = FrameJob(capture_files(files), keys, limit, wanted, among, payloads=payloads)
         stack.callback(job.reader.close)
         output = stack.enter_context(output_file(out, replace=force, sources=files))
         job.advance = stack.enter_context(_progress(job.reader, quiet=out is None and sys.stdout.isatty()))
@@ -108,8 +113,21 @@ def decode(
             text = stack.enter_context(text_of(output))
             job.write_lines(JsonLines() if kind is Format.JSON else FrameLines(Console(file=text), utc=utc), text)
         else:
-            job.write_columns(csv_writer if kind is Format.CSV else parquet_writer, output)
+            writer = csv_writer if kind is Format.CSV else parquet_writer
+            job.write_columns(partial(writer, payloads=payloads), output)
     return _tell(job, [] if wanted is None else wanted.absent)
+
+
+def _check(kind: Format, out: Path | None, *, force: bool, utc: bool, payloads: bool) -> None:
+    """Refuse options that do not go together."""
+    if kind is Format.PARQUET and out is None:
+        raise LocalError("--format parquet is nothing for terminals and pipes: give -o FILE")
+    if force and out is None:
+        raise LocalError("--force is for -o FILE")
+    if utc and kind is not Format.TABLE:
+        raise LocalError("--utc is for --format table; the other forms have wall-clock time anyway")
+    if payloads and kind not in (Format.CSV, Format.PARQUET):
+        raise LocalError("--payloads is for --format csv and parquet; the other forms have all fields anyway")
 
 
 @contextlib.contextmanager

@@ -75,6 +75,7 @@ class FrameJob(Job):
         limit: as for :class:`Job`.
         wanted: whether a frame is; None: all are.
         ports: as for :class:`Decoder`.
+        payloads: columns say what messages are about.
     """
 
     def __init__(
@@ -84,11 +85,14 @@ class FrameJob(Job):
         limit: int | None,
         wanted: Predicate | None,
         ports: frozenset[int] | None = None,
+        *,
+        payloads: bool = False,
     ) -> None:
         super().__init__(open_capture(source), limit)
         self._inside = KeysInside(self.reader, keys)
         self._decoder = Decoder(keys, ports=ports)
         self._wanted = wanted
+        self._payloads = payloads
 
     @property
     @override
@@ -125,7 +129,7 @@ class FrameJob(Job):
 
     @override
     def batches(self) -> "Iterator[pa.RecordBatch]":
-        return batches_of(chain.from_iterable(self._turns()))
+        return batches_of(chain.from_iterable(self._turns()), payloads=self._payloads)
 
     def _turns(self) -> Iterator[Iterator[DecodedFrame]]:
         """The wanted frames of each batch of packets."""
@@ -152,11 +156,17 @@ class ColumnJob(Job):
     """Without an object for each frame; arguments as for :class:`FrameJob`."""
 
     def __init__(
-        self, source: CaptureFiles, keys: KeyBook, limit: int | None, ports: frozenset[int] | None = None
+        self,
+        source: CaptureFiles,
+        keys: KeyBook,
+        limit: int | None,
+        ports: frozenset[int] | None = None,
+        *,
+        payloads: bool = False,
     ) -> None:
         from toolkit.dissect.columns import ColumnDecoder
 
-        self._decoder = ColumnDecoder(source, keys, ports=ports)
+        self._decoder = ColumnDecoder(source, keys, ports=ports, payloads=payloads)
         super().__init__(self._decoder.reader, limit)
 
     @property

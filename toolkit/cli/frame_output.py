@@ -85,34 +85,37 @@ def text_of(file: IO[bytes]) -> Iterator[TextIO]:
 
 
 @contextlib.contextmanager
-def csv_writer(file: IO[bytes]) -> "Iterator[Callable[[pa.RecordBatch], None]]":
+def csv_writer(file: IO[bytes], *, payloads: bool = False) -> "Iterator[Callable[[pa.RecordBatch], None]]":
     """Writes batches of frames as comma-separated values, with a line of headings."""
     from pyarrow import csv
 
-    from toolkit.dissect.columns import SCHEMA
+    from toolkit.dissect.columns import SCHEMA, SUBJECT_SCHEMA
 
-    with csv.CSVWriter(file, SCHEMA) as writer:
+    with csv.CSVWriter(file, SUBJECT_SCHEMA if payloads else SCHEMA) as writer:
         yield writer.write_batch
 
 
 @contextlib.contextmanager
-def parquet_writer(file: IO[bytes]) -> "Iterator[Callable[[pa.RecordBatch], None]]":
+def parquet_writer(file: IO[bytes], *, payloads: bool = False) -> "Iterator[Callable[[pa.RecordBatch], None]]":
     """Writes batches of frames as Parquet."""
     from pyarrow import parquet
 
-    from toolkit.dissect.columns import SCHEMA
+    from toolkit.dissect.columns import SCHEMA, SUBJECT_SCHEMA
 
-    with parquet.ParquetWriter(file, SCHEMA, compression="zstd") as writer:
+    with parquet.ParquetWriter(file, SUBJECT_SCHEMA if payloads else SCHEMA, compression="zstd") as writer:
         yield writer.write_batch
 
 
-def batches_of(frames: Iterable[DecodedFrame], batch_rows: int = 1 << 14) -> "Iterator[pa.RecordBatch]":
-    """Frames that were chosen one by one, as columns."""
+def batches_of(
+    frames: Iterable[DecodedFrame], batch_rows: int = 1 << 14, *, payloads: bool = False
+) -> "Iterator[pa.RecordBatch]":
+    """Frames that were chosen one by one, as columns; ``payloads``: with those of what messages are about."""
     import pyarrow as pa
 
     from toolkit.dissect.columns.gather import Gatherer
+    from toolkit.dissect.columns.subjects import SubjectGatherer
 
-    gatherer = Gatherer(1)
+    gatherer = SubjectGatherer(1) if payloads else Gatherer(1)
     numbers: list[int] = []
 
     def made() -> "pa.RecordBatch":

@@ -5,17 +5,17 @@ where they get long.
 """
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import IntEnum, IntFlag
 from math import isfinite
-from typing import Annotated, Any, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 from messenger.cephx.keys import CryptoKey
 from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityType
 from messenger.denc.layout import Blob
 from messenger.errors import PeerError
-from messenger.messages.layout import Enveloped
+from messenger.messages.layout import Enveloped, Inside
 from messenger.messages.message import Message
 from messenger.messages.registry import decode_payload
 from messenger.messages.types import MessageType
@@ -101,7 +101,7 @@ def _mapping(value: Mapping[Any, Any], *, sealed: bool) -> object:
     return {str(key): item for key, item in entries}
 
 
-def _structure(value: Any, *, sealed: bool) -> object:  # noqa: ANN401 - a payload or a part of one
+def _structure(value: Any, *, sealed: bool, sparse: bool = False) -> object:  # noqa: ANN401 - a payload or a part of one
     if not is_dataclass(value):
         return str(value)
     hints = _hints(type(value))
@@ -110,8 +110,32 @@ def _structure(value: Any, *, sealed: bool) -> object:  # noqa: ANN401 - a paylo
         part = getattr(value, item.name)
         if item.name in _BOOKKEEPING and isinstance(value, Enveloped):
             continue
-        shown[item.name] = json_value(part, sealed=sealed or _is_blob(hints.get(item.name)))
+        if sparse and part == _default(item):
+            continue
+        hint = hints.get(item.name)
+        if not sealed and (inside := _inside(hint)) is not None:
+            shown[item.name] = _opened(part, inside)
+        else:
+            shown[item.name] = json_value(part, sealed=sealed or _is_blob(hint))
     return shown
+
+
+def _default(item: "Field[Any]") -> object:
+    if item.default_factory is not MISSING:
+        return item.default_factory()
+    return item.default
+
+
+def _opened(value: Any, inside: Inside) -> object:  # noqa: ANN401 - a blob, or several by their numbers
+    """What is inside of blobs; of one that does not decode, the bytes."""
+    if isinstance(value, Mapping):
+        return {str(key): _opened(item, inside) for key, item in value.items()}
+    if not value:
+        return ""
+    try:
+        return _structure(inside.decode(value), sealed=False, sparse=inside.sparse)
+    except (PeerError, ValueError, OverflowError, RecursionError):
+        return _hex(value)
 
 
 _HINTS: dict[type, dict[str, Any]] = {}
@@ -121,6 +145,13 @@ def _hints(structure: type) -> dict[str, Any]:
     if structure not in _HINTS:
         _HINTS[structure] = get_type_hints(structure, include_extras=True)
     return _HINTS[structure]
+
+
+def _inside(hint: Any) -> Inside | None:  # noqa: ANN401 - a type, plain or annotated
+    """What blobs of that type hold, which may be the values of a map."""
+    if get_origin(hint) is dict:
+        hint = get_args(hint)[1]
+    return next((note for note in getattr(hint, "__metadata__", ()) if isinstance(note, Inside)), None)
 
 
 def _is_blob(hint: Any) -> bool:  # noqa: ANN401 - a type, plain or annotated

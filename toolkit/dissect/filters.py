@@ -35,6 +35,20 @@ _LONGEST = 4096
 """Characters of an expression; what Python's parser does with more is its own affair."""
 _DEEPEST = 50
 
+_SUBJECT = ("object", "pool", "pg", "snap", "op", "result")
+
+
+def _of_subject(name: str) -> _Value:
+    """One of the names of what a message to or between OSDs is about."""
+
+    def read(frame: DecodedFrame) -> object:
+        from toolkit.dissect.payloads import subject_of  # noqa: PLC0415 - for those filters alone
+
+        return getattr(subject_of(frame), name)
+
+    return read
+
+
 NAMES: Mapping[str, _Value] = MappingProxyType(
     {
         "frame": operator.attrgetter("frame"),
@@ -57,6 +71,7 @@ NAMES: Mapping[str, _Value] = MappingProxyType(
         "packet": operator.attrgetter("packet"),
         "direction": operator.attrgetter("direction.value"),
         "compressed": operator.attrgetter("compressed"),
+        **{name: _of_subject(name) for name in _SUBJECT},
     }
 )
 """What an expression may ask of a frame: the keys of its JSON record, and the last three."""

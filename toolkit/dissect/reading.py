@@ -95,8 +95,11 @@ class Capture:
         """All frames, with their contents; for captures that fit into memory."""
         return list(self)
 
-    def table(self) -> "DataFrame":
+    def table(self, *, payloads: bool = False) -> "DataFrame":
         """A row for each frame, by the columnar decoder; for captures of any size.
+
+        Args:
+            payloads: with columns of what messages to and between OSDs are about, which takes longer.
 
         Its types are arrow's: what a frame has not is missing, and a tid of 64 bits is exact.
         """
@@ -105,9 +108,8 @@ class Capture:
 
         from toolkit.dissect.columns import frame_table  # noqa: PLC0415
 
-        frames: DataFrame = frame_table(self._source, self._book(), ports=self._ports).to_pandas(
-            types_mapper=pd.ArrowDtype
-        )
+        table = frame_table(self._source, self._book(), ports=self._ports, payloads=payloads)
+        frames: DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
         return frames
 
     @cached_property

@@ -24,6 +24,8 @@ from toolkit.dissect.regions import Regions, regions_of
 _LENGTH_ONLY = re.compile(r"\b\d+ bytes\b")
 """In the value of a field that is a secret or a blob."""
 _PARTS = ("header", "front", "middle", "data")
+_NOT_THERE = "none"
+"""The value of an optional field that is not there: None would make it a region."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,13 @@ def anatomy(frame: DecodedFrame) -> Anatomy:
             inside = _fields(frame, _part(frame, name)) if name != "features" else _banner_fields(frame)
             spans += [_moved(span, len(blocks) - 1, ranges[0].start) for span in inside]
     about = {"name": frame.message.name, "src": frame.message.src} if frame.message else {}
-    known = {**about, **frame.fields}
+    known = {name: _shown(value) for name, value in {**about, **frame.fields}.items()}
     placed = [(span.name, span.value) for span in spans]
     return Anatomy(blocks, spans + [Span(*item, -1) for item in known.items() if item not in placed])
+
+
+def _shown(value: object) -> object:
+    return _NOT_THERE if value is None else value
 
 
 def _opened(frame: DecodedFrame, number: int, title: str, block: int, size_bytes: int) -> Iterator[Span]:
@@ -188,4 +194,4 @@ def _payload_fields(frame: DecodedFrame, front: Buffer) -> Iterator[Span]:
                 item.codec.decode(decoder, frame.features)
             except (PeerError, ValueError, OverflowError, RecursionError):
                 return
-            yield Span(item.name, shown.get(item.name), 0, (range(at, len(front) - decoder.remaining),))
+            yield Span(item.name, _shown(shown.get(item.name)), 0, (range(at, len(front) - decoder.remaining),))

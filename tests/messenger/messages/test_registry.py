@@ -67,6 +67,21 @@ VERSIONS = {
     "MOSDOpReply": "8/2",
     "MOSDBackoff": "1/1",
     "MWatchNotify": "3/1",
+    "MOSDBoot": "7/7",
+    "MOSDAlive": "1/1",
+    "MOSDPGTemp": "2/1",
+    "MOSDBeacon": "3/1",
+    "MOSDPGNotify": "6/6",
+    "MOSDPGInfo": "5/5",
+    "MOSDPGQuery": "4/4",
+    "MPGStats": "2/1",
+    "MOSDRepOp": "3/1",
+    "MOSDRepOpReply": "2/1",
+    "MOSDPGNotify2": "1/1",
+    "MOSDPGQuery2": "1/1",
+    "MOSDPGInfo2": "1/1",
+    "MOSDPGLease": "1/1",
+    "MOSDPGLeaseAck": "1/1",
 }
 """Version and compat version in the header, by the tables of docs/protocol.md §6.2 to §6.4."""
 

@@ -187,6 +187,23 @@ def test_columns_are_the_same_frames(secure: list[str], decode: Decode, tmp_path
         assert table[table["tag"] != "MESSAGE"]["seq"].isna().all()
 
 
+@pytest.mark.parametrize("extra", [(), ("--filter", 'message.name == "osd_op"')])
+def test_columns_of_payloads(extra: tuple[str, ...], decode: Decode, tmp_path: Path) -> None:
+    folder = Path(__file__).parents[3] / "captures" / "reef-crc"
+    capture = str(folder / "capture.pcapng.gz"), "--keyring", str(folder / "keyring")
+    path = tmp_path / "frames.parquet"
+    code, out, _ = decode(*capture, "--format", "csv", "--payloads", *extra)
+    assert code == 0
+    assert decode(*capture, "-o", str(path), "--payloads", *extra)[0] == 0
+    for table in (pd.read_csv(io.StringIO(out)), pd.read_parquet(path)):
+        requests = table[table["name"] == "osd_op"]
+        assert {"greeting", "nobody"} <= set(requests["object"])
+        assert set(requests["op"].str.split("+").explode()) >= {"WRITEFULL", "READ"}
+    code, _, err = decode(*capture, "--format", "json", "--payloads")
+    assert code == 2
+    assert "--payloads is for" in err
+
+
 @pytest.mark.parametrize(
     "expression", ['message.seq > 3 and stream != 1 or tag == "HELLO"', "fields.front_bytes", "not frame"]
 )

@@ -2,17 +2,21 @@
 
 import json
 from dataclasses import dataclass, field
+from uuid import UUID
 
 import pytest
 
 from messenger.cephx.keys import CryptoKey
-from messenger.denc.address import EntityAddr
+from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import AuthName, EntityType
 from messenger.denc.features import ALL_FEATURES
-from messenger.denc.utime import UTime
+from messenger.denc.utime import EPOCH, UTime
 from messenger.messages.auth import MAuth
 from messenger.messages.config import MKVData
 from messenger.messages.message import Message, Payload
+from messenger.messages.osd import MOSDMap
+from messenger.messages.osdmap import Osd, OSDMap, OsdState
+from messenger.messages.osdmap_incremental import Incremental
 from messenger.messages.types import MessageType
 from tests.fuzz.seeds import captured_messages
 from toolkit.dissect.fields import json_value, message_fields
@@ -37,6 +41,39 @@ def test_whatever_daemons_have_sent_becomes_json() -> None:
 def test_blobs_show_their_length_only() -> None:
     assert _fields(MAuth(2, b"secret bytes", 1))["auth_payload"] == "12 bytes"
     assert _fields(MKVData(1, "p/", incremental=False, data={"p/key": b"secret"}))["data"] == {"p/key": "6 bytes"}
+
+
+def _map(encoded: bytes, full: bytes = b"") -> dict[str, object]:
+    maps = MOSDMap(UUID(int=1), {7: encoded}, {8: full} if full else {})
+    return _fields(maps)
+
+
+def test_osd_maps_show_what_is_in_them() -> None:
+    changes = Incremental(UUID(int=1), 7, new_weight={2: 0x10000}, crush=b"secret?").encode()
+    osd = Osd(OsdState.EXISTS | OsdState.UP, 0x10000, AddrVec((EntityAddr.parse("v2:10.0.0.1:6800/7"),)))
+    full = OSDMap(UUID(int=1), 8, EPOCH, EPOCH, {}, {1: "p"}, 1, 0, [osd]).encode()
+    shown = _map(changes, full)
+    assert shown["incremental_maps"]["7"] == {
+        "fsid": str(UUID(int=1)),
+        "epoch": 7,
+        "new_weight": {"2": 0x10000},
+        "crush": "7 bytes",
+    }
+    whole = shown["maps"]["8"]
+    assert (whole["epoch"], whole["pool_names"]) == (8, {"1": "p"})
+    assert (whole["osds"][0]["state"], whole["osds"][0]["weight"]) == (3, 0x10000)
+    assert whole["osds"][0]["client_addrs"] == "v2:10.0.0.1:6800/7"
+    assert "pg_temp" not in whole
+
+
+@pytest.mark.parametrize("at", range(0, 200, 7))
+def test_damaged_osd_maps_show_their_bytes(at: int) -> None:
+    changes = bytearray(Incremental(UUID(int=1), 7, new_weight={2: 0x10000}).encode())
+    changes[at] ^= 0x40
+    shown = _map(bytes(changes))["incremental_maps"]["7"]
+    assert isinstance(shown, str)
+    assert shown.startswith(changes.hex()[:20])
+    assert _map(bytes(changes[:at]))["incremental_maps"]["7"] == changes[:at].hex()
 
 
 def test_of_unknown_types_the_front_is_shown_up_to_a_length() -> None:

@@ -143,6 +143,9 @@ def _describe(request: Request, frame: DecodedFrame) -> None:
     """Object, placement group and operations, as far as the payload decodes."""
     fields = frame.fields
     request.obj, request.pg = (str(fields.get(name, "") or "") for name in ("oid", "pgid"))
+    poid = fields.get("poid")
+    if isinstance(poid, dict):
+        request.obj = str(poid.get("oid") or "")
     ops = fields.get("ops")
     if isinstance(ops, list):
         request.ops = [str(op.get("code")) if isinstance(op, dict) else str(op) for op in ops]

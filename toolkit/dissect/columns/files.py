@@ -10,19 +10,19 @@ from toolkit.dissect.columns.schema import SCHEMA
 _COMPRESSION = "zstd"
 
 
-def write_parquet(batches: Iterable[pa.RecordBatch], file: BinaryIO) -> None:
-    """Write batches of :data:`SCHEMA`, a row group each; ``file`` is not closed."""
+def write_parquet(batches: Iterable[pa.RecordBatch], file: BinaryIO, schema: pa.Schema = SCHEMA) -> None:
+    """Write batches of a schema, a row group each; ``file`` is not closed."""
     from pyarrow.parquet import ParquetWriter  # noqa: PLC0415 - a tenth of a second
 
-    with ParquetWriter(file, SCHEMA, compression=_COMPRESSION) as writer:
+    with ParquetWriter(file, schema, compression=_COMPRESSION) as writer:
         for batch in batches:
             writer.write_batch(batch)
 
 
-def write_csv(batches: Iterable[pa.RecordBatch], file: BinaryIO) -> None:
-    """Write a line of names, and one for each row of batches of :data:`SCHEMA`; ``file`` is not closed."""
+def write_csv(batches: Iterable[pa.RecordBatch], file: BinaryIO, schema: pa.Schema = SCHEMA) -> None:
+    """Write a line of names, and one for each row of batches of a schema; ``file`` is not closed."""
     from pyarrow.csv import CSVWriter  # noqa: PLC0415 - as above
 
-    with CSVWriter(file, SCHEMA) as writer:
+    with CSVWriter(file, schema) as writer:
         for batch in batches:
             writer.write_batch(batch)

@@ -128,10 +128,13 @@ class Gatherer:
         if not self._settled or (self._settled < self._batch_rows and not last):
             return None
         rows, order = self._rows[: self._settled], np.concatenate(self._orders)
-        batch = record_batch(rows, order, self.totals.frames, self.vocabularies)
+        batch = self._record_batch(rows, order)
         self._count(rows, order)
         self._orders, self._used, self._settled = [], 0, 0
         return batch
+
+    def _record_batch(self, rows: Rows, order: Integers) -> pa.RecordBatch:
+        return record_batch(rows, order, self.totals.frames, self.vocabularies)
 
     def _count(self, rows: Rows, order: Integers) -> None:
         self.totals.frames += len(rows)

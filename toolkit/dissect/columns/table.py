@@ -11,8 +11,10 @@ from toolkit.capture.formats.source import CaptureFiles
 from toolkit.dissect.columns.bulk import BulkPhase
 from toolkit.dissect.columns.gather import Gatherer
 from toolkit.dissect.columns.schema import SCHEMA
+from toolkit.dissect.columns.subjects import SUBJECT_SCHEMA, SubjectGatherer
 from toolkit.dissect.decode import KeysInside, Links, Totals
 from toolkit.dissect.keys import KeyBook
+from toolkit.dissect.links import RecordPhase
 
 BATCH_ROWS = 1 << 14
 
@@ -27,6 +29,8 @@ class ColumnDecoder:
         keys: keys known so far; those found in the capture are added. Key logs inside it are used in any case.
         ports: look at connections only that have one of these at either end; None: at all.
         batch_rows: how many rows a batch has at least, the last one excepted.
+        payloads: read those of messages, too, for the columns of :data:`SUBJECT_SCHEMA`: that takes an object for
+            each frame.
 
     Raises:
         LocalError: the file cannot be read, or is no capture.
@@ -39,12 +43,14 @@ class ColumnDecoder:
         *,
         ports: Collection[int] | None = None,
         batch_rows: int = BATCH_ROWS,
+        payloads: bool = False,
     ) -> None:
         self.reader: CaptureReader = open_capture(source)
         keys = keys if keys is not None else KeyBook()
         self._inside = KeysInside(self.reader, keys)
-        self._gatherer = Gatherer(batch_rows)
-        self._links = Links(keys, self._gatherer.emit, ports, BulkPhase(self._gatherer))
+        self._gatherer = SubjectGatherer(batch_rows) if payloads else Gatherer(batch_rows)
+        phase = RecordPhase() if payloads else BulkPhase(self._gatherer)
+        self._links = Links(keys, self._gatherer.emit, ports, phase)
 
     def __enter__(self) -> Self:
         return self
@@ -77,7 +83,7 @@ class ColumnDecoder:
         return "; ".join(problem for problem in problems if problem) or None
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
-        """The batches, with the columns of :data:`SCHEMA`.
+        """The batches, with the columns of :data:`SCHEMA` or, with payloads, :data:`SUBJECT_SCHEMA`.
 
         Raises:
             LocalError: the file cannot be read any further.
@@ -102,18 +108,24 @@ def frame_batches(
     *,
     ports: Collection[int] | None = None,
     batch_rows: int = BATCH_ROWS,
+    payloads: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     """The frames of a capture, batch by batch, whatever its length; arguments are those of :class:`ColumnDecoder`.
 
     Raises:
         LocalError: the file cannot be read, or is no capture.
     """
-    with ColumnDecoder(source, keys, ports=ports, batch_rows=batch_rows) as decoder:
+    with ColumnDecoder(source, keys, ports=ports, batch_rows=batch_rows, payloads=payloads) as decoder:
         yield from decoder
 
 
 def frame_table(
-    source: CaptureFiles, keys: KeyBook | None = None, *, ports: Collection[int] | None = None
+    source: CaptureFiles,
+    keys: KeyBook | None = None,
+    *,
+    ports: Collection[int] | None = None,
+    payloads: bool = False,
 ) -> pa.Table:
     """All frames of a capture; raises as :func:`frame_batches`."""
-    return pa.Table.from_batches(frame_batches(source, keys, ports=ports), SCHEMA)
+    schema = SUBJECT_SCHEMA if payloads else SCHEMA
+    return pa.Table.from_batches(frame_batches(source, keys, ports=ports, payloads=payloads), schema)

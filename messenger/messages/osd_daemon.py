@@ -1,0 +1,109 @@
+"""OSDs report to the monitors: that they start, are alive, and want (docs/protocol.md §6.4)."""
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+from uuid import UUID
+
+from messenger.denc.address import AddrVec
+from messenger.denc.layout import I32, I64, U32, U64, Since
+from messenger.denc.utime import EPOCH, UTime
+from messenger.messages.layout import F64, Enveloped, Fields, Paxos
+from messenger.messages.mdsmap import CompatSet
+from messenger.messages.osd_info import NO_UUID
+from messenger.messages.pg import PgId
+from messenger.messages.types import MessageType
+
+
+@dataclass(frozen=True, slots=True)
+class OsdSuperblock(Enveloped):
+    """What an OSD keeps of itself on its disk (OSDSuperblock)."""
+
+    VERSION: ClassVar = 11
+    COMPAT: ClassVar = 5
+    OLDEST: ClassVar = 8
+    WHAT: ClassVar = "superblock"
+
+    cluster_fsid: UUID
+    whoami: I32
+    current_epoch: U32 = 0
+    oldest_map: U32 = 0
+    newest_map: U32 = 0
+    weight: F64 = 0.0
+    compat_features: CompatSet = field(default_factory=CompatSet)
+    clean_thru: U32 = 0
+    """It ended on purpose in this epoch."""
+    mounted: U32 = 0
+    """Epoch in which it last started."""
+    osd_fsid: UUID = NO_UUID
+    last_map_marked_full: U32 = 0
+    pool_last_map_marked_full: dict[I64, U32] = field(default_factory=dict)
+    purged_snaps_last: Annotated[U32, Since(9)] = 0
+    last_purged_snaps_scrub: Annotated[UTime, Since(9)] = EPOCH
+    cluster_osdmap_trim_lower_bound: Annotated[U32, Since(10)] = 0
+    maps: Annotated[dict[U32, U32], Since(11)] = field(default_factory=dict)
+    """Epochs whose maps it has, as ranges: first to count."""
+
+
+@dataclass(slots=True)
+class MOSDBoot(Fields):
+    """An OSD has started and wants to be marked up; its client addresses are those of the connection."""
+
+    TYPE: ClassVar = MessageType.OSD_BOOT
+    VERSION: ClassVar = 7
+    COMPAT_VERSION: ClassVar = 7
+    OLDEST: ClassVar = 7
+
+    map_version: Paxos = field(default=0, kw_only=True)
+    """Epoch of the map that the OSD has; likewise below."""
+    superblock: OsdSuperblock
+    hb_back_addrs: AddrVec
+    cluster_addrs: AddrVec
+    boot_epoch: U32
+    """Epoch in which this process was marked up before; 0: never."""
+    hb_front_addrs: AddrVec
+    metadata: dict[str, str] = field(default_factory=dict)
+    """What ``ceph osd metadata`` shows."""
+    osd_features: U64 = 0
+
+
+@dataclass(slots=True)
+class MOSDAlive(Fields):
+    """An OSD wants it to be known that it has been up until an epoch, before it takes writes."""
+
+    TYPE: ClassVar = MessageType.OSD_ALIVE
+    COMPAT_VERSION: ClassVar = 1
+
+    map_version: Paxos = field(default=0, kw_only=True)
+    want: U32
+    """``up_thru`` is to be at least this."""
+
+
+@dataclass(slots=True)
+class MOSDBeacon(Fields):
+    """An OSD is alive."""
+
+    TYPE: ClassVar = MessageType.OSD_BEACON
+    VERSION: ClassVar = 3
+    COMPAT_VERSION: ClassVar = 1
+
+    map_version: Paxos = field(default=0, kw_only=True)
+    pgs: list[PgId] = field(default_factory=list)
+    """Placement groups that it leads."""
+    min_last_epoch_clean: U32 = 0
+    last_purged_snaps_scrub: Annotated[UTime, Since(2)] = EPOCH
+    report_interval_s: Annotated[I32, Since(3)] = 0
+
+
+@dataclass(slots=True)
+class MOSDPGTemp(Fields):
+    """A primary wants other OSDs to serve placement groups for the time being."""
+
+    TYPE: ClassVar = MessageType.OSD_PGTEMP
+    VERSION: ClassVar = 2
+    COMPAT_VERSION: ClassVar = 1
+
+    map_version: Paxos = field(default=0, kw_only=True)
+    map_epoch: U32
+    pg_temp: dict[PgId, list[I32]] = field(default_factory=dict)
+    """An empty list asks for what CRUSH says."""
+    forced: Annotated[bool, Since(2)] = False

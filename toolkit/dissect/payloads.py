@@ -1,0 +1,90 @@
+"""What messages to and between OSDs are about: object, placement group, operations and result, without JSON."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from messenger.errors import PeerError
+from messenger.messages.message import Message
+from messenger.messages.osd_objects import NOSNAP, PgId, ShardedPgId
+from messenger.messages.osd_op import MOSDOp
+from messenger.messages.osd_op_reply import MOSDOpReply
+from messenger.messages.osd_repop import LogOp, MOSDRepOp, MOSDRepOpReply
+from messenger.messages.pg_peering import (
+    MOSDPGInfo2,
+    MOSDPGLease,
+    MOSDPGLeaseAck,
+    MOSDPGNotify2,
+    MOSDPGQuery2,
+)
+from messenger.messages.registry import decode_payload
+from toolkit.dissect.frames import DecodedFrame
+
+_PARTS = 4
+_MOST_POOLS = 1 << 63
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What one message is about; None: it does not say."""
+
+    object: str | None = None
+    """The object's name."""
+    pool: int | None = None
+    pg: str | None = None
+    """The placement group, ``1.0``, of an erasure-coded pool with its shard."""
+    snap: int | None = None
+    """The snapshot that is read or was cloned; None for the object's present state."""
+    op: str | None = None
+    """The operations in order, ``CREATE+SETXATTR``; of a replicated write what its log says, ``MODIFY``."""
+    result: int | None = None
+    """Of replies: a negative Linux error number, or 0 and more."""
+
+
+NOTHING = Subject()
+
+
+def subject_of(frame: DecodedFrame) -> Subject:
+    """What the message in a frame is about; nothing for other frames, and for payloads that do not decode."""
+    info = frame.message
+    if info is None or len(frame.segments) != _PARTS:
+        return NOTHING
+    message = Message(info.type, frame.segments[1], version=info.version, compat_version=info.compat_version)
+    try:
+        return _subject(decode_payload(message, frame.features))
+    except (PeerError, ValueError, OverflowError, RecursionError):
+        return NOTHING
+
+
+def _subject(payload: object) -> Subject:
+    match payload:
+        case MOSDOp():
+            codes = [op.code for op in payload.ops]
+            return Subject(payload.oid, *_place(payload.pgid), _snap(payload.snapid), _names(codes))
+        case MOSDOpReply():
+            codes = [op.code for op in payload.ops]
+            return Subject(payload.oid, *_place(payload.pgid), None, _names(codes), payload.result)
+        case MOSDRepOp():
+            changes = [LogOp(entry.op) if entry.op in _LOG_OPS else entry.op for entry in payload.log]
+            poid = payload.poid
+            return Subject(poid.oid, *_place(payload.pgid), _snap(poid.snap), _names(changes))
+        case MOSDRepOpReply():
+            return Subject(None, *_place(payload.pgid), None, None, payload.result)
+        case MOSDPGInfo2() | MOSDPGLease() | MOSDPGLeaseAck() | MOSDPGNotify2() | MOSDPGQuery2():
+            return Subject(None, *_place(payload.pgid))
+    return NOTHING
+
+
+_LOG_OPS = frozenset(LogOp)
+
+
+def _place(pgid: PgId | ShardedPgId) -> tuple[int | None, str]:
+    plain = pgid.pgid if isinstance(pgid, ShardedPgId) else pgid
+    return (plain.pool if plain.pool < _MOST_POOLS else None), str(pgid)
+
+
+def _snap(snap: int) -> int | None:
+    return None if snap == NOSNAP else snap
+
+
+def _names(codes: list[int]) -> str:
+    return "+".join(code.name if isinstance(code, IntEnum) else hex(code) for code in codes)
