@@ -14,7 +14,7 @@ OPTIONS = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--hide-scrollbars"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 ACTING = {
     "Tab": {"code": "Tab", "windowsVirtualKeyCode": 9},
     "Escape": {"code": "Escape", "windowsVirtualKeyCode": 27},
