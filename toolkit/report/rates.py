@@ -139,13 +139,17 @@ class RateChart:
         """The same for a page of HTML."""
         return self._svg()
 
-    def _svg(self, **attributes: str) -> str:
+    def drawing(self) -> str:
+        """The same without style and size, for a page that has ``rates.css``."""
+        return self._svg(styled=False)
+
+    def _svg(self, *, styled: bool = True, **attributes: object) -> str:
         wide, height = _LEFT + self._wide + _RIGHT, self._top + len(self._plots) * (_PLOT_HEIGHT + _PLOT_SPACE)
         height += _FOOT - _PLOT_SPACE
         parts = [
             svg.element("title", "Rates over time"),
             svg.element("desc", svg.escape(repr(self).strip("<>"))),
-            svg.element("style", sheet("rates", "rates")),
+            svg.element("style", sheet("rates", "rates")) if styled else "",
             svg.box(0, 0, wide, height, "sheet", 8),
             *self._drawn_bands(height),
             *self._axis(height),
@@ -153,16 +157,9 @@ class RateChart:
         for number, (title, draw) in enumerate(self._plots):
             top = self._top + number * (_PLOT_HEIGHT + _PLOT_SPACE)
             parts += [svg.text(_LEFT, top - 8, title, "label"), *draw(top)]
-        return svg.element(
-            "svg",
-            "".join(parts),
-            class_="rates",
-            viewBox=f"0 0 {wide:g} {height:g}",
-            role="img",
-            width=wide,
-            height=height,
-            **attributes,
-        )
+        size = {"width": wide, "height": height} if styled else {}
+        view = f"0 0 {wide:g} {height:g}"
+        return svg.element("svg", "".join(parts), class_="rates", viewBox=view, role="img", **size, **attributes)
 
     def __repr__(self) -> str:
         most = max((column.messages_per_s for column in self.columns), default=0.0)
