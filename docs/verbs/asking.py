@@ -116,6 +116,11 @@ def chart(lab: Lab) -> None:
     print(len(lab.chart().svg()))
 
 
+def rates(lab: Lab) -> None:
+    lab.exchange()
+    print(lab.rates())  # its span, the highest rate, and what was broken; in a notebook the plots
+
+
 def now_s(lab: Lab) -> None:
     began_s = lab.now_s
     lab.wait(1.0)

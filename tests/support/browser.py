@@ -17,6 +17,7 @@ OPTIONS = (
 PATIENCE_S = 90.0
 ACTING = {
     "Tab": {"code": "Tab", "windowsVirtualKeyCode": 9},
+    "Escape": {"code": "Escape", "windowsVirtualKeyCode": 27},
     "ArrowDown": {"code": "ArrowDown", "windowsVirtualKeyCode": 40},
     "Enter": {"code": "Enter", "windowsVirtualKeyCode": 13, "text": "\r"},
 }

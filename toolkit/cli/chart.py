@@ -64,7 +64,7 @@ def chart(
         is_page = out.suffix == ".html"
         lanes = "" if capture is None or not (timeline or is_page) else _lanes(capture, session)
         if is_page:
-            picture = _page(files[0].name, lanes, History() if timeline else history)
+            picture = _page(files[0].name, lanes, History() if timeline else history, capture)
         else:
             picture = lanes or SequenceChart(history).svg()
         with output_file(out, replace=force, sources=files) as output:
@@ -91,10 +91,12 @@ def _lanes(capture: "Capture", session: int | None) -> str:
     return (capture.timeline if session is None else capture.timeline_of(session)).svg()
 
 
-def _page(title: str, lanes: str, history: "History") -> str:
+def _page(title: str, lanes: str, history: "History", capture: "Capture | None") -> str:
     from toolkit.cli.report_files import provenance
     from toolkit.report.html import ScenarioReport, render_report
 
     pictures = {_LANES_TITLE: lanes} if lanes else {}
     page = ScenarioReport(title, "", "", "", "", None, None, 0, [], history, "", pictures=pictures)
+    if capture is not None:
+        page.frames = ((frame.frame, lambda frame=frame: frame.explore().shown()) for frame in capture)
     return render_report([page], title, provenance())

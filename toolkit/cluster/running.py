@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from toolkit.cluster.view import ClusterView
     from toolkit.faults.language import Fault, Scene
     from toolkit.faults.proxy import FaultProxy
+    from toolkit.report.rates import RateChart
     from toolkit.report.sequence import SequenceChart
 
 HISTORY_FILE = "history.ndjson"
@@ -411,6 +412,13 @@ class Cluster:
 
         records = in_order(self.history.so_far())
         return SequenceChart(History(records), (*self.nodes, *self._changes.former), between=(begin_s, end_s))
+
+    def rates(self, begin_s: float = 0.0, end_s: float = float("inf")) -> "RateChart":
+        """Messages and bytes per second and latencies in a stretch of time, with bands for faults."""
+        from toolkit.checks.merging import in_order  # noqa: PLC0415 - only charts need it
+        from toolkit.report.rates import RateChart  # noqa: PLC0415
+
+        return RateChart.of(History(in_order(self.history.so_far())), between=(begin_s, end_s))
 
     def status(self) -> dict[str, Any]:
         """The status, as JSON."""

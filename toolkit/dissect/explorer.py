@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from toolkit.dissect.frames import DecodedFrame
 from toolkit.dissect.spans import Anatomy, Block, anatomy
+from toolkit.report.frame_bytes import ShownFrame, ShownPart
 from toolkit.report.templating import environment
 from toolkit.report.text import printable
 from toolkit.report.theme import sheet
@@ -71,6 +72,15 @@ class FrameExplorer:
             places = ", ".join(f"{part.start}-{part.stop - 1}" for part in span.ranges) or "-"
             lines.append(f"{places:>12}  {span.name} {_value(span.value)}".rstrip())
         return "\n".join(lines)
+
+    def shown(self) -> ShownFrame:
+        """The same for a page that shows one frame of many at a time."""
+        blocks = [(block.title, block.data) for block in self.anatomy.blocks]
+        parts = [
+            ShownPart(span.name, _value(span.value), span.block, span.ranges, span.hidden)
+            for span in self.anatomy.spans
+        ]
+        return ShownFrame(self.title, self.problem, blocks, parts)
 
     # ---- for the template
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from toolkit.checks.describe import describe
 from toolkit.checks.history import History
+from toolkit.checks.index import Index
 from toolkit.checks.records import KINDS, Record
 from toolkit.report.folding import cap, mark_silences
 from toolkit.report.rows import Arrow, Chip, Cut, Gap, Marks, Row, Steps
@@ -21,14 +22,15 @@ _LAST_EVENTS = 20_000
 _SILENCE_S = 0.1
 
 
-def chart_values(history: History, nodes: Sequence[str] = ()) -> dict[str, Any]:
+def chart_values(history: History, nodes: Sequence[str] = (), index: Index | None = None) -> dict[str, Any]:
     """The rows of a chart.
 
     Args:
         history: what to show.
         nodes: order of the lanes; those not named follow in order of appearance.
+        index: of the history, if there is one already.
     """
-    timeline = Timeline(history)
+    timeline = Timeline(history, index)
     lanes = list(dict.fromkeys([*nodes, *timeline.lifelines()]))
     places = {name: place for place, name in enumerate(lanes)}
     rows = cap(mark_silences(timeline.rows, _SILENCE_S), _MOST_ROWS)
@@ -54,6 +56,8 @@ def _row(row: Row, places: dict[str, int]) -> dict[str, Any]:
                 "fate": row.fate,
                 "tip": row.tip,
             }
+            if row.frame is not None:
+                values["frame"] = row.frame
         case Marks():
             chips = [_chip(chip) for chip in row.chips]
             values = {"kind": "marks", "lane": places[row.node], "chips": chips, "text": row.note}

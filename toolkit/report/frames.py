@@ -46,7 +46,8 @@ def _arrow(record: Record, source: str, target: str, fate: Fate, tip: str, numbe
         told = f"{told} · {number}" if told else number
     seq = fields.get("seq")
     seqs = (seq, seq) if isinstance(seq, int) else None
-    return Arrow(record.time_s, source, target, record["tag"], told, fate, tip, seqs)
+    in_capture = record.fields.get("frame")
+    return Arrow(record.time_s, source, target, record["tag"], told, fate, tip, seqs, frame=in_capture)
 
 
 def _tip(record: Record, way: str, link: LinkLog, received: Record | None, fate: Fate) -> str:

@@ -12,15 +12,18 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from toolkit.checks.history import History
+from toolkit.checks.index import Index
 from toolkit.checks.result import CheckResult, Outcome, tally
 from toolkit.report.chart_data import as_script, chart_values, event_values
+from toolkit.report.frame_bytes import MOST_PAGE_BYTES, FrameLines, FrameSource
+from toolkit.report.rates import LEAST_DELIVERIES, RateChart, deliveries_of
 from toolkit.report.sequence import style
 from toolkit.report.templating import asset, environment
 from toolkit.report.text import duration, printable
 
 GENERATOR = "msgrlab"
 """What a report names as its generator."""
-_SCRIPTS = ("elements.js", "rows.js", "drawing.js", "chart.js", "events.js", "report.js")
+_SCRIPTS = ("elements.js", "rows.js", "drawing.js", "frame_panel.js", "chart.js", "events.js", "report.js")
 _MOST_VIOLATIONS = 50
 """Of one check; the others are seldom news."""
 _MOST_DATA_BYTES = 48 << 20
@@ -71,6 +74,8 @@ class ScenarioReport:
     """More about it, by name: counters of a campaign, the daemons of a cluster."""
     pictures: Mapping[str, str] = field(default_factory=dict)
     """Charts of its own as SVG, by their titles."""
+    frames: FrameSource | None = None
+    """The frames with their bytes, where these were recorded; gone through once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,8 +104,9 @@ class _Page:
         self.most_violations = _MOST_VIOLATIONS
         self.pictures = {title: Markup(drawn) for title, drawn in report.pictures.items()}  # noqa: S704 - by svg.py
         self.artefacts = [(name, str(path), _href(path)) for name, path in report.artefacts.items()]
-        self.chart = self.events = Markup()
+        self.chart = self.events = self.frames = self.rates = Markup()
         self._shown: frozenset[int] = frozenset()
+        self._numbers: set[int] = set()
 
     @property
     def first_complaint(self) -> str:
@@ -115,13 +121,27 @@ class _Page:
             return 0
         wrong = {one.record for check in checks for one in check.violations[:_MOST_VIOLATIONS]}
         events = event_values(history, wrong)
-        chart = as_script(chart_values(history, self.report.lifelines))
+        index = Index(history)
+        values = chart_values(history, self.report.lifelines, index)
+        chart = as_script(values)
         written = as_script(events)
         size_bytes = len(chart) + len(written)
         if size_bytes <= room_bytes:
             self.chart, self.events = Markup(chart), Markup(written)  # noqa: S704 - as_script() escapes markup
             self._shown = frozenset(row[0] for row in events["rows"])
+            self._numbers = {row["frame"] for row in values["rows"] if "frame" in row}
+            if len(deliveries := deliveries_of(index)) >= LEAST_DELIVERIES:
+                self.rates = Markup(RateChart.of(history, deliveries=deliveries).inline())  # noqa: S704 - by svg.py
         return size_bytes
+
+    def add_bytes(self, room_bytes: int) -> int:
+        """Add the bytes of the chart's frames, as far as ``room_bytes`` goes; returns their length."""
+        if self.report.frames is None or not self._numbers:
+            return 0
+        lines = FrameLines()
+        lines.fill(self.report.frames, self._numbers, room_bytes)
+        self.frames = Markup(lines.text())  # noqa: S704 - FrameLines escapes markup
+        return lines.size_bytes
 
     @property
     def left_out(self) -> bool:
@@ -161,6 +181,9 @@ def render_report(
     room_bytes = _MOST_DATA_BYTES
     for page in sorted(pages, key=lambda page: page.report.verdict is not Verdict.FAILED):
         room_bytes -= page.draw(room_bytes)
+    room_bytes = MOST_PAGE_BYTES
+    for page in pages:
+        room_bytes -= page.add_bytes(room_bytes)
     script = "".join(map(asset, _SCRIPTS))
     took_s = sum(report.duration_s for report in reports)
     text = (
@@ -174,7 +197,7 @@ def render_report(
             took=took_s > 0,
             provenance=provenance,
             generator=GENERATOR,
-            css=Markup(asset("report.css") + asset("chart.css") + style()),  # noqa: S704 - our own files
+            css=Markup(asset("report.css") + asset("chart.css") + asset("frame_panel.css") + style()),  # noqa: S704 - our own files
             script=Markup(script),  # noqa: S704
             script_hash=b64encode(sha256(script.encode()).digest()).decode(),
         )

@@ -30,6 +30,8 @@ class Arrow:
     """The lowest and the highest seq of the messages or acks in this row."""
     count: int = 1
     """Frames in this row."""
+    frame: int | None = None
+    """Its number in the capture that the history was read from."""
 
 
 @dataclass(slots=True)

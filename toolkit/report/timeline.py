@@ -15,10 +15,15 @@ _MOST_CHIPS = 3
 
 
 class Timeline:
-    """Reads a history into rows, in order of time. What charts do not show leaves no row."""
+    """Reads a history into rows, in order of time. What charts do not show leaves no row.
 
-    def __init__(self, history: History) -> None:
-        index = Index(history)
+    Args:
+        history: what to read.
+        index: of the history, if there is one already.
+    """
+
+    def __init__(self, history: History, index: Index | None = None) -> None:
+        index = index or Index(history)
         self.nodes = index.nodes
         self.rows: list[Row] = []
         self._crowded = {log.node for log in index.sessions.values() if log.key.session > 1}

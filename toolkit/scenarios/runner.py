@@ -26,6 +26,7 @@ from toolkit.scenarios.scenario import BACKENDS, Case, Scenario
 
 if TYPE_CHECKING:
     from toolkit.report.html import ScenarioReport
+    from toolkit.report.rates import RateChart
     from toolkit.report.sequence import SequenceChart
 
 _MARKS = {Outcome.HOLDS: "✓", Outcome.VIOLATED: "✗", Outcome.NOT_JUDGED: "?"}
@@ -93,6 +94,13 @@ class ScenarioRun:
         from toolkit.report.sequence import SequenceChart  # noqa: PLC0415 - only charts need it
 
         return SequenceChart(self.history)
+
+    @property
+    def rates(self) -> "RateChart":
+        """Messages and bytes per second and latencies over time, with what was broken."""
+        from toolkit.report.rates import RateChart  # noqa: PLC0415 - only charts need it
+
+        return RateChart.of(self.history)
 
     def report(self, directory: Path) -> "ScenarioReport":
         """The run as a page of a report in ``directory``, which links to artefacts below it."""

@@ -1,4 +1,4 @@
-"""The report in a real browser: folding, filters, zoom, links to records, and how fast a large page opens."""
+"""The report in a real browser: folding, filters, zoom, links to records, bytes of frames, and large pages."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,14 +7,22 @@ import pytest
 
 import toolkit
 from tests.support.browser import Tab, browser
+from toolkit.capture.ready_made import ready_made
 from toolkit.checks.history import History
+from toolkit.cli.main import run as msgrlab
+from toolkit.report.frame_bytes import ShownFrame, ShownPart
 from toolkit.report.html import ScenarioReport, render_report
 
 pytestmark = pytest.mark.needs("chromium")
 
 ROWS = "document.querySelectorAll('#s1 .chart-body .row').length"
 FOLDS = "document.querySelectorAll('#s1 .chart-body .folded').length"
-MOST_S = 2.0
+PANEL = "document.querySelector('#s1 .frame-panel')"
+IDENT = (
+    "[...document.querySelectorAll('#s1 .chart-body .session')]"
+    ".find((row) => /CLIENT_IDENT/.test(row.textContent))"
+)
+CHOSEN_BYTES = f"[...{PANEL}.querySelectorAll('.dump .chosen')].map((each) => each.textContent).join(' ')"
 
 
 @pytest.fixture(scope="module")
@@ -143,21 +151,104 @@ def test_a_narrow_screen_cuts_nothing_off(tab: Tab, pages: Path, dark: bool) -> 
     tab.screen(1200, 900)
 
 
-def test_ten_thousand_frames_open_at_once(tab: Tab, tmp_path: Path) -> None:
+def _click(tab: Tab, element: str) -> None:
+    tab.value(f"{element}.dispatchEvent(new MouseEvent('click', {{bubbles: true}}))")
+
+
+def _field(name: str) -> str:
+    """The button of a field of the frame that the panel shows."""
+    return f"[...{PANEL}.querySelectorAll('button[data-part]')].find((each) => each.textContent === {name!r})"
+
+
+@pytest.fixture(scope="module")
+def capture_page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page that ``msgrlab chart`` writes of a capture."""
+    page = tmp_path_factory.mktemp("capture") / "page.html"
+    folder = ready_made()["tentacle-osds"]
+    keyring = ["--keyring", str(folder / "keyring")]
+    assert msgrlab(["chart", str(folder / "capture.pcapng.gz"), *keyring, "-o", str(page)]) == 0
+    return page
+
+
+def test_a_click_on_a_frame_of_a_capture_shows_its_bytes_beside_its_fields(tab: Tab, capture_page: Path) -> None:
+    tab.screen(1200, 900)
+    tab.open(capture_page)
+    assert tab.value(f"{PANEL}.hidden")
+    _click(tab, IDENT)
+    tab.until(f"!{PANEL}.hidden")
+    assert "CLIENT_IDENT" in tab.value(f"{PANEL}.querySelector('.frame-title').textContent")
+    _click(tab, _field("global_seq"))
+    assert tab.value(CHOSEN_BYTES) == "01 00 00 00 00 00 00 00"
+    _click(tab, f"{PANEL}.querySelector('.dump [data-part=\"1\"]')")
+    assert tab.value(f"{PANEL}.querySelector('button.chosen').textContent") == "addrs"
+
+
+def test_the_keyboard_opens_walks_and_closes_the_bytes(tab: Tab, capture_page: Path) -> None:
+    tab.screen(1200, 900)
+    tab.open(capture_page)
+    tab.value("document.querySelector('#s1 .chart-scroll').focus()")
+    tab.press("ArrowDown")  # a fold
+    tab.press("ArrowDown")
+    tab.press("Enter")
+    tab.until(f"!{PANEL}.hidden")
+    title = f"{PANEL}.querySelector('.frame-title').textContent"
+    tab.press("ArrowDown")
+    tab.until(f"{title}.includes('SERVER_IDENT')")
+    tab.value(f"{_field('addrs')}.focus()")
+    tab.press("ArrowDown")
+    assert tab.value(f"{PANEL}.querySelector('[aria-pressed=true]') === document.activeElement")
+    tab.press("Escape")
+    assert tab.value(f"{PANEL}.hidden")
+    assert tab.value("document.activeElement === document.querySelector('#s1 .chart-scroll')")
+
+
+def test_a_run_shows_the_fields_of_a_frame_and_why_there_are_no_bytes(tab: Tab, pages: Path) -> None:
+    tab.open(pages / "one.html")
+    _click(tab, IDENT)
+    tab.until(f"!{PANEL}.hidden")
+    assert tab.value(f"/client_cookie/.test({PANEL}.textContent) && /^No bytes/m.test({PANEL}.innerText)")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_on_a_narrow_screen_the_bytes_are_below_the_chart(tab: Tab, capture_page: Path, dark: bool) -> None:  # noqa: FBT001 - of pytest
+    tab.screen(390, 800, dark=dark)
+    tab.open(capture_page)
+    _click(tab, IDENT)
+    tab.until(f"!{PANEL}.hidden && {PANEL}.getBoundingClientRect().width > 300")
+    assert tab.value("document.documentElement.scrollWidth") == 390
+    assert tab.value(
+        f"[...{PANEL}.querySelectorAll('.dump')].every((each) => each.scrollWidth <= each.clientWidth)"
+    )
+    tab.screen(1200, 900)
+
+
+def _many(count: int) -> ScenarioReport:
+    """A report of so many messages, each with bytes and fields as one of a capture has them."""
     history = History()
-    for number in range(10_000):
+    for number in range(count):
         body = {"link": "a/1", "session": 1, "tag": "MESSAGE", "index": number, "offset": 0, "length": 100}
-        told = {"fields": {"name": "ping", "type": 2, "seq": number + 1, "tid": number}}
+        told = {"fields": {"name": "ping", "type": 2, "seq": number + 1, "tid": number}, "frame": number}
         history.append(number / 1000, "a", "frame", direction="tx", **body, **told)
         history.append(number / 1000, "b", "frame", direction="rx", **body, **told)
-    report = ScenarioReport("Many", "many", "", "sim", "crc", 1, None, 0, [], history, "")
+    parts = [ShownPart(f"field {n}", str(n), 0, (range(8 * n, 8 * n + 8),)) for n in range(20)]
+    frames = (
+        (number, lambda number=number: ShownFrame(f"frame {number}", "", [("on the wire", bytes(300))], parts))
+        for number in range(count)
+    )
+    return ScenarioReport("Many", "many", "", "sim", "crc", 1, None, 0, [], history, "", frames=frames)
+
+
+def test_ten_thousand_frames_are_drawn_and_read_when_they_are_in_sight(tab: Tab, tmp_path: Path) -> None:
     page = tmp_path / "many.html"
-    page.write_text(render_report([report]), encoding="utf-8")
-    took_s = tab.open(page)
+    page.write_text(render_report([_many(10_000)]), encoding="utf-8")
+    tab.open(page)
     tab.until(f"{ROWS} > 5")
-    assert took_s < MOST_S
     assert tab.value(ROWS) < 200
+    store = "made.get('s1').chart.panel.store"
+    assert tab.value(f"{store}.lines === undefined"), "the bytes wait until they are asked for"
     _press_button(tab, "Fold long runs")
     tab.value("document.querySelector('#s1 .chart-scroll').scrollTo(0, 1e9)")
     tab.until("[...document.querySelectorAll('#s1 .chart-body .tip')].length > 5")
     tab.until("[...document.querySelectorAll('#s1 .chart-body title')].at(-1).textContent.includes('seq: 10000')")
+    _click(tab, "[...document.querySelectorAll('#s1 .chart-body .row')].at(-1)")
+    tab.until(f"{PANEL}.querySelector('.frame-title')?.textContent === 'frame 9999'")

@@ -12,6 +12,8 @@ from toolkit.checks.records import Record
 from toolkit.cluster.nodes import RunningNode
 from toolkit.cluster.status import RECENT, Races, is_event, links_of, recent, record_json
 from toolkit.faults.language import Fault
+from toolkit.report.disturbances import Band, Disturbances
+from toolkit.report.rates import Delivered
 
 if TYPE_CHECKING:
     from toolkit.cluster.running import Cluster
@@ -23,6 +25,10 @@ _KEPT_STEPS = 200
 _KEPT_CHANGES = 6
 _WINDOW_S = 2.0
 """Rates are those of so much time."""
+RATES_S = 30.0
+"""What arrived in so much time is drawn."""
+_MOST_PENDING = 10_000
+"""Sends whose deliveries are waited for."""
 _UNDONE = "not done"
 """Verb of a step of a timeline that was not possible."""
 
@@ -86,6 +92,10 @@ class Facts:
     steps: tuple[Record, ...]
     """What was done to it, the newest last."""
     events: list[dict[str, Any]]
+    arrived: tuple[Delivered, ...] = ()
+    """In the last 30 s."""
+    bands: tuple[Band, ...] = ()
+    """What was broken in them."""
 
     @property
     def state(self) -> str:
@@ -104,6 +114,10 @@ class Gatherer:
     _events: deque[Record] = field(default_factory=lambda: deque(maxlen=_KEPT_EVENTS))
     _steps: deque[Record] = field(default_factory=lambda: deque(maxlen=_KEPT_STEPS))
     _delivered: deque[tuple[float, tuple[str, int], int]] = field(default_factory=deque)
+    _arrived: deque[Delivered] = field(default_factory=deque)
+    _pending: dict[tuple[str, str, int, str], float] = field(default_factory=dict)
+    """When messages were sent that have not arrived: by sender, receiver, tid and digest."""
+    _disturbances: Disturbances = field(default_factory=Disturbances)
 
     def gather(self) -> Facts:
         """How the cluster is."""
@@ -111,7 +125,7 @@ class Gatherer:
         self._read, fresh = cluster.history.behind(self._read, sys.maxsize)
         self._take(fresh)
         now_s = cluster.now()
-        self._forget_before(now_s - _WINDOW_S)
+        self._forget(now_s)
         states = {name: node.state for name, node in cluster.nodes.items()}
         sessions = [session for node in cluster.nodes.values() for session in self._sessions(node)]
         self._rate(sessions)
@@ -129,10 +143,13 @@ class Gatherer:
             faults=cluster.scene_faults(),
             steps=tuple(self._steps),
             events=[record_json(record, races) for record in recent(list(self._events), RECENT)],
+            arrived=tuple(sorted(self._arrived)),
+            bands=tuple(self._disturbances.bands),
         )
 
     def _take(self, records: Iterable[Record]) -> None:
         for record in records:
+            self._disturbances.take(record)
             if is_event(record):
                 self._events.append(record)
             if record.kind == "state":
@@ -140,6 +157,9 @@ class Gatherer:
             elif record.kind == "deliver":
                 key = record.node, record.fields["session"]
                 self._delivered.append((record.time_s, key, record.fields["size"]))
+                self._arrive(record)
+            elif record.kind == "send":
+                self._send(record)
             elif record.kind == "process" and record.fields["action"] == "start":
                 for key in [key for key in self._trails if key[0] == record.node]:
                     del self._trails[key], self._peers[key]
@@ -153,9 +173,25 @@ class Gatherer:
         trail.append(Moved(record.time_s, about["state"], about["connect_seq"], about["why"]))
         self._peers[key] = about["peer"]
 
-    def _forget_before(self, first_s: float) -> None:
-        while self._delivered and self._delivered[0][0] < first_s:
+    def _send(self, record: Record) -> None:
+        about = record.fields
+        self._pending[record.node, about["peer"], about["tid"], about["digest"]] = record.time_s
+        if len(self._pending) > _MOST_PENDING:
+            del self._pending[next(iter(self._pending))]
+
+    def _arrive(self, record: Record) -> None:
+        about = record.fields
+        sent_s = self._pending.pop((about["peer"], record.node, about["tid"], about["digest"]), None)
+        latency_s = None if sent_s is None else max(0.0, record.time_s - sent_s)
+        self._arrived.append(Delivered(record.time_s, about["size"], latency_s))
+
+    def _forget(self, now_s: float) -> None:
+        while self._delivered and self._delivered[0][0] < now_s - _WINDOW_S:
             self._delivered.popleft()
+        while self._arrived and self._arrived[0].time_s < now_s - RATES_S:
+            self._arrived.popleft()
+        bands = self._disturbances.bands
+        bands[:] = [band for band in bands if band.end_s is None or band.end_s >= now_s - RATES_S]
 
     def _sessions(self, node: RunningNode) -> Iterable[Seen]:
         if node.state == "up":

@@ -10,21 +10,23 @@ from toolkit.cluster.nemesis import Timeline
 from toolkit.cluster.showing import link_words
 from toolkit.cluster.spec.model import ClusterSpec
 from toolkit.cluster.view.controls import Controls
-from toolkit.cluster.view.facts import Facts, Moved, Seen
+from toolkit.cluster.view.facts import RATES_S, Facts, Moved, Seen
 from toolkit.cluster.view.topology import MOST_NODES, draw_topology
 from toolkit.cluster.view.words import fault_text, python_of, test_of
 from toolkit.report import svg
+from toolkit.report.rates import RateChart
 from toolkit.report.state_machine import draw_machine
 from toolkit.report.templating import environment
 from toolkit.report.text import printable
 from toolkit.report.theme import sheet
 
-COLUMNS = (("topology", "controls", "done"), ("sessions", "invariants", "events"), ("machine",))
+COLUMNS = (("topology", "controls", "done"), ("sessions", "invariants", "events"), ("machine", "rates"))
 """The parts below the head, in columns; on a narrow screen one below the other."""
 PARTS = ("head", *(name for column in COLUMNS for name in column))
 _CLASS = "msgrlab"
-_DRAWN = ("colours", "drawing")
+_DRAWN = ("colours", "drawing", "rates")
 _SHOWN_STEPS = 8
+_RATES_WIDE = 340.0
 
 
 @dataclass(slots=True)
@@ -96,6 +98,14 @@ class Page:
         trail = [moved.state for moved in shown.trail] if shown else []
         last = (trail[-2], trail[-1]) if len(trail) > 1 else None
         return self._drawing(draw_machine(inside, shown.state if shown else "", last))
+
+    @property
+    def rates(self) -> Markup:
+        """What arrived in the last seconds; empty if nothing has."""
+        facts = self.facts
+        begin_s = max(0.0, facts.now_s - RATES_S)
+        chart = RateChart(facts.arrived, facts.bands, begin_s, facts.now_s, wide=_RATES_WIDE)
+        return self._drawing(chart.drawing()) if facts.arrived else Markup()
 
     def _drawing(self, drawn: str) -> Markup:
         """A drawing: in the page where it is live, an image elsewhere, since previews of notebooks remove SVG."""

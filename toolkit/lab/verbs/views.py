@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from toolkit.checks.result import CheckResult
+    from toolkit.report.rates import RateChart
     from toolkit.report.sequence import SequenceChart
 
 _SESSION_COLUMNS = ("state", "connect_seq", "in_seq", "out_seq", "sent", "queued")
@@ -45,6 +46,12 @@ class Views(LabCore):
         from toolkit.report.sequence import SequenceChart  # noqa: PLC0415 - as above
 
         return SequenceChart(History(in_order(self.history)), tuple(self._specs), between=(begin_s, end_s))
+
+    def rates(self, begin_s: float = 0.0, end_s: float = float("inf")) -> "RateChart":
+        """Messages and bytes per second and latencies in a stretch of time, with bands for faults."""
+        from toolkit.report.rates import RateChart  # noqa: PLC0415 - as above
+
+        return RateChart.of(History(in_order(self.history)), between=(begin_s, end_s))
 
     def check(self) -> "list[CheckResult]":
         """The verdict of every invariant on the history so far.

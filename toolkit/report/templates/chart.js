@@ -1,10 +1,10 @@
 // A sequence chart that draws the rows in sight. Pan by scrolling or dragging, zoom with Ctrl and the wheel or
-// + and -, step through rows with the arrow keys, open a fold with Enter or a click.
+// + and -, step through rows with the arrow keys, open a fold or the bytes of a frame with Enter or a click.
 const ZOOMS = [0.25, 0.35, 0.5, 0.7, 0.85, 1, 1.25, 1.6, 2, 3];
 const MOST_PRINTED = 9000; // pixels of height
 
 class SequenceChart {
-  constructor(place, data, title) {
+  constructor(place, data, title, frames) {
     this.data = data;
     this.selection = new Selection(data.rows);
     this.zoom = 1;
@@ -19,7 +19,9 @@ class SequenceChart {
       this.head, this.body);
     this.detail = html("pre", { class: "fields", "aria-live": "polite" },
       "Click a row, or step with ↑ and ↓: its fields are shown here.");
-    place.replaceChildren(this.toolbar(), this.scroller, this.detail);
+    this.panel = new FramePanel(frames, () => { this.detail.hidden = false; this.scroller.focus(); });
+    const both = html("div", { class: "chart-and-panel" }, this.scroller, this.panel.element);
+    place.replaceChildren(this.toolbar(), both, this.detail);
     this.listen();
     this.arrange();
   }
@@ -127,6 +129,7 @@ class SequenceChart {
       Enter: () => this.choose(this.selected, true),
       "+": () => this.zoomBy(1), "=": () => this.zoomBy(1), "-": () => this.zoomBy(-1), 0: () => this.zoomTo(1),
       "/": () => this.search.focus(),
+      Escape: () => this.panel.close(),
     };
     if (event.ctrlKey || event.altKey || event.metaKey || !Object.hasOwn(acts, event.key)) return;
     event.preventDefault();
@@ -149,7 +152,7 @@ class SequenceChart {
     this.draw(true);
   }
 
-  // Selects a row of the view; a fold opens if `opens`.
+  // Selects a row of the view; a fold, or the bytes of a frame, open if `opens`.
   choose(number, opens) {
     const item = this.view[number];
     if (!item) return;
@@ -162,6 +165,8 @@ class SequenceChart {
     const { row } = item;
     const tips = row.chips ? row.chips.map((chip) => chip.tip) : row.lines ?? [row.tip ?? row.text];
     this.detail.textContent = tips.join("\n\n");
+    if ((opens && row.kind === "frame") || this.panel.isOpen) this.panel.show(row, this.detail.textContent);
+    this.detail.hidden = this.panel.isOpen;
     const top = this.tops[number] * this.zoom, bottom = top + this.geometry.height(row) * this.zoom;
     const room = this.scroller.clientHeight - HEAD_HEIGHT * this.zoom;
     if (top < this.scroller.scrollTop) this.scroller.scrollTop = top;

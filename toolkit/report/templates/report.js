@@ -6,7 +6,8 @@ const contents = (run) => {
   const title = run.querySelector("h2").textContent;
   const chart = values("chart"), events = values("events");
   const found = {
-    chart: chart && new SequenceChart(run.querySelector(".chart-place"), chart, title),
+    chart: chart && new SequenceChart(run.querySelector(".chart-place"), chart, title,
+      new FrameStore(document.getElementById(`${run.id}-frames`))),
     events: events && new EventList(run.querySelector(".events-place"), events, run.id, title),
   };
   made.set(run.id, found);

@@ -61,6 +61,8 @@ def test_faults_of_the_browser_are_done_and_shown_in_words(cluster: Cluster) -> 
     eventually(lambda: _trails(view) != before and _ready(view), PATIENCE_S, lambda: _part(view, "sessions"))
     view.hear({"fault": "freeze b"})
     eventually(lambda: "b frozen" in _part(view, "topology"), PATIENCE_S)
+    eventually(lambda: re.search(r"delivery latency.*", _part(view, "rates")), PATIENCE_S)
+    eventually(lambda: "b frozen from" in _part(view, "rates"), PATIENCE_S)
     assert "undo freeze b" in view._widget.parts["topology"]
     view.hear({"fault": "freeze b"})
     eventually(lambda: "freeze b: it is so already" in _part(view, "done"), PATIENCE_S)
