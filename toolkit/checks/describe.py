@@ -119,6 +119,11 @@ def _end(f: Mapping[str, Any]) -> str:
     return f"at rest with {f['registry']} registered sessions, {f['links']} links; {queues}"
 
 
+def _operation(f: Mapping[str, Any]) -> str:
+    value = _with(f"{f['action']} {f['verb']} {f['object']}, operation {f['number']}", show(f.get("value", "")))
+    return _with(value, f.get("error"))
+
+
 _WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "link": lambda f: _with(f"{f['link']} {f['action']} {f['peer']}", f.get("detail")),
     "frame": _frame,
@@ -152,6 +157,7 @@ _WORDS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "leak": lambda f: f"plain text between {f['a']} and {f['b']}: {f['detail']}",
     "clock": lambda f: f"clock moved by {f['step_s']:+g} s",
     "cut": lambda f: f"{f['a']} and {f['b']} cut {cut_point(f['at']) or f['detail']}".rstrip(),
+    "operation": _operation,
     "step": lambda f: f"{f['verb']} {f['args']}".rstrip(),
     "process": lambda f: f"{f['action']}, incarnation {f['incarnation']}",
     "end": _end,

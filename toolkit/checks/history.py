@@ -63,6 +63,11 @@ The kinds and their fields in order (``?``: may be null, ``*``: may be missing):
   fault (partition, refuse, slow, and so on; heal), detail*.
 * ``leak``: by node ``network``: payload in plain text was seen on a link that is to be secure. a, b, detail.
 * ``clock``: the runner moved a node's clock. step_s.
+* ``operation``: a client's operation on an object. number (unique in the node: its life and a count), action
+  (invoke; ok; fail: refused, and not done; unknown: no answer, so it may be done, yet or never; an invoke without
+  any of these is the same), verb (write: all data; append; create: exclusively; remove; omap_set; read; omap_get),
+  object (POOL/NAME), value* (what an invocation writes, or an ok read gives: a text, of omap an object), error*
+  (of fail and unknown).
 * ``step``: by node ``scenario``: a line of the scenario's script. verb, args.
 * ``expect``: by node ``scenario``: how often an event is to be raised at a node in the whole run. of (the node),
   peer, event, count, most* (if it may be more often than ``count``: how often at most).

@@ -25,6 +25,7 @@ from toolkit.checks.identity import session_identity
 from toolkit.checks.index import Index
 from toolkit.checks.keepalives import keepalive
 from toolkit.checks.lifecycle import link_lifecycle
+from toolkit.checks.linearizable import linearizable
 from toolkit.checks.liveness import liveness
 from toolkit.checks.memory import bounded_memory, bounded_strangers
 from toolkit.checks.nonces import nonce_unique
@@ -144,6 +145,7 @@ _NAMED = (
     _named(acknowledged, "Acknowledged is what was received", ORDERING, "frame", "state"),
     _named(received_once, "Received messages are delivered once", ORDERING, "send", "deliver"),
     _named(payload, "Messages arrive as they were sent", ORDERING),
+    _named(linearizable, "Objects of workloads keep what was acknowledged", ORDERING, "operation"),
     _named(one_winner, "Of racing links one stays, by the rule of addresses", SESSION, "decision", "state"),
     _named(wire_rules, "Every frame keeps the rules of the wire", SESSION, "frame"),
     _named(cookies, "Cookies are there, unique and stable", SESSION, "state", "frame"),

@@ -23,6 +23,8 @@ FOLDED = "FOLDED"
 """Tag of a record that stands for several frames in a row, all of them judged (:mod:`toolkit.checks.folding`)."""
 MANGLINGS = ("flip", "truncate", "insert", "drop", "duplicate", "replay", "swap", "reflect", "rewrite", "join")
 """What a man in the middle may do to a frame."""
+OPERATION_VERBS = ("write", "append", "create", "remove", "omap_set", "read", "omap_get")
+"""What workloads do to objects."""
 _UNIQUE = frozenset({"digest"})
 """Fields that hardly any two records have the same text in."""
 _LONGEST_S = 1e9
@@ -165,6 +167,14 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
     "path": {**_PAIR, "fault": _TEXT, "detail": _NOTE},
     "leak": {**_PAIR, "detail": _TEXT},
     "clock": {"step_s": _NUMBER},
+    "operation": {
+        "number": _TEXT,
+        "action": _one_of(("invoke", "ok", "fail", "unknown")),
+        "verb": _one_of(OPERATION_VERBS),
+        "object": _TEXT,
+        "value": Field((str, dict), optional=True),
+        "error": _NOTE,
+    },
     "step": {"verb": _TEXT, "args": _TEXT},
     "process": {
         "action": _one_of(("start", "stop", "kill", "exit", "freeze", "thaw")),

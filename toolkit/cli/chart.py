@@ -1,5 +1,6 @@
 """``msgrlab chart``: a capture or a history as a picture."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,7 +12,9 @@ from toolkit.cli.key_options import KeyLogs, Keyrings
 
 if TYPE_CHECKING:
     from toolkit.checks.history import History
+    from toolkit.dissect.frames import DecodedFrame
     from toolkit.dissect.reading import Capture
+    from toolkit.report.frame_bytes import ShownFrame
 
 _HISTORIES = frozenset({".ndjson", ".jsonl"})
 _LAST_ROWS = 200
@@ -98,5 +101,9 @@ def _page(title: str, lanes: str, history: "History", capture: "Capture | None")
     pictures = {_LANES_TITLE: lanes} if lanes else {}
     page = ScenarioReport(title, "", "", "", "", None, None, 0, [], history, "", pictures=pictures)
     if capture is not None:
-        page.frames = ((frame.frame, lambda frame=frame: frame.explore().shown()) for frame in capture)
+        page.frames = ((frame.frame, partial(_explored, frame)) for frame in capture)
     return render_report([page], title, provenance())
+
+
+def _explored(frame: "DecodedFrame") -> "ShownFrame":
+    return frame.explore().shown()

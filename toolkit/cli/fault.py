@@ -139,19 +139,22 @@ def _torment(
 
 
 def _list(name: str, *, as_json: bool) -> None:
-    from dataclasses import asdict
-
     from toolkit.cluster.supervisor.client import NotKept, ask, chosen
-    from toolkit.faults.language import words
     from toolkit.machine.leases import clusters
 
-    known = [asdict(word) for word in words()]
+    known: list[dict[str, Any]] = []
     if name or len(clusters()) == 1:
         try:
             known = ask(chosen(name), "words")
         except NotKept:
             if name:
                 raise
+    if not known:
+        from dataclasses import asdict
+
+        from toolkit.faults.language import words
+
+        known = [asdict(word) for word in words()]
     if as_json:
         print(json.dumps(known, indent=2))
         return

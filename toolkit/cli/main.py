@@ -8,44 +8,13 @@ pipe ends.
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
 from messenger.errors import LocalError
-from toolkit.cli import (
-    analyze,
-    bench,
-    capture,
-    chart,
-    conformance,
-    decode,
-    demo,
-    doctor,
-    down,
-    explain,
-    explore,
-    fault,
-    images,
-    init,
-    lab,
-    link,
-    listing,
-    node,
-    probe,
-    proxy,
-    replay,
-    report_files,
-    sim,
-    status,
-    tell,
-    top,
-    up,
-    vm,
-    wireshark,
-)
-from toolkit.cli import exec as exec_command
-from toolkit.cli import run as run_command
+from toolkit.cli.report_files import command_line
 from toolkit.errors import Unsupported
 from toolkit.extras import missing_extra
 from toolkit.report.terminal import shown
@@ -65,45 +34,90 @@ app = typer.Typer(
 
 _OWN_WORDS = {"allow_interspersed_args": False}
 """What stands behind the first word is not for us."""
-_FAILURES = "Failures, by name or by seed"
-_CLUSTERS = "Clusters, and what can be done to them"
-_WIRE = "The wire"
-_MACHINE = "This machine"
+_OTHER_OPTIONS = {"ignore_unknown_options": True, **_OWN_WORDS}
+_OTHER_ARGUMENTS = {"allow_extra_args": True, **_OWN_WORDS}
 
-# A sub-command is a function of that name in a file of that name; what is slow to import it imports inside.
-app.command(rich_help_panel=_FAILURES)(demo.demo)
-app.command(rich_help_panel=_FAILURES)(run_command.run)
-app.command("list", rich_help_panel=_FAILURES)(listing.list_scenarios)
-app.command(rich_help_panel=_FAILURES)(sim.sim)
-app.command(rich_help_panel=_FAILURES)(explore.explore)
-app.command(rich_help_panel=_CLUSTERS)(up.up)
-app.command(rich_help_panel=_CLUSTERS)(status.status)
-app.command(rich_help_panel=_CLUSTERS, context_settings={"allow_extra_args": True, **_OWN_WORDS})(tell.tell)
-app.command("exec", rich_help_panel=_CLUSTERS, context_settings=_OWN_WORDS)(exec_command.exec_)
-app.command(rich_help_panel=_CLUSTERS, context_settings={"ignore_unknown_options": True, **_OWN_WORDS})(
-    fault.fault
-)
-app.command(rich_help_panel=_CLUSTERS)(down.down)
-app.add_typer(node.app, name="node", rich_help_panel=_CLUSTERS)
-app.add_typer(link.app, name="link", rich_help_panel=_CLUSTERS)
-app.add_typer(images.app, name="images", rich_help_panel=_CLUSTERS)
-app.command(rich_help_panel=_WIRE)(probe.probe)
-app.command(rich_help_panel=_WIRE)(conformance.conformance)
-app.command(rich_help_panel=_WIRE)(proxy.proxy)
-app.command(rich_help_panel=_WIRE)(capture.capture)
-app.command(rich_help_panel=_WIRE)(top.top)
-app.command(rich_help_panel=_WIRE)(decode.decode)
-app.command(rich_help_panel=_WIRE)(analyze.analyze)
-app.command(rich_help_panel=_WIRE)(explain.explain)
-app.command(rich_help_panel=_WIRE)(explain.requests)
-app.command(rich_help_panel=_WIRE)(chart.chart)
-app.command(rich_help_panel=_WIRE)(replay.replay)
-app.command(rich_help_panel=_WIRE)(wireshark.wireshark)
-app.command(rich_help_panel=_MACHINE)(doctor.doctor)
-app.add_typer(bench.app, name="bench", rich_help_panel=_MACHINE)
-app.add_typer(vm.app, name="vm", rich_help_panel=_MACHINE)
-app.command(rich_help_panel=_MACHINE)(lab.lab)
-app.command(rich_help_panel=_MACHINE)(init.init)
+
+class _Command(NamedTuple):
+    """A sub-command: a function of its name in the file of its name, unless it says otherwise."""
+
+    name: str
+    settings: dict[str, Any] | None = None
+    module: str = ""
+    function: str = ""
+    """``app`` for one that has sub-commands itself."""
+
+
+_COMMANDS = {
+    "Failures, by name or by seed": (
+        _Command("demo"),
+        _Command("run"),
+        _Command("list", module="listing", function="list_scenarios"),
+        _Command("sim"),
+        _Command("explore"),
+    ),
+    "Clusters, and what can be done to them": (
+        _Command("up"),
+        _Command("status"),
+        _Command("tell", _OTHER_ARGUMENTS),
+        _Command("exec", _OWN_WORDS, function="exec_"),
+        _Command("fault", _OTHER_OPTIONS),
+        _Command("down"),
+        _Command("node", function="app"),
+        _Command("link", function="app"),
+        _Command("images", function="app"),
+    ),
+    "The wire": (
+        _Command("probe"),
+        _Command("conformance"),
+        _Command("proxy"),
+        _Command("capture"),
+        _Command("top"),
+        _Command("decode"),
+        _Command("analyze"),
+        _Command("explain"),
+        _Command("requests", module="explain"),
+        _Command("chart"),
+        _Command("replay"),
+        _Command("wireshark"),
+    ),
+    "This machine": (
+        _Command("doctor"),
+        _Command("bench", function="app"),
+        _Command("vm", function="app"),
+        _Command("lab"),
+        _Command("init"),
+    ),
+}
+"""By the heading of the help."""
+
+
+def commands() -> list[str]:
+    """The names of all sub-commands."""
+    return [command.name for group in _COMMANDS.values() for command in group]
+
+
+def register(wanted: str = "") -> None:
+    """Have :data:`app` know a sub-command, or all of them; their files are not imported before."""
+    names = [wanted] if wanted in commands() else commands()
+    for panel, group in _COMMANDS.items():
+        for command in group:
+            if command.name in names and command.name not in _known:
+                _known.add(command.name)
+                _add(command, panel)
+
+
+_known: set[str] = set()
+"""The sub-commands that :data:`app` knows."""
+
+
+def _add(command: _Command, panel: str) -> None:
+    module = import_module(f"toolkit.cli.{command.module or command.name}")
+    found = getattr(module, command.function or command.name)
+    if isinstance(found, typer.Typer):
+        app.add_typer(found, name=command.name, rich_help_panel=panel)
+    else:
+        app.command(command.name, rich_help_panel=panel, context_settings=command.settings)(found)
 
 
 def main() -> None:
@@ -113,7 +127,8 @@ def main() -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; the exit code of it."""
-    report_files.command_line[:] = arguments
+    command_line[:] = arguments
+    register(arguments[0] if arguments else "")
     try:
         code = app(list(arguments), prog_name="msgrlab", standalone_mode=False)
         sys.stdout.flush()

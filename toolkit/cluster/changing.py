@@ -313,7 +313,7 @@ def without_node(spec: ClusterSpec, name: str) -> ClusterSpec:
     values = spec.as_json()
     del values["nodes"][name]
     for between in ("links", "traffic", "proxies"):
-        values[between] = [one for one in values[between] if name not in {one["from"], one["to"]}]
+        values[between] = [one for one in values[between] if name not in {one["from"], one.get("to")}]
     values["captures"] = [one for one in values["captures"] if one["node"] != name]
     values["timeline"] = [one for one in values["timeline"] if name not in parse(one["fault"]).nodes]
     return checked(values)

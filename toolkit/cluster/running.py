@@ -224,14 +224,8 @@ class Cluster:
         """What goes on by itself from the moment on at which all are up."""
         self.judging.start()
         for traffic in self.spec.traffic:
-            self.nodes[traffic.sender].command(
-                "traffic",
-                peer=traffic.receiver,
-                every_ms=traffic.every_ms,
-                size_bytes=traffic.size_bytes,
-                count=traffic.count,
-                keepalive=traffic.keepalive,
-            )
+            verb, arguments = traffic.beginning
+            self.nodes[traffic.sender].command(verb, **arguments)
         if self.spec.timeline or self.spec.chaos is not None:
             from toolkit.cluster.nemesis import Nemesis  # noqa: PLC0415 - only for clusters that have one
 

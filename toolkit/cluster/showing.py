@@ -4,8 +4,6 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any
 
-from toolkit.network.state import LinkState
-
 _GREEN, _AMBER, _RED, _BLUE, _GREY = (
     "background:#dff4e7;color:#14653a",
     "background:#fff3d6;color:#7c5200",
@@ -81,6 +79,8 @@ def link_words(link: dict[str, Any]) -> str:
     values = {key: value for key, value in link.items() if key not in {"from", "to", "blocked"}}
     words = ["nothing passes"] if link.get("blocked") else []
     if values:
+        from toolkit.network.state import LinkState  # noqa: PLC0415 - the half of what status costs, for few links
+
         words.append(str(LinkState(**values)))
     return "; ".join(words)
 

@@ -93,6 +93,10 @@ LINES = {
         {"link": "a/1", "name": "dispatch_bytes", "action": "begin"},
         "a/1 waits for dispatch_bytes: begin",
     ),
+    "operation": (
+        {"number": "1.7", "action": "unknown", "verb": "append", "object": "p/o", "value": "a;", "error": "late"},
+        "unknown append p/o, operation 1.7: a;: late",
+    ),
     "step": ({"verb": "connect", "args": "a b"}, "connect a b"),
     "process": ({"action": "kill", "incarnation": 1}, "kill, incarnation 1"),
     "end": (

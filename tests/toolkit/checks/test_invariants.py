@@ -111,7 +111,7 @@ def test_frames_alone_say_what_could_not_be_judged(story):
         *("order", "no_silent_gap", "payload", "one_winner", "nonce_unique", "no_plaintext"),
         *("no_downgrade", "ticket_time", "bounded_memory", "liveness_after_heal", "keepalive", "quiescence"),
         *("received_once", "link_lifecycle", "one_event_per_link", "decided_answer"),
-        *("redial_pause", "link_timeouts", "throttle_turns", "wire_rules"),
+        *("redial_pause", "link_timeouts", "throttle_turns", "wire_rules", "linearizable"),
     }
     assert {name for name, result in results.items() if result.note} == silent
 

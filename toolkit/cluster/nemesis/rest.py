@@ -67,7 +67,7 @@ def _unrest_of(scene: Scene, name: str) -> str:
     if not scene.running(name).ready():
         return "it is not ready"
     if scene.not_ours(name):
-        return ""
+        return "its workload waits for answers" if scene.is_at_work(name) else ""
     snapshot = scene.command(name, "snapshot")
     return ", ".join(f"{counter} {snapshot[counter]}" for counter in _COUNTERS if snapshot[counter])
 

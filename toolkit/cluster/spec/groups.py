@@ -5,7 +5,17 @@ from itertools import product
 from typing import TypeVar
 
 from toolkit.cluster.spec.mistakes import Mistake
-from toolkit.cluster.spec.parts import MAX_NODES, AnyNode, Capture, Link, Node, Proxy, RadosClient, Traffic
+from toolkit.cluster.spec.parts import (
+    MAX_NODES,
+    AnyNode,
+    Capture,
+    Link,
+    Node,
+    Proxy,
+    RadosClient,
+    Traffic,
+    Workload,
+)
 
 _NAME_CHARS = 8
 Between = TypeVar("Between", Link, Traffic, Proxy)
@@ -81,6 +91,22 @@ def apart(items: Iterable[Between], nodes: Mapping[str, AnyNode]) -> tuple[Betwe
         item.model_copy(update={"sender": sender, "receiver": receiver})
         for item in items
         for sender, receiver in pairs(item, nodes)
+    )
+
+
+def clients_of(workload: Workload, nodes: Mapping[str, AnyNode]) -> list[str]:
+    """The nodes that do it: one, those of a group, or all clients."""
+    if workload.sender:
+        return members(nodes).get(workload.sender, [workload.sender])
+    return [name for name, node in nodes.items() if isinstance(node, RadosClient)]
+
+
+def workloads_apart(workloads: Iterable[Workload], nodes: Mapping[str, AnyNode]) -> tuple[Workload, ...]:
+    """Each of one client."""
+    return tuple(
+        workload.model_copy(update={"sender": name})
+        for workload in workloads
+        for name in clients_of(workload, nodes)
     )
 
 

@@ -27,6 +27,8 @@ from toolkit.cluster.spec.parts import (
     Seed,
     Speech,
     Traffic,
+    TrafficList,
+    Workload,
 )
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
     "RadosClient",
     "Speech",
     "Traffic",
+    "Workload",
 ]
 
 _MAX_MOMENTS = 10_000
@@ -78,8 +81,8 @@ class ClusterSpec(Part):
     """About the real daemons among the nodes."""
     links: tuple[Link, ...] = ()
     """What happens to packets between nodes, where it is not nothing."""
-    traffic: tuple[Traffic, ...] = ()
-    """What nodes send by themselves."""
+    traffic: TrafficList = ()
+    """What nodes send by themselves; the name of a workload (rados-register) has all clients do that."""
     captures: tuple[Capture, ...] = ()
     """Nodes whose packets are captured."""
     proxies: tuple[Proxy, ...] = ()
@@ -137,13 +140,15 @@ class ClusterSpec(Part):
 
     @field_validator("traffic")
     @classmethod
-    def _check_traffic(cls, traffic: tuple[Traffic, ...], info: ValidationInfo) -> tuple[Traffic, ...]:
+    def _check_traffic(cls, traffic: TrafficList, info: ValidationInfo) -> TrafficList:
         if not _stand(info, "nodes", "networks", "speaks"):
             return traffic
         nodes, networks = info.data["nodes"], list(info.data["networks"])
-        refuse(rules.between_mistakes(traffic, nodes))
-        refuse(rules.traffic_mistakes(traffic, nodes, networks, info.data["speaks"]))
-        return groups.apart(traffic, nodes)
+        messages = {place: item for place, item in enumerate(traffic) if isinstance(item, Traffic)}
+        workloads = {place: item for place, item in enumerate(traffic) if isinstance(item, Workload)}
+        refuse(rules.between_mistakes(messages, nodes) + rules.workload_mistakes(workloads, nodes))
+        refuse(rules.traffic_mistakes(messages, nodes, networks, info.data["speaks"]))
+        return groups.apart(messages.values(), nodes) + groups.workloads_apart(workloads.values(), nodes)
 
     @field_validator("captures")
     @classmethod

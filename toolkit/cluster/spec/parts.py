@@ -1,7 +1,7 @@
 """The parts of a cluster spec, each checked for itself; what they have to do with each other is in rules.py."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -330,6 +330,68 @@ class Traffic(Part):
     """So many messages; 0: for as long as it is up."""
     keepalive: bool = False
     """Heartbeats instead of messages: KEEPALIVE2 frames."""
+
+    @property
+    def beginning(self) -> tuple[str, dict[str, Any]]:
+        """The command that has the sender begin, and its arguments."""
+        about = {"size_bytes": self.size_bytes, "count": self.count, "keepalive": self.keepalive}
+        return "traffic", {"peer": self.receiver, "every_ms": self.every_ms, **about}
+
+    @property
+    def ending(self) -> tuple[str, dict[str, Any]]:
+        """The command that has it end."""
+        return "traffic", {"peer": self.receiver, "every_ms": 0, "keepalive": self.keepalive}
+
+
+class Workload(Part):
+    """What a client of daemons does to objects by itself, from the moment on at which all are up."""
+
+    workload: Literal["rados-register"]
+    """``rados-register``: writes, appends, exclusive creates, removes, omap and reads, on objects that all such
+    clients of a pool share; each call and each answer is in the history, where ``linearizable`` judges them."""
+    sender: NodeName | Literal[""] = Field(alias="from", default="")
+    """The client; a group stands for each of its nodes, and so does nothing for all clients."""
+    objects: Annotated[int, Field(ge=1, le=64)] = 3
+    """On so many objects."""
+    every_ms: Annotated[float, Field(gt=0, le=3_600_000)] = 50.0
+    """Time from one operation of a client to its next, which waits for the answer."""
+    count: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
+    """So many operations of a client, then a last look at each object; 0: for as long as it is up."""
+
+    @property
+    def beginning(self) -> tuple[str, dict[str, Any]]:
+        """The command that has the client begin, and its arguments."""
+        return "registers", {"objects": self.objects, "every_ms": self.every_ms, "count": self.count}
+
+    @property
+    def ending(self) -> tuple[str, dict[str, Any]]:
+        """The command that has it end."""
+        return "registers", {"every_ms": 0}
+
+
+WORKLOADS = ("rados-register",)
+
+
+def _short_traffic(value: object) -> object:
+    """The name of a workload alone has all clients do it."""
+    if isinstance(value, list):
+        return tuple(value)  # pydantic does not take it for one any more
+    if not isinstance(value, str):
+        return value
+    if value not in WORKLOADS:
+        refuse([Mistake((), unknown("workload", value, WORKLOADS))])
+    return ({"workload": value},)
+
+
+def _kind_of_traffic(value: object) -> str:
+    is_workload = isinstance(value, Workload) or (isinstance(value, dict) and "workload" in value)
+    return "<Workload>" if is_workload else "<Traffic>"
+
+
+AnyTraffic = Annotated[
+    Annotated[Traffic, Tag("<Traffic>")] | Annotated[Workload, Tag("<Workload>")], Discriminator(_kind_of_traffic)
+]
+TrafficList = Annotated[tuple[AnyTraffic, ...], BeforeValidator(_short_traffic)]
 
 
 class Capture(Part):

@@ -21,6 +21,7 @@ from toolkit.cluster.spec.parts import (
     RadosClient,
     Speech,
     Traffic,
+    Workload,
 )
 
 MAX_PAIRS = 10_000
@@ -165,11 +166,14 @@ def speech_mistakes(nodes: Nodes, speaks: Speech) -> list[Mistake]:
 # ---- what is between nodes
 
 
-def between_mistakes(items: Sequence[groups.Between], nodes: Nodes) -> list[Mistake]:
-    """Ends that are no nodes, or the same node."""
+def between_mistakes(
+    items: Sequence[groups.Between] | Mapping[int, groups.Between], nodes: Nodes
+) -> list[Mistake]:
+    """Ends that are no nodes, or the same node; some items of a list are given with their places."""
+    items = items if isinstance(items, Mapping) else dict(enumerate(items))
     known = [*nodes, *groups.members(nodes)]
     found: list[Mistake] = []
-    for position, item in enumerate(items):
+    for position, item in items.items():
         ends = {"from": item.sender, "to": item.receiver}
         strange = [
             Mistake((position, end), unknown("node", name, known))
@@ -179,7 +183,7 @@ def between_mistakes(items: Sequence[groups.Between], nodes: Nodes) -> list[Mist
         if not strange and item.sender == item.receiver and item.sender in nodes:
             strange = [Mistake((position, "to"), f"it is {item.sender} itself; give another node")]
         found += strange
-    if not found and sum(1 for item in items for _ in groups.pairs(item, nodes)) > MAX_PAIRS:
+    if not found and sum(1 for item in items.values() for _ in groups.pairs(item, nodes)) > MAX_PAIRS:
         found.append(Mistake((), f"more than {MAX_PAIRS} pairs of nodes"))
     return found
 
@@ -220,15 +224,37 @@ def proxy_mistakes(proxies: Sequence[Proxy], nodes: Nodes, networks: Sequence[st
 
 
 def traffic_mistakes(
-    traffic: Sequence[Traffic], nodes: Nodes, networks: Sequence[str], speaks: Speech
+    traffic: Mapping[int, Traffic], nodes: Nodes, networks: Sequence[str], speaks: Speech
 ) -> list[Mistake]:
     """Senders that have no way to be heard."""
-    ways = {pair for item in traffic for pair in groups.pairs(item, nodes)}
+    ways = {pair for item in traffic.values() for pair in groups.pairs(item, nodes)}
     found = []
-    for position, item in enumerate(traffic):
+    for position, item in traffic.items():
         texts = (_unheard(*pair, nodes, networks, speaks, ways) for pair in groups.pairs(item, nodes))
         if text := next(filter(None, texts), ""):
             found.append(Mistake((position,), text))
+    return found
+
+
+def workload_mistakes(workloads: Mapping[int, Workload], nodes: Nodes) -> list[Mistake]:
+    """Workloads without a client to do them, or with one that has another."""
+    known = [*nodes, *groups.members(nodes)]
+    found: list[Mistake] = []
+    busy: set[str] = set()
+    for position, item in workloads.items():
+        if item.sender and item.sender not in known:
+            found.append(Mistake((position, "from"), unknown("node", item.sender, known)))
+            continue
+        names = groups.clients_of(item, nodes)
+        others = [name for name in names if not isinstance(nodes[name], RadosClient)]
+        if not names:
+            found.append(Mistake((position,), "there is no client to do it; give a node {rados: client.NAME}"))
+        elif others:
+            text = f"{others[0]} is {_described(nodes[others[0]])}: a workload is for clients of daemons"
+            found.append(Mistake((position, "from"), text))
+        elif twice := busy.intersection(names):
+            found.append(Mistake((position,), f"{min(twice)} has a workload already"))
+        busy.update(names)
     return found
 
 
@@ -260,6 +286,8 @@ def _unheard(
 
 
 def _described(node: AnyNode) -> str:
+    if isinstance(node, Node):
+        return "a messenger of ours"
     return "a real daemon" if isinstance(node, Daemon) else "a client of real daemons"
 
 

@@ -49,7 +49,15 @@ def json_schema() -> dict[str, Any]:
         _describe(definition, models[name])
     _describe(schema, ClusterSpec)
     schema["required"].remove("name")  # the file has one
+    _allow_names_of_workloads(schema["properties"])
     return {"$schema": DIALECT, **schema, "title": "msgrlab cluster"}
+
+
+def _allow_names_of_workloads(fields: dict[str, Any]) -> None:
+    """Traffic is a list, or a word for a list; pydantic knows of the list alone."""
+    traffic = fields["traffic"]
+    items = {key: traffic.pop(key) for key in ("type", "items")}
+    traffic["anyOf"] = [items, {"enum": list(parts.WORKLOADS)}]
 
 
 def _describe(definition: dict[str, Any], model: type[BaseModel]) -> None:

@@ -64,14 +64,18 @@ class NodeHere(Protocol):
 
 
 class TrafficHere(Protocol):
-    """What faults need of traffic; see :class:`toolkit.cluster.spec.parts.Traffic`."""
+    """What faults need of traffic; see :class:`toolkit.cluster.spec.parts.Traffic` and ``Workload``."""
 
     sender: str
-    receiver: str
-    every_ms: float
-    size_bytes: int
     count: int
-    keepalive: bool
+
+    @property
+    def beginning(self) -> tuple[str, dict[str, Any]]:
+        """The command that has the sender begin, and its arguments."""
+
+    @property
+    def ending(self) -> tuple[str, dict[str, Any]]:
+        """The command that has it end."""
 
 
 class ProxyHere(Protocol):
@@ -282,14 +286,16 @@ class Scene:
         """Have nodes make the traffic that goes on for good; a restarted one knows nothing of it."""
         for traffic in self._traffic(names):
             if not traffic.count:
-                about = {"size_bytes": traffic.size_bytes, "keepalive": traffic.keepalive}
-                self.command(traffic.sender, "traffic", peer=traffic.receiver, every_ms=traffic.every_ms, **about)
+                self._tell(traffic.sender, *traffic.beginning)
 
     def pause_traffic(self, *names: str) -> None:
         """Have nodes make none."""
         for traffic in self._traffic(names):
-            about = {"keepalive": traffic.keepalive}
-            self.command(traffic.sender, "traffic", peer=traffic.receiver, every_ms=0, **about)
+            self._tell(traffic.sender, *traffic.ending)
+
+    def is_at_work(self, name: str) -> bool:
+        """True if a client whose traffic was paused still waits for answers."""
+        return any(self._tell(name, *traffic.ending).get("busy") for traffic in self._traffic([name]))
 
     def _traffic(self, names: Iterable[str]) -> list[TrafficHere]:
         spec = getattr(self._cluster, "spec", None)
@@ -337,6 +343,10 @@ class Scene:
         node = self.node(name)
         if node.kind != MESSENGER:
             raise Unsupported(self.not_ours(name))
+        return self._tell(name, verb, args)
+
+    def _tell(self, name: str, verb: str, args: Mapping[str, Any]) -> dict[str, Any]:
+        node = self.node(name)
         if not node.alive:
             raise LocalError(f"{name} does not run: start {name}")
         if name in self._frozen:

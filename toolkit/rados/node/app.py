@@ -14,6 +14,7 @@ from toolkit.node.recording import Write
 from toolkit.rados.errors import RadosError
 from toolkit.rados.ioctx import IoCtx
 from toolkit.rados.node.recording import RecordingClient
+from toolkit.rados.node.registers import Registers
 from toolkit.rados.node.spec import RadosSpec
 from toolkit.rados.watching import Watch
 
@@ -67,7 +68,7 @@ class RadosApp(Inside):
     """
 
     VERBS = (
-        *("put", "get", "stat", "remove", "fill", "verify", "wait", "operations"),
+        *("put", "get", "stat", "remove", "fill", "verify", "wait", "operations", "registers"),
         *("watch", "unwatch", "notify", "notifications", "map", "configure"),
         *("perf_dump", "snapshot", "session", "sessions", "resources", "holdings"),
         *("limit_descriptors", "limit_memory", "own_address"),
@@ -80,6 +81,7 @@ class RadosApp(Inside):
             spec.monitors, entity=spec.rados, keyring=spec.keys, config=spec.config(), timeout_s=CONNECT_TIMEOUT_S
         )
         self._client.become(spec, write)
+        self._registers = Registers(spec, lambda: self._pool, write)
         self._numbers = count(1)
         self._operations: list[_Operation] = []
         self._objects: dict[str, _Written] = {}
@@ -103,7 +105,7 @@ class RadosApp(Inside):
         tasks = [operation.task for operation in self._operations] + list(self._listeners.values())
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(self._registers.cancel(), *tasks, return_exceptions=True)
         await self._client.__aexit__(None, None, None)
 
     async def carry_out(self, verb: str, args: dict[str, Any]) -> dict[str, Any]:
@@ -211,6 +213,25 @@ class RadosApp(Inside):
     def _payload(self, oid: str, size_bytes: int) -> bytes:
         label = f"{self.spec.rados} {self.spec.incarnation} {oid} {next(self._numbers)} ".encode()
         return (label * (size_bytes // len(label) + 1))[:size_bytes]
+
+    async def registers(self, every_ms: float = 50.0, objects: int = 3, count: int = 0) -> dict[str, Any]:
+        """Work on objects that other clients use as well, all of it on record: the workload ``rados-register``.
+
+        Answers whether it is busy with that.
+
+        Args:
+            every_ms: from one operation to the next; 0: no more.
+            objects: on so many.
+            count: so many operations; 0: for good.
+
+        Raises:
+            LocalError: too many objects, or a negative number.
+        """
+        if every_ms:
+            await self._registers.begin(objects, every_ms, count)
+        else:
+            self._registers.end()
+        return {"busy": self._registers.is_busy}
 
     # ---- what goes on
 

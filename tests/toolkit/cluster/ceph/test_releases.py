@@ -7,6 +7,7 @@ import pytest
 
 from messenger.denc.address import AddrVec
 from tests.toolkit.cluster.ceph.conftest import ceph_spec
+from toolkit.checks.result import Outcome
 from toolkit.cluster.running import up
 from toolkit.probe.findings import investigate
 
@@ -28,7 +29,9 @@ RELEASES = ("nautilus", "pacific", "reef", "tentacle")
 @pytest.mark.xdist_group("ceph_cluster")
 def test_a_release_serves_a_client_of_ours(release: str, backend: str) -> None:
     cipher = "aes256k" if release == "tentacle" else "aes"
-    spec = ceph_spec(release, osds=1, speaks={"mode": "secure", "cipher": cipher})
+    spec = ceph_spec(
+        release, osds=1, speaks={"mode": "secure", "cipher": cipher}, traffic=[{"workload": "rados-register"}]
+    )
     with up(spec, backend=backend, name=f"t{uuid.uuid4().hex[:12]}") as cluster:
         assert cluster.nodes["mon"].status()["cluster"]["health"] == "HEALTH_OK"
         if backend == "process":
@@ -43,3 +46,4 @@ def test_a_release_serves_a_client_of_ours(release: str, backend: str) -> None:
         cluster.nodes["osd"].restart()
         assert app.command("verify") == {"checked": 5, "wrong": []}
         assert [result.id for result in cluster.check() if not result.ok] == []
+        assert cluster.check(["linearizable"])[0].outcome is Outcome.HOLDS

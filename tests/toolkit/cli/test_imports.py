@@ -1,0 +1,61 @@
+"""Commands that ask a running cluster are quick because they import little: what is slow to import stays out."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.support.clusters import COMMAND_TIMEOUT_S, done, environment, state
+
+__all__ = ["state"]
+
+HEAVY = {
+    *("asyncio", "cryptography", "IPython", "jinja2", "lz4", "numpy", "pandas", "pyroute2", "ruamel", "scapy"),
+    *("zstandard", "yaml", "messenger.config", "messenger.denc", "messenger.messages", "toolkit.checks"),
+    *("toolkit.cluster.running", "toolkit.cluster.spec", "toolkit.dissect", "toolkit.faults", "toolkit.network"),
+    *("toolkit.node", "toolkit.scenarios", "toolkit.cli.analyze", "toolkit.cli.bench"),
+}
+CODE = """
+import json, sys
+from toolkit.cli.main import run
+code = run(sys.argv[1:])
+print(json.dumps({"code": code, "modules": sorted(sys.modules)}), file=sys.stderr)
+"""
+
+
+def imported(*arguments: str) -> set[str]:
+    """The modules of a command that has succeeded."""
+    command = [sys.executable, "-c", CODE, *arguments]
+    finished = subprocess.run(
+        command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, env=environment(), check=True
+    )
+    told = json.loads(finished.stderr)
+    assert told["code"] == 0
+    return set(told["modules"])
+
+
+@pytest.mark.usefixtures("state")
+def test_what_asks_a_cluster_imports_little() -> None:
+    done("up", "two-peers")
+    commands = {
+        "tell a snapshot": {"rich"},
+        "fault reset a b": {"rich"},
+        "fault --list": {"rich"},
+        "status --json": {"rich"},
+        "status": set(),
+    }
+    for command, more in commands.items():
+        modules = imported(*command.split())
+        assert "toolkit.cluster.supervisor.client" in modules
+        assert modules & (HEAVY | more) == set(), command
+    done("down")
+
+
+def test_only_the_command_that_is_given_is_imported() -> None:
+    modules = imported("status", "--help")
+    assert {name for name in modules if name.startswith("toolkit.cli.") and "status" in name} == {
+        "toolkit.cli.status"
+    }
+    assert modules & {"toolkit.cli.up", "toolkit.cli.top", *HEAVY} == set()
+    assert {"toolkit.cli.up", "toolkit.cli.top"} <= imported("--help")
