@@ -31,6 +31,7 @@ from toolkit.cli import (
     lab,
     link,
     listing,
+    matrix,
     node,
     probe,
     proxy,
@@ -88,6 +89,7 @@ app.add_typer(link.app, name="link", rich_help_panel=_CLUSTERS)
 app.add_typer(images.app, name="images", rich_help_panel=_CLUSTERS)
 app.command(rich_help_panel=_WIRE)(probe.probe)
 app.command(rich_help_panel=_WIRE)(conformance.conformance)
+app.command(rich_help_panel=_WIRE)(matrix.matrix)
 app.command(rich_help_panel=_WIRE)(proxy.proxy)
 app.command(rich_help_panel=_WIRE)(capture.capture)
 app.command(rich_help_panel=_WIRE)(top.top)

@@ -4,6 +4,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from messenger.errors import LocalError
 from messenger.session.states import SessionState
@@ -52,16 +53,9 @@ def _until(holds: Callable[[], object], what: str) -> None:
 # ---- theirs is the server: our client and real daemons
 
 
-def _begin(trial: Trial) -> None:
-    trial.ground.app.start()
-    trial.ground.app.wait_ready()
-
-
 def _fill(trial: Trial, count: int, prefix: str, size_bytes: int = 4096) -> None:
     """Write objects; all must be acknowledged."""
-    ended = trial.ground.app.command(
-        "fill", count=count, prefix=prefix, size_bytes=size_bytes, wait_s=PATIENCE_S
-    )
+    ended = trial.ground.app.command("fill", count=count, prefix=prefix, size_bytes=size_bytes, wait_s=PATIENCE_S)
     require(not ended["pending"] and not ended["failed"], f"writes are not done: {ended}")
 
 
@@ -74,14 +68,14 @@ def _verify(trial: Trial) -> None:
 
 @_case(Role.SERVER, Case.HANDSHAKE)
 def _server_handshake(trial: Trial) -> None:
-    _begin(trial)
+    trial.begin()
     _fill(trial, 1, "hello")
     trial.judge(MON, OSD)
 
 
 @_case(Role.SERVER, Case.TRAFFIC)
 def _server_traffic(trial: Trial) -> None:
-    _begin(trial)
+    trial.begin()
     _fill(trial, 50, "small")
     _fill(trial, 2, "large", _LARGE_BYTES)
     _verify(trial)
@@ -96,7 +90,7 @@ def _require_operations(trial: Trial, wire: Wire, least: int) -> None:
 
 @_case(Role.SERVER, Case.RECONNECT)
 def _server_reconnect(trial: Trial) -> None:
-    _begin(trial)
+    trial.begin()
     _fill(trial, 10, "before")
     trial.ground.app.command("fill", count=20, prefix="under", size_bytes=1 << 16, wait_s=0)
     trial.fault(f"reset {APP} {OSD}")
@@ -116,14 +110,12 @@ def _require_second_link(trial: Trial, wire: Wire) -> None:
 
 @_case(Role.SERVER, Case.RESTART)
 def _server_restart(trial: Trial) -> None:
-    _begin(trial)
+    trial.begin()
     _fill(trial, 10, "before")
-    osd = trial.cluster.nodes[OSD]
-    osd.stop()
+    trial.cluster.nodes[OSD].stop()
     put = trial.ground.app.command("put", oid="meanwhile", text="waits", wait_s=0)
     require(put["state"] == "pending", f"a write to an OSD that is down: {put}")
-    osd.restart()
-    trial.settle()
+    trial.restart_osd()
     _fill(trial, 10, "after")
     _verify(trial)
     _require_new_nonce(trial, trial.judge(MON, OSD))
@@ -142,7 +134,7 @@ def _server_rekey(trial: Trial) -> None:
     before = mon.command("config get", var=option)[option]
     mon.command("config set", var=option, val=[str(_TICKET_S)])
     try:
-        _begin(trial)
+        trial.begin()
         _fill(trial, 5, "first")
         first_s = trial.cluster.now()
         _until(lambda: trial.cluster.now() > first_s + _TICKET_S, "the first ticket is over")
@@ -162,7 +154,7 @@ def _server_rekey(trial: Trial) -> None:
 
 
 def _server_loss(trial: Trial, percent: int) -> None:
-    _begin(trial)
+    trial.begin()
     _fill(trial, 5, "before")
     for node in (OSD, MON):
         trial.fault(f"link {APP} {node} loss={percent} --both-ways")
@@ -219,7 +211,7 @@ class _Theirs:
         require(same, f"{oid}: what was read is not what was written")
         self._trial.see(f"{oid}: {len(content):,} bytes written and read back by their client")
 
-    def file(self, content: bytes) -> "object":
+    def file(self, content: bytes) -> Path:
         """A file with this content, where their programs see it."""
         self._numbers += 1
         return self._host.write(f"content{self._numbers}", content)
@@ -278,7 +270,8 @@ def _client_restart(trial: Trial) -> None:
     # a process that is killed between two records of one event has written the first alone
     host = trial.ground.host_of(APP)
     _until(
-        lambda: not any(host in one["addrs"] for one in osd.command("sessions")["sessions"]), "its clients are gone"
+        lambda: not any(host in one["addrs"] for one in osd.command("sessions")["sessions"]),
+        "its clients are gone",
     )
     osd.kill()
     errors: list[Exception] = []
@@ -340,7 +333,11 @@ def _resumptions(trial: Trial, wire: Wire) -> int:
 
 def _require_resumption(trial: Trial, wire: Wire) -> None:
     found = _resumptions(trial, wire)
-    how = "SESSION_RECONNECT, granted by SESSION_RECONNECT_OK" if trial.cell.protocol == "v2" else "connect_seq above 0"
+    how = (
+        "SESSION_RECONNECT, granted by SESSION_RECONNECT_OK"
+        if trial.cell.protocol == "v2"
+        else "connect_seq above 0"
+    )
     require(found, f"no {how} in the capture")
     trial.see(f"the session went on {found} times: {how}")
 
@@ -453,10 +450,8 @@ def _peer_restart(trial: Trial) -> None:
     with Peer.of(trial) as peer:
         peer.send(5)
         peer.wait_acked()
-        osd = trial.cluster.nodes[OSD]
-        osd.stop()
-        osd.restart()
-        trial.settle()
+        trial.cluster.nodes[OSD].stop()
+        trial.restart_osd()
         peer.reopen(trial.osd_cluster_addrs())
         peer.send(5)
         peer.wait_acked()

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from messenger.session.states import SessionState
 from toolkit.machine.private import write_private
 from toolkit.matrix.ground import APP, MON, PEER_KEYRING, Trial
 from toolkit.node.program import ProgramSpec
-from toolkit.node.recording import Records, RecordingMessenger
+from toolkit.node.recording import RecordingMessenger, Records
 from toolkit.rados.client import Rados
 
 if TYPE_CHECKING:
@@ -96,15 +97,15 @@ class Peer:
         Raises:
             LocalError: it does not in time.
         """
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not self._call(self._asked(holds)):
+            if time.monotonic() > deadline_s:
+                raise LocalError(f"{what}: not within {PATIENCE_S:.0f} s; {self.connection!r}")
+            time.sleep(_POLL_S)
 
-        async def watch() -> None:
-            while not holds(self.connection):
-                await asyncio.sleep(_POLL_S)
-
-        try:
-            self._call(asyncio.wait_for(watch(), PATIENCE_S))
-        except TimeoutError:
-            raise LocalError(f"{what}: not within {PATIENCE_S:.0f} s; {self.connection!r}") from None
+    async def _asked(self, holds: "Callable[[Connection], bool]") -> bool:
+        """Whether something holds, found out on the loop of its messenger."""
+        return holds(self.connection)
 
     def wait_acked(self) -> None:
         """Wait until all that was handed over has been acknowledged; raises LocalError."""

@@ -12,7 +12,7 @@ from messenger.errors import MsgrError
 from toolkit.errors import Unsupported
 from toolkit.matrix.cases import run_case
 from toolkit.matrix.evidence import EvidenceMissing
-from toolkit.matrix.ground import Ground, Trial
+from toolkit.matrix.ground import Ground, NotServed, Trial
 from toolkit.matrix.table import Cell, Reason, Verdict, reason_of
 
 
@@ -36,6 +36,16 @@ class Outcome:
     duration_s: float = 0.0
     directory: Path | None = None
     """Of what it left."""
+
+    @property
+    def was_run(self) -> bool:
+        """Whether anything of it was seen."""
+        return self.directory is not None
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it failed, or could not be run for want of a cluster that should have been there."""
+        return self.verdict in (Verdict.FAILED, Verdict.NOT_RUN)
 
     @property
     def command(self) -> str:
@@ -87,7 +97,7 @@ class Run:
                 possible.append(cell)
             else:
                 self._add(Outcome(cell, reason.verdict, str(reason)))
-        ordered = sorted(possible, key=lambda cell: [self._place(one) for one in (cell.setup,)])
+        ordered = sorted(possible, key=lambda cell: self._place(cell.setup))
         for _, group in groupby(ordered, key=lambda cell: cell.setup):
             self._run_setup(list(group))
         return self.so_far()
@@ -113,7 +123,8 @@ class Run:
             reason = Reason(Verdict.UNSUPPORTED, "machine", str(error))
             self._give_up(left, reason.verdict, str(reason))
         except MsgrError as error:
-            self._give_up(left, Verdict.FAILED, f"the cluster: {error}")
+            line = str(error).partition("\n")[0]
+            self._give_up(left, Verdict.NOT_RUN, f"the cluster did not come up, or not down: {line}")
 
     def _give_up(self, cells: Iterable[Cell], verdict: Verdict, reason: str) -> None:
         for cell in cells:
@@ -128,6 +139,8 @@ class Run:
                 self.case(trial)
         except EvidenceMissing as error:
             verdict, reason = Verdict.FAILED, str(error)
+        except NotServed as error:
+            verdict, reason = Verdict.NOT_RUN, f"Ceph: its own programs do not get on: {error}"
         except Unsupported as error:
             verdict, reason = Verdict.UNSUPPORTED, str(Reason(Verdict.UNSUPPORTED, "machine", str(error)))
         except MsgrError as error:

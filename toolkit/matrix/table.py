@@ -53,11 +53,11 @@ AUTHS = ("none", "aes", "aes256k")
 _BOTH_LOSSY = (Role.SERVER, Role.CLIENT)
 
 ABOUT: Mapping[Case, str] = {
-    Case.HANDSHAKE: "A session opens by the protocol, mode and authentication of the cell, and a message gets through.",
+    Case.HANDSHAKE: "A session opens as the cell says, by the capture and by our history; a message gets through.",
     Case.TRAFFIC: "Many messages of several sizes get through both ways; content is read back and compared.",
     Case.RECONNECT: "The connection is reset under traffic. A lossless session goes on by SESSION_RECONNECT (v1: "
     "connect_seq above 0), a lossy one is followed by a second; nothing acknowledged is lost, nothing done twice.",
-    Case.REPLAY: "Messages that were not acknowledged when the link broke are sent again on the next one, once each.",
+    Case.REPLAY: "Messages that were not acknowledged when the link broke are sent again on the next one.",
     Case.STANDBY: "A link breaks with nothing to send: nobody dials until there is; then the session goes on.",
     Case.RESET: "One side has forgotten the session and opens another under the same address: it begins at seq 1.",
     Case.RESTART: "The server restarts with another nonce under load; the client finds the new one and goes on.",
@@ -81,7 +81,7 @@ class Cell:
     @property
     def id(self) -> str:
         """``tentacle/v2-secure/aes/server/reconnect``."""
-        return "/".join((self.release, self.wire, self.auth, self.role, self.case))
+        return f"{self.release}/{self.wire}/{self.auth}/{self.role}/{self.case}"
 
     @property
     def protocol(self) -> str:
@@ -164,7 +164,7 @@ RULES = (
         role=(Role.CLIENT,),
     ),
     _Rule(
-        _meaningless("a client's session is lossy: it replays nothing, the application sends again (case reconnect)"),
+        _meaningless("a client's session is lossy: it replays nothing, the application sends again (reconnect)"),
         role=_BOTH_LOSSY,
         case=(Case.REPLAY,),
     ),
