@@ -117,6 +117,8 @@ class Ground:
         """
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         trial = Trial(self, cell, directory)
+        if self.cluster.nodes[OSD].state != "up":  # the cell before has left it so
+            trial.restart_osd()
         logs = {path: path.stat().st_size for path in self._logs()}
         records = len(self.cluster.history.so_far().records)
         self.cluster.start_capture(APP, f"{uuid.uuid4().hex}.pcapng")
@@ -263,11 +265,11 @@ class Trial:
         self.ground.app.wait_ready()
 
     def restart_osd(self) -> None:
-        """Start the OSD again, and wait until the cluster is healthy."""
+        """Start the OSD again, and wait until the cluster is healthy; raises NotServed."""
         osd, daemons = self.cluster.nodes[OSD], self.ground.app.ceph
-        assert isinstance(daemons, CephNodes)
         self.insist(osd.restart)
-        self.insist(lambda: daemons.wait_healthy(_SETTLED_S))
+        if isinstance(daemons, CephNodes):
+            self.insist(lambda: daemons.wait_healthy(_SETTLED_S))
 
     def ceph(self, *arguments: str) -> str:
         """What Ceph's own ``ceph`` prints on the monitor's host, as client.admin; raises NotServed."""
