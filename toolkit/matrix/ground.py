@@ -233,7 +233,7 @@ class Trial:
             require(seen.total() >= links, f"{links} links to the OSD, of which {seen.total()} by cephx")
         method = "none" if self.cell.auth == "none" else "cephx"
         require(seen, "our side has no record of an authentication")
-        require({name for name, _ in seen} == {method}, f"authenticated by {sorted(seen)}")
+        require(set(seen) == {(method, self.cell.auth)}, f"authenticated by {sorted(seen)}")
         self.see(f"{seen.total()} authentications: {', '.join(sorted(' '.join(each) for each in seen))}")
 
     def history(self, *kinds: str) -> list[Any]:
