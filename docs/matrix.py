@@ -41,9 +41,8 @@ frame of them can be read; our side has authenticated as the cell says; what the
 (SESSION_RECONNECT, a seq on two links, repeated segments); what was acknowledged is read back; and the
 [invariants](checks.md) hold for our side's history. *Unsupported* and *not applicable* have a reason and whose
 it is: Ceph's, the protocol's, msgrlab's or this machine's. *Not run* is what the run did not come to, or had no
-cluster for. Among those are cells of v1 without authentication: there monitors of Ceph refuse some sessions of
-Ceph's own programs with EPERM, so that an OSD does not come up, or `ceph` cannot ask. The command tries that
-again a few times.
+cluster for. Without authentication, monitors of Ceph refuse some v1 sessions of Ceph's own programs with EPERM,
+so that an OSD does not come up or `ceph` cannot ask; the command tries that a few times.
 
 With `--out DIR` each cell has a folder with `capture.pcapng`, `ceph.keyring`, `history.ndjson` of our side,
 logs of both sides for the time of the cell, and `outcome.txt` with what was seen and the command that repeats
