@@ -37,6 +37,7 @@ TOOLKIT = (
     Row("jobs", "simulation"),
     Row("jobs", "exploration"),
     Row("jobs", "bench"),
+    Row("jobs", "matrix"),
     Row("jobs", "conformance", ("probe",)),
     Row("jobs", "probe"),
     Row("jobs", "replay"),

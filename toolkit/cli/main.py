@@ -70,6 +70,7 @@ _COMMANDS = {
     "The wire": (
         _Command("probe"),
         _Command("conformance"),
+        _Command("matrix"),
         _Command("proxy"),
         _Command("capture"),
         _Command("top"),

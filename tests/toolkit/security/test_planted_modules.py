@@ -41,6 +41,7 @@ FINISH = {
     "init": [["tests", "own"]],
     "link": [["add", "--help"]],
     "list": [[]],
+    "matrix": [["--list", "--only", "reef/v1"]],
     "node": [[]],
     "probe": [["127.0.0.1:1", "--timeout", "1"]],
     "replay": [[CAPTURE, "--as", "client"]],

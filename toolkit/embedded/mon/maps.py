@@ -110,7 +110,9 @@ class Maps:
 
     def mark_up(self, osd: int, addrs: AddrVec) -> None:
         """An OSD is up at these addresses; a new one is in, too."""
-        changes: dict[str, Any] = {"new_up_client": {osd: addrs}, "new_up_cluster": {osd: addrs}}
+        # clients look each OSD that came up up in all four, and those since Reef abort where one lacks it
+        kinds = ("new_up_client", "new_up_cluster", "new_hb_back_up", "new_hb_front_up")
+        changes: dict[str, Any] = {kind: {osd: addrs} for kind in kinds}
         if self.osdmap.osds[osd].state & OsdState.NEW:
             changes |= {"new_weight": {osd: WEIGHT_ONE}, "new_last_in_change": now()}
         self.change(new_last_up_change=now(), **changes)

@@ -60,3 +60,19 @@ def test_all_osds_lead_placement_groups_until_they_are_down(maps: Maps) -> None:
     assert primaries() == before
     maps.weigh(2, inside=False)
     assert set(primaries()) == {0, 1}
+
+
+def test_an_increment_names_all_four_addresses_of_an_osd_that_came_up(maps: Maps) -> None:
+    # clients since Reef abort where an OSD that is up lacks one in the increment
+    maps.mark_down(2)
+    maps.mark_up(2, ADDRS)
+    message = maps.osdmap_message(maps.osdmap.epoch, FEATURES)
+    assert message is not None
+    increment = Incremental.decode(message.incremental_maps[maps.osdmap.epoch])
+    named = (
+        increment.new_up_client,
+        increment.new_up_cluster,
+        increment.new_hb_back_up,
+        increment.new_hb_front_up,
+    )
+    assert named == ({2: ADDRS},) * 4

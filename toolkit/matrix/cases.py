@@ -1,0 +1,479 @@
+"""What each case does with each role, and which evidence it requires. A case that returns has succeeded."""
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from messenger.errors import LocalError
+from messenger.session.states import SessionState
+from toolkit.cluster.ceph.programs import furnish
+from toolkit.dissect.analysis.sessions import SessionView
+from toolkit.matrix.evidence import Wire, require
+from toolkit.matrix.ground import APP, MON, OSD, Trial, release_of
+from toolkit.matrix.peer import Peer
+from toolkit.matrix.table import Case, Role
+
+Run = Callable[[Trial], None]
+CASES: dict[tuple[Role, Case], Run] = {}
+PATIENCE_S = 60.0
+_POLL_S = 0.05
+_LARGE_BYTES = 1 << 20
+_TICKET_S = 6
+"""How long tickets are good for in the case ``rekey``: a client renews one when half of that is over."""
+
+
+def _case(role: Role, case: Case) -> Callable[[Run], Run]:
+    def keep(run: Run) -> Run:
+        CASES[role, case] = run
+        return run
+
+    return keep
+
+
+def run_case(trial: Trial) -> None:
+    """Run a trial's case.
+
+    Raises:
+        EvidenceMissing: what the case requires was not seen.
+        MsgrError: something did not work.
+    """
+    CASES[trial.cell.role, trial.cell.case](trial)
+
+
+def _until(holds: Callable[[], object], what: str) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not holds():
+        if time.monotonic() > deadline_s:
+            raise LocalError(f"{what}: not within {PATIENCE_S:.0f} s")
+        time.sleep(_POLL_S)
+
+
+# ---- theirs is the server: our client and real daemons
+
+
+def _fill(trial: Trial, count: int, prefix: str, size_bytes: int = 4096) -> None:
+    """Write objects; all must be acknowledged."""
+    ended = trial.ground.app.command("fill", count=count, prefix=prefix, size_bytes=size_bytes, wait_s=PATIENCE_S)
+    require(not ended["pending"] and not ended["failed"], f"writes are not done: {ended}")
+
+
+def _verify(trial: Trial) -> None:
+    """Everything that was acknowledged is there."""
+    found = trial.ground.app.command("verify", wait_s=PATIENCE_S)
+    require(found["checked"] and not found["wrong"], f"acknowledged and lost: {found}")
+    trial.see(f"{found['checked']} objects that were acknowledged are read back, all as written")
+
+
+@_case(Role.SERVER, Case.HANDSHAKE)
+def _server_handshake(trial: Trial) -> None:
+    trial.begin()
+    _fill(trial, 1, "hello")
+    trial.judge(MON, OSD)
+
+
+@_case(Role.SERVER, Case.TRAFFIC)
+def _server_traffic(trial: Trial) -> None:
+    trial.begin()
+    _fill(trial, 50, "small")
+    _fill(trial, 2, "large", _LARGE_BYTES)
+    _verify(trial)
+    _require_operations(trial, trial.judge(MON, OSD), 52)
+
+
+def _require_operations(trial: Trial, wire: Wire, least: int) -> None:
+    asked, answered = len(wire.messages("osd_op")), len(wire.messages("osd_op_reply", "osd_opreply"))
+    require(min(asked, answered) >= least, f"{asked} osd_op and {answered} replies in the capture, not {least}")
+    trial.see(f"{asked} osd_op and {answered} replies in the capture")
+
+
+@_case(Role.SERVER, Case.RECONNECT)
+def _server_reconnect(trial: Trial) -> None:
+    trial.begin()
+    _fill(trial, 10, "before")
+    trial.ground.app.command("fill", count=20, prefix="under", size_bytes=1 << 16, wait_s=0)
+    trial.fault(f"reset {APP} {OSD}")
+    _fill(trial, 10, "after")
+    _verify(trial)
+    faults = [record.fields["reason"] for record in trial.history("fault")]
+    require(faults, "our client has noticed no fault")
+    trial.see(f"our client noticed {', '.join(faults)}")
+    _require_second_link(trial, trial.judge(MON, OSD))
+
+
+def _require_second_link(trial: Trial, wire: Wire) -> None:
+    links = wire.to(trial.ground.host_of(OSD))
+    require(len(links) > 1, f"{len(links)} open link to the OSD in the capture, not two")
+    trial.see(f"{len(links)} links to the OSD, each opened: the lossy session is followed by another")
+
+
+@_case(Role.SERVER, Case.RESTART)
+def _server_restart(trial: Trial) -> None:
+    trial.begin()
+    _fill(trial, 10, "before")
+    trial.cluster.nodes[OSD].stop()
+    put = trial.ground.app.command("put", oid="meanwhile", text="waits", wait_s=0)
+    require(put["state"] == "pending", f"a write to an OSD that is down: {put}")
+    trial.restart_osd()
+    _fill(trial, 10, "after")
+    _verify(trial)
+    _require_new_nonce(trial, trial.judge(MON, OSD))
+
+
+def _require_new_nonce(trial: Trial, wire: Wire) -> None:
+    addresses = {session.parties[1].address for session in _osd_sessions(trial, wire)}
+    require(len(addresses) > 1, f"the OSD had one address in the capture: {addresses}")
+    trial.see(f"sessions with the OSD at {' and '.join(sorted(addresses))}")
+
+
+@_case(Role.SERVER, Case.REKEY)
+def _server_rekey(trial: Trial) -> None:
+    mon = trial.cluster.nodes[MON]
+    option = "auth_service_ticket_ttl"
+    before = mon.command("config get", var=option)[option]
+    mon.command("config set", var=option, val=[str(_TICKET_S)])
+    try:
+        trial.begin()
+        _fill(trial, 5, "first")
+        first_s = trial.cluster.now()
+        _until(lambda: trial.cluster.now() > first_s + _TICKET_S, "the first ticket is over")
+        trial.fault(f"reset {APP} {OSD}")
+        _fill(trial, 5, "second")
+        _verify(trial)
+    finally:
+        mon.command("config set", var=option, val=[str(before)])
+    left = [record.fields.get("ticket_left_s") for record in trial.history("auth")]
+    tickets = [f"{each:.1f}" for each in left if each is not None]
+    require(len(tickets) > 1, f"only {len(tickets)} links opened by a ticket")
+    require(all(0 < float(each) <= _TICKET_S for each in tickets), f"tickets were good for another {tickets} s")
+    wire = trial.judge(MON, OSD)
+    renewals = len(wire.messages("auth"))
+    require(renewals, "no request for tickets on the open session with the monitor")
+    trial.see(f"{renewals} requests for tickets on the open session; tickets used were good for {tickets} s")
+
+
+def _server_loss(trial: Trial, percent: int) -> None:
+    trial.begin()
+    _fill(trial, 5, "before")
+    for node in (OSD, MON):
+        trial.fault(f"link {APP} {node} loss={percent} --both-ways")
+    for turn in range(5):
+        _fill(trial, 60, f"lossy{turn}-")
+    trial.fault("heal")
+    _verify(trial)
+    _require_losses(trial, trial.judge(MON, OSD))
+
+
+def _require_losses(trial: Trial, wire: Wire) -> None:
+    require(wire.repeated_segments, "no segment was sent again in the capture: nothing was lost")
+    trial.see(f"{wire.repeated_segments} TCP segments were sent again")
+
+
+@_case(Role.SERVER, Case.LOSS_1)
+def _server_loss_1(trial: Trial) -> None:
+    _server_loss(trial, 1)
+
+
+@_case(Role.SERVER, Case.LOSS_10)
+def _server_loss_10(trial: Trial) -> None:
+    _server_loss(trial, 10)
+
+
+# ---- theirs is the client: unmodified programs and our embedded daemons
+
+
+class _Theirs:
+    """Ceph's own programs on the dialling host."""
+
+    def __init__(self, trial: Trial) -> None:
+        self._trial = trial
+        self._host = trial.cluster.backend.hosts[APP]
+        furnish(self._host, release_of(trial.cell), lambda _line: None)
+        log = str(self._host.directory / "client.log")
+        self._own = ("--name", "client.app", "--debug-ms", "1", "--log-file", log)
+        self._numbers = 0
+
+    def run(self, tool: str, *arguments: str) -> str:
+        """What a program prints."""
+        conf = str(self._host.directory / "ceph.conf")
+        return self._host.run(tool, "-c", conf, *self._own, *arguments, timeout_s=2 * PATIENCE_S)
+
+    def rados(self, *arguments: str) -> str:
+        return self.run("rados", "-p", "objects", *arguments)
+
+    def there_and_back(self, oid: str, content: bytes) -> None:
+        """Write an object and read it; its content must be the same."""
+        self.rados("put", oid, str(self.file(content)))
+        back = self._host.directory / f"{oid}.back"
+        self.rados("get", oid, str(back))
+        same = hashlib.sha256(back.read_bytes()).digest() == hashlib.sha256(content).digest()
+        require(same, f"{oid}: what was read is not what was written")
+        self._trial.see(f"{oid}: {len(content):,} bytes written and read back by their client")
+
+    def file(self, content: bytes) -> Path:
+        """A file with this content, where their programs see it."""
+        self._numbers += 1
+        return self._host.write(f"content{self._numbers}", content)
+
+
+def _content(size_bytes: int) -> bytes:
+    return (b"0123456789abcdef" * (size_bytes // 16 + 1))[:size_bytes]
+
+
+@_case(Role.CLIENT, Case.HANDSHAKE)
+def _client_handshake(trial: Trial) -> None:
+    theirs = _Theirs(trial)
+    shown = theirs.run("ceph", "-s")
+    require("HEALTH_OK" in shown, f"ceph -s: {shown}")
+    trial.see(theirs.run("rados", "--version").strip())
+    theirs.there_and_back("hello", b"hello")
+    trial.judge(MON, OSD)
+
+
+@_case(Role.CLIENT, Case.TRAFFIC)
+def _client_traffic(trial: Trial) -> None:
+    theirs = _Theirs(trial)
+    for size_bytes in (0, 1, 4096, 4 * _LARGE_BYTES + 1):
+        theirs.there_and_back(f"sized{size_bytes}", _content(size_bytes))
+    listed = set(theirs.rados("ls").split())
+    require({"sized0", "sized4096"} <= listed, f"rados ls: {sorted(listed)}")
+    _require_operations(trial, trial.judge(MON, OSD), 8)
+
+
+@_case(Role.CLIENT, Case.RECONNECT)
+def _client_reconnect(trial: Trial) -> None:
+    theirs, osd = _Theirs(trial), trial.cluster.nodes[OSD]
+    point = "MESSAGE WRITE" if trial.cell.protocol == "v2" else "MSG WRITE"
+    written = b""
+    for number in range(3):
+        osd.command("arm", point=point, action="FAULT", nth=1 + number % 2)
+        written += (more := f"<{number}>".encode())
+        theirs.rados("append", "log", str(theirs.file(more)))
+        hits = osd.command("hits", point=point)["hits"]
+        osd.command("disarm")
+        trial.see(f"append {number}: {hits} cuts as the OSD was to answer")
+    require(any("cuts" in line and not line.endswith(": 0 cuts") for line in trial.evidence), "nothing was cut")
+    back = theirs.rados("get", "log", "-")
+    require(back.encode() == written, f"appended {written!r}, there is {back!r}")
+    trial.see(f"after the cuts the object has each append once: {back}")
+    wire = trial.judge(MON, OSD)
+    links, least = wire.to(trial.ground.host_of(OSD)), 5
+    require(len(links) >= least, f"{len(links)} links to the OSD of 4 programs: none has dialled again")
+    trial.see(f"{len(links)} links to the OSD of 4 programs: the lossy session is followed by another")
+
+
+@_case(Role.CLIENT, Case.RESTART)
+def _client_restart(trial: Trial) -> None:
+    theirs, osd = _Theirs(trial), trial.cluster.nodes[OSD]
+    theirs.there_and_back("before", b"before")
+    # a process that is killed between two records of one event has written the first alone
+    host = trial.ground.host_of(APP)
+    _until(
+        lambda: not any(host in one["addrs"] for one in osd.command("sessions")["sessions"]),
+        "its clients are gone",
+    )
+    osd.kill()
+    errors: list[Exception] = []
+    source = theirs.file(b"meanwhile")
+
+    def put() -> None:
+        try:
+            theirs.rados("put", "meanwhile", str(source))
+        except LocalError as error:
+            errors.append(error)
+
+    put_thread = threading.Thread(target=put, daemon=True)
+    dials = len(trial.history("link"))
+    put_thread.start()
+    _until(lambda: len(trial.history("link")) > dials, "their client is there while the OSD is down")
+    require(put_thread.is_alive(), f"their client did not wait for the OSD: {errors}")
+    osd.start()
+    osd.wait_ready()
+    put_thread.join(PATIENCE_S)
+    require(not put_thread.is_alive() and not errors, f"their client did not go on: {errors or 'it waits'}")
+    require(theirs.rados("get", "meanwhile", "-") == "meanwhile", "what was written meanwhile is not there")
+    trial.see("a write that began while the OSD was down was done when it was back, and read back")
+    _require_new_nonce(trial, trial.judge(MON, OSD))
+
+
+def _client_loss(trial: Trial, percent: int) -> None:
+    theirs = _Theirs(trial)
+    for node in (OSD, MON):
+        trial.fault(f"link {APP} {node} loss={percent} --both-ways")
+    theirs.there_and_back("lossy", _content(2 * _LARGE_BYTES))
+    _require_losses(trial, trial.judge(MON, OSD))
+
+
+@_case(Role.CLIENT, Case.LOSS_1)
+def _client_loss_1(trial: Trial) -> None:
+    _client_loss(trial, 1)
+
+
+@_case(Role.CLIENT, Case.LOSS_10)
+def _client_loss_10(trial: Trial) -> None:
+    _client_loss(trial, 10)
+
+
+# ---- both are OSDs
+
+
+def _judge_peer(trial: Trial) -> Wire:
+    return trial.judge(OSD, compressed=trial.cell.mode == "compressed")
+
+
+def _resumptions(trial: Trial, wire: Wire) -> int:
+    """How often the session went on by a new link, by both sides' word."""
+    if trial.cell.protocol == "v2":
+        asked, granted = wire.frames("SESSION_RECONNECT"), wire.frames("SESSION_RECONNECT_OK")
+        return min(len(asked), len(granted))
+    connects = [link.connect for link in wire.to(trial.ground.host_of(OSD)) if link.connect is not None]
+    return sum(int(str(connect.fields.get("connect_seq", 0))) > 0 for connect in connects)
+
+
+def _require_resumption(trial: Trial, wire: Wire) -> None:
+    found = _resumptions(trial, wire)
+    how = (
+        "SESSION_RECONNECT, granted by SESSION_RECONNECT_OK"
+        if trial.cell.protocol == "v2"
+        else "connect_seq above 0"
+    )
+    require(found, f"no {how} in the capture")
+    trial.see(f"the session went on {found} times: {how}")
+
+
+def _osd_sessions(trial: Trial, wire: Wire) -> list[SessionView]:
+    links = set(wire.to(trial.ground.host_of(OSD)))
+    return [session for session in wire.sessions if links.intersection(session.links)]
+
+
+def _require_once(trial: Trial, wire: Wire, count: int, resent: int = 0) -> None:
+    """The capture has each ping under a seq of its own, at least so many on more than one link."""
+    sessions = _osd_sessions(trial, wire)
+    require(len(sessions) == 1, f"{len(sessions)} sessions with the OSD in the capture, not one")
+    outbox = sessions[0].parties[0].outbox
+    require(len(outbox.messages) == count, f"{len(outbox.messages)} messages in the session, not {count}")
+    require(not outbox.missing, f"{outbox.missing} messages are missing in the capture")
+    require(len(outbox.resent) >= resent, f"{len(outbox.resent)} messages were sent again, not {resent}")
+    trial.see(f"{count} messages with seqs of their own, {len(outbox.resent)} of them sent again on another link")
+
+
+@_case(Role.PEER, Case.HANDSHAKE)
+def _peer_handshake(trial: Trial) -> None:
+    with Peer.of(trial) as peer:
+        peer.send(1)
+        peer.wait_acked()
+    wire = _judge_peer(trial)
+    _require_once(trial, wire, 1)
+
+
+@_case(Role.PEER, Case.TRAFFIC)
+def _peer_traffic(trial: Trial) -> None:
+    with Peer.of(trial) as peer:
+        for _ in range(10):
+            peer.send(50)
+            peer.wait_acked()
+    _require_once(trial, _judge_peer(trial), 500)
+
+
+@_case(Role.PEER, Case.RECONNECT)
+def _peer_reconnect(trial: Trial) -> None:
+    with Peer.of(trial) as peer:
+        peer.send(10)
+        peer.wait_acked()
+        peer.send(10)
+        trial.fault(f"reset {APP} {OSD}")
+        peer.send(10)
+        peer.wait_acked()
+    wire = _judge_peer(trial)
+    _require_resumption(trial, wire)
+    _require_once(trial, wire, 30)
+
+
+@_case(Role.PEER, Case.REPLAY)
+def _peer_replay(trial: Trial) -> None:
+    with Peer.of(trial) as peer:
+        peer.send(5)
+        peer.wait_acked()
+        trial.fault(f"partition {APP} {OSD} --one-way")
+        sent = _sent(trial)
+        peer.send(10)
+        _until(lambda: _sent(trial) >= sent + 10, "all are on the wire")
+        require(peer.unacked(peer.connection) == 10, "messages are acknowledged although none can arrive")
+        trial.fault(f"reset {APP} {OSD}")
+        trial.fault(f"undo partition {APP} {OSD} --one-way")
+        peer.wait_acked()
+    wire = _judge_peer(trial)
+    _require_resumption(trial, wire)
+    _require_once(trial, wire, 15, resent=10)
+
+
+def _sent(trial: Trial) -> int:
+    frames = [record.fields for record in trial.history("frame")]
+    return sum(fields["direction"] == "tx" and fields["tag"] in {"MESSAGE", "MSG"} for fields in frames)
+
+
+@_case(Role.PEER, Case.STANDBY)
+def _peer_standby(trial: Trial) -> None:
+    with Peer.of(trial) as peer:
+        peer.send(5)
+        peer.wait_acked()
+        trial.fault(f"reset {APP} {OSD}")
+        peer.wait(lambda each: each.state is SessionState.STANDBY, "the session stands by")
+        trial.see("with nothing to send our side stood by")
+        peer.send(5)
+        peer.wait_acked()
+    wire = _judge_peer(trial)
+    _require_resumption(trial, wire)
+    _require_once(trial, wire, 10)
+
+
+@_case(Role.PEER, Case.RESET)
+def _peer_reset(trial: Trial) -> None:
+    with Peer.of(trial) as peer:
+        peer.send(5)
+        peer.wait_acked()
+        peer.reopen()
+        peer.send(7)
+        peer.wait_acked()
+    wire = _judge_peer(trial)
+    sessions = _osd_sessions(trial, wire)
+    counts = sorted(len(session.parties[0].outbox.messages) for session in sessions)
+    seqs = [min(session.parties[0].outbox.messages, default=0) for session in sessions]
+    require(counts == [5, 7], f"sessions with {counts} messages in the capture, not with 5 and 7")
+    trial.see(f"a second session under the same address; the first seqs were {seqs}")
+    require(trial.cell.protocol == "v1" or seqs == [1, 1], "the second session did not begin at seq 1")
+
+
+@_case(Role.PEER, Case.RESTART)
+def _peer_restart(trial: Trial) -> None:
+    with Peer.of(trial) as peer:
+        peer.send(5)
+        peer.wait_acked()
+        trial.cluster.nodes[OSD].stop()
+        trial.restart_osd()
+        peer.reopen(trial.osd_cluster_addrs())
+        peer.send(5)
+        peer.wait_acked()
+    _require_new_nonce(trial, _judge_peer(trial))
+
+
+def _peer_loss(trial: Trial, percent: int, rounds: int) -> None:
+    with Peer.of(trial) as peer:
+        trial.fault(f"link {APP} {OSD} loss={percent} --both-ways")
+        for _ in range(rounds):
+            peer.send(5)
+            peer.wait_acked()
+    wire = _judge_peer(trial)
+    _require_losses(trial, wire)
+    _require_once(trial, wire, 5 * rounds)
+
+
+@_case(Role.PEER, Case.LOSS_1)
+def _peer_loss_1(trial: Trial) -> None:
+    _peer_loss(trial, 1, 250)
+
+
+@_case(Role.PEER, Case.LOSS_10)
+def _peer_loss_10(trial: Trial) -> None:
+    _peer_loss(trial, 10, 50)

@@ -1,0 +1,229 @@
+"""The axes of the matrix, its cells, and why some of them cannot be run or have no meaning."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from itertools import product
+
+from messenger.errors import LocalError
+
+
+class Role(StrEnum):
+    """Whose messenger is which side."""
+
+    SERVER = "server"
+    """Theirs is the server: our client dials real daemons."""
+    CLIENT = "client"
+    """Theirs is the client: unmodified ``rados`` and ``ceph`` dial our embedded daemons."""
+    PEER = "peer"
+    """Both are OSDs: ours, as osd.9, dials the cluster messenger of a real OSD, by a lossless session."""
+
+
+class Case(StrEnum):
+    """What is tried."""
+
+    HANDSHAKE = "handshake"
+    TRAFFIC = "traffic"
+    RECONNECT = "reconnect"
+    REPLAY = "replay"
+    STANDBY = "standby"
+    RESET = "reset"
+    RESTART = "restart"
+    REKEY = "rekey"
+    LOSS_1 = "loss1"
+    LOSS_10 = "loss10"
+
+
+class Verdict(StrEnum):
+    """What came of a cell."""
+
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    UNSUPPORTED = "unsupported"
+    NOT_APPLICABLE = "not applicable"
+    NOT_RUN = "not run"
+
+
+RELEASES = ("nautilus", "pacific", "reef", "tentacle")
+HOST = "host"
+"""Whatever release is installed on this machine; not part of a run unless it is asked for."""
+WIRES = ("v1", "v2-crc", "v2-secure", "v2-compressed")
+AUTHS = ("none", "aes", "aes256k")
+_BOTH_LOSSY = (Role.SERVER, Role.CLIENT)
+
+ABOUT: Mapping[Case, str] = {
+    Case.HANDSHAKE: "A session opens as the cell says, by the capture and by our history; a message gets through.",
+    Case.TRAFFIC: "Many messages of several sizes get through both ways; content is read back and compared.",
+    Case.RECONNECT: "The connection is reset under traffic. A lossless session goes on by SESSION_RECONNECT (v1: "
+    "connect_seq above 0), a lossy one is followed by a second; nothing acknowledged is lost, nothing done twice.",
+    Case.REPLAY: "Messages that were not acknowledged when the link broke are sent again on the next one.",
+    Case.STANDBY: "A link breaks with nothing to send: nobody dials until there is; then the session goes on.",
+    Case.RESET: "One side has forgotten the session and opens another under the same address: it begins at seq 1.",
+    Case.RESTART: "The server restarts with another nonce under load; the client finds the new one and goes on.",
+    Case.REKEY: "Tickets of a few seconds are renewed on an open session, and a link opened after that uses them.",
+    Case.LOSS_1: "Traffic while 1 % of the packets are lost each way.",
+    Case.LOSS_10: "Traffic while 10 % of the packets are lost each way.",
+}
+"""What each case is, in a sentence."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Cell:
+    """One combination."""
+
+    release: str
+    wire: str
+    auth: str
+    role: Role
+    case: Case
+
+    @property
+    def id(self) -> str:
+        """``tentacle/v2-secure/aes/server/reconnect``."""
+        return f"{self.release}/{self.wire}/{self.auth}/{self.role}/{self.case}"
+
+    @property
+    def protocol(self) -> str:
+        """``v1`` or ``v2``."""
+        return self.wire.partition("-")[0]
+
+    @property
+    def mode(self) -> str:
+        """``crc``, ``secure`` or ``compressed``; v1 has crc only."""
+        return self.wire.partition("-")[2] or "crc"
+
+    @property
+    def setup(self) -> tuple[str, str, str, bool]:
+        """What cells that share a cluster have in common: release, wire, auth, and if its daemons are ours."""
+        return self.release, self.wire, self.auth, self.role is Role.CLIENT
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why a cell is not run."""
+
+    verdict: Verdict
+    whose: str
+    """``Ceph``, ``protocol``, ``msgrlab`` or ``machine``."""
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.whose}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A reason and the cells that it is of: those with one of the values on each axis that it names."""
+
+    reason: Reason
+    release: Sequence[str] = ()
+    wire: Sequence[str] = ()
+    auth: Sequence[str] = ()
+    role: Sequence[Role] = ()
+    case: Sequence[Case] = ()
+
+    def holds(self, cell: Cell) -> bool:
+        """Whether the reason is one of this cell's."""
+        axes = ("release", "wire", "auth", "role", "case")
+        return all(not getattr(self, axis) or getattr(cell, axis) in getattr(self, axis) for axis in axes)
+
+
+def _unsupported(whose: str, text: str) -> Reason:
+    return Reason(Verdict.UNSUPPORTED, whose, text)
+
+
+def _meaningless(text: str) -> Reason:
+    return Reason(Verdict.NOT_APPLICABLE, "protocol", text)
+
+
+RULES = (
+    _Rule(
+        _unsupported("protocol", "without authentication there are no keys to encrypt with"),
+        wire=("v2-secure",),
+        auth=("none",),
+    ),
+    _Rule(
+        _unsupported("Ceph", "keys of type aes256k came after this release"),
+        release=("nautilus", "pacific", "reef"),
+        auth=("aes256k",),
+    ),
+    _Rule(
+        _unsupported("Ceph", "compression came after this release"),
+        release=("nautilus", "pacific"),
+        wire=("v2-compressed",),
+    ),
+    _Rule(
+        _unsupported("Ceph", "daemons compress between OSDs only, not with clients"),
+        wire=("v2-compressed",),
+        role=(Role.SERVER,),
+    ),
+    _Rule(
+        _unsupported("msgrlab", "embedded OSDs have no compression"),
+        wire=("v2-compressed",),
+        role=(Role.CLIENT,),
+    ),
+    _Rule(
+        _meaningless("a client's session is lossy: it replays nothing, the application sends again (reconnect)"),
+        role=_BOTH_LOSSY,
+        case=(Case.REPLAY,),
+    ),
+    _Rule(
+        _meaningless("a client's session is lossy: it ends with its link instead of standing by"),
+        role=_BOTH_LOSSY,
+        case=(Case.STANDBY,),
+    ),
+    _Rule(
+        _meaningless("a client's session is lossy: the server keeps nothing of it that could be reset"),
+        role=_BOTH_LOSSY,
+        case=(Case.RESET,),
+    ),
+    _Rule(_meaningless("without authentication there are no tickets"), auth=("none",), case=(Case.REKEY,)),
+    _Rule(
+        _unsupported("msgrlab", "tickets of the embedded monitor last an hour, and no option says otherwise"),
+        role=(Role.CLIENT,),
+        case=(Case.REKEY,),
+    ),
+    _Rule(
+        _unsupported("msgrlab", "the peer of this command asks for its tickets once"),
+        role=(Role.PEER,),
+        case=(Case.REKEY,),
+    ),
+)
+"""Why cells cannot be run on any machine; the first that holds counts."""
+
+
+def reason_of(cell: Cell) -> Reason | None:
+    """Why a cell is not run on any machine; None if it can be."""
+    return next((rule.reason for rule in RULES if rule.holds(cell)), None)
+
+
+def cells(releases: Sequence[str] = RELEASES) -> Iterator[Cell]:
+    """All cells of these releases, those that cannot be run included."""
+    for release, wire, auth, role, case in product(releases, WIRES, AUTHS, Role, Case):
+        yield Cell(release, wire, auth, role, case)
+
+
+def select(only: Sequence[str] = (), releases: Sequence[str] = ()) -> list[Cell]:
+    """The cells that match one of the patterns, of these releases.
+
+    Args:
+        only: patterns of ids; a part stands for all below it (``reef/v1``), ``*`` for anything
+            (``*/server/loss*``). All cells unless given.
+        releases: the four that there are images of, unless given.
+
+    Raises:
+        LocalError: no such release, or a pattern matches no cell.
+    """
+    for release in releases:
+        if release not in (*RELEASES, HOST):
+            raise LocalError(f"--release {release!r}: known are {', '.join((*RELEASES, HOST))}")
+    wanted = list(cells(releases or RELEASES))
+    for pattern in only:
+        if not any(_matches(cell, pattern) for cell in wanted):
+            raise LocalError(f"--only {pattern!r} matches no cell; ids are RELEASE/WIRE/AUTH/ROLE/CASE: --list")
+    return [cell for cell in wanted if not only or any(_matches(cell, pattern) for pattern in only)]
+
+
+def _matches(cell: Cell, pattern: str) -> bool:
+    return fnmatchcase(cell.id, pattern) or fnmatchcase(cell.id, f"{pattern.rstrip('/')}/*")
