@@ -70,7 +70,9 @@ def show(done: Measured[Any], table: "Table", out: Path | None, *, as_json: bool
     Raises:
         KeyboardInterrupt: the measurement was interrupted; what there is of it has been printed.
     """
-    values: dict[str, Any] = {done.what: [row.as_json() for row in done.rows]}
+    from messenger.form import form
+
+    values: dict[str, Any] = {done.what: [row.as_json() for row in done.rows], "messenger_form": form()}
     if done.is_interrupted:
         values["interrupted"] = True
     text = json.dumps(values, indent=2)
@@ -93,7 +95,9 @@ def new_table(names: Sequence[str], numbers: Sequence[str]) -> "Table":
 
     from rich.table import Table
 
-    caption = f"{python_implementation()} {python_version()}"
+    from messenger.form import form
+
+    caption = f"{python_implementation()} {python_version()}, messenger: {form()}"
     table = Table(
         box=None,
         pad_edge=False,
