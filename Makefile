@@ -78,7 +78,7 @@ sbom: $(SUPPLY)/.installed  ## build the wheel, and say what it runs with: a Cyc
 
 clean:  ## remove .venv, compiled modules and every cache; results in msgrlab-out stay
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
-	@python3 .ci/compile --remove
+	@rm -f messenger/compiled.*.json; find messenger -name '*.so' -delete
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml requirements/flaws.txt $(if $(LOCK),requirements/build.txt $(LOCK))
