@@ -97,7 +97,7 @@ def new_table(names: Sequence[str], numbers: Sequence[str]) -> "Table":
 
     from messenger.form import form
 
-    caption = f"{python_implementation()} {python_version()}, messenger: {form()}"
+    caption = f"{python_implementation()} {python_version()}, {form()} form"
     table = Table(
         box=None,
         pad_edge=False,
