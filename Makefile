@@ -14,7 +14,7 @@ UNITS := $(addprefix tests/,messenger $(addprefix toolkit/,capture checks dissec
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test units lint bench fuzz mutants lab notebooks docs setup lock audit sbom clean
+.PHONY: help demo test units lint bench compile fuzz mutants lab notebooks docs setup lock audit sbom clean
 
 help:  ## say what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-9s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,12 @@ lint: $(INSTALLED)  ## style and types alone
 
 bench: $(INSTALLED)  ## measure the messenger
 	@$(BIN)/msgrlab bench
+
+compile: $(INSTALLED)  ## build the hot modules of the messenger in C; MSGRLAB_PURE=1 runs the Python ones all the same
+	@$(BIN)/python -c 'import Cython, setuptools' 2>/dev/null || \
+		$(BIN)/python -m pip install -qq $(if $(LOCKED),--require-hashes --no-deps --requirement requirements/compile.txt,--group compile) || \
+		{ echo "make compile takes Cython, and pip could not install it" >&2; exit 1; }
+	@$(BIN)/python .ci/compile
 
 fuzz: $(INSTALLED)  ## look for inputs that break a parser; TARGET=name and SECONDS=each to choose
 	@$(BIN)/python -c 'import atheris' 2>/dev/null || $(BIN)/python -m pip install -qq --group fuzz
@@ -70,8 +76,9 @@ audit: $(SUPPLY)/.installed  ## look for known flaws in what is locked; takes a 
 sbom: $(SUPPLY)/.installed  ## build the wheel, and say what it runs with: a CycloneDX file in dist
 	@$(SUPPLY)/bin/python .ci/sbom
 
-clean:  ## remove .venv and every cache; results in msgrlab-out stay
+clean:  ## remove .venv, compiled modules and every cache; results in msgrlab-out stay
 	@rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -f messenger/compiled.*.json; find messenger -name '*.so' -delete
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): pyproject.toml requirements/flaws.txt $(if $(LOCK),requirements/build.txt $(LOCK))

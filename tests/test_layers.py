@@ -82,7 +82,7 @@ MESSENGER = (
     Row("denc", "protocols"),
     Row("denc", "pool"),
     Row("denc", "denc"),
-    *(Row("ground", name) for name in ("errors", "files", "randomness", "compat")),
+    *(Row("ground", name) for name in ("errors", "files", "form", "randomness", "compat")),
 )
 """From the top down; packages of one floor may import each other."""
 

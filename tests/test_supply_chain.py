@@ -20,6 +20,7 @@ LOCKS = {
     "requirements/lowest.txt": [*RUNTIME, *GROUPS["dev"]],
     "requirements/runtime.txt": RUNTIME,
     "requirements/docs.txt": GROUPS["docs"],
+    "requirements/compile.txt": GROUPS["compile"],
     "requirements/build.txt": GROUPS["build"],
     "requirements/supply.txt": GROUPS["supply"],
     f"{IMAGE}/requirements.txt": GROUPS["node"],

@@ -7,7 +7,7 @@ receive buffer that will be reused.
 """
 
 from struct import Struct
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from messenger.crc import crc32c, standard_crc32c
 from messenger.denc.codec import Buffer
@@ -31,6 +31,9 @@ from messenger.v2.preamble import (
     used_segments,
     zero_padded,
 )
+
+if TYPE_CHECKING:
+    import cython  # types of the compiled form alone (docs/compiled.md)
 
 INLINE_SIZE = 48
 """Secure mode carries this much of the first segment in the preamble's own operation."""
@@ -180,11 +183,24 @@ class CrcReader:
         check_size(total, self.max_frame_bytes)
         return tag & ~COMPRESSED, l1 + l2 + l3
 
-    def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
+    def next_frame(
+        self, view: memoryview, start: "cython.Py_ssize_t", end: "cython.Py_ssize_t", *, owned: bool
+    ) -> Frame | None:
         """The frame at ``view[start:end]``, which is not empty, or None while it is incomplete."""
-        body = start + PREAMBLE_SIZE
+        body: cython.Py_ssize_t = start + PREAMBLE_SIZE
+        tag: cython.int
+        segments: cython.int
+        l0: cython.Py_ssize_t
+        l1: cython.Py_ssize_t
+        l2: cython.Py_ssize_t
+        l3: cython.Py_ssize_t
+        total: cython.Py_ssize_t
+        status: cython.int
+        crc1: cython.uint
+        crc2: cython.uint
+        crc3: cython.uint
         s0: Buffer = b""
-        crc0 = 0
+        crc0: cython.uint = 0
         if start + _CRC_HEAD_SIZE <= end:
             preamble, s0, crc0 = _unpack_crc_head(view, start)  # s0, crc0: if it is a message
         elif body <= end:
@@ -193,7 +209,7 @@ class CrcReader:
             self.needed = 0
             return None
         tag, segments, l0, l1, l2, l3, total = self._layouts[preamble]
-        stop = start + total
+        stop: cython.Py_ssize_t = start + total
         if stop > end or total > self.max_frame_bytes:
             self._incomplete(total)
             return None
@@ -254,8 +270,11 @@ class CrcWriter:
 
     def message(self, pieces: list[Buffer], header: bytes, front: Buffer, middle: Buffer, data: Buffer) -> int:
         """Append a MESSAGE frame to ``pieces``; returns its length on the wire."""
-        l1, l2, l3 = len(front), len(middle), len(data)
-        l0 = len(header)
+        l0: cython.Py_ssize_t = len(header)
+        l1: cython.Py_ssize_t = len(front)
+        l2: cython.Py_ssize_t = len(middle)
+        l3: cython.Py_ssize_t = len(data)
+        size: cython.Py_ssize_t
         preamble = self._preambles[l0, l1, l2, l3]
         pieces.append(preamble + header + _pack_u32(standard_crc32c(header) ^ 0xFFFFFFFF))
         size = PREAMBLE_SIZE + l0 + 4
@@ -333,14 +352,16 @@ class SecureReader:
             self._opened = True
         return True
 
-    def next_frame(self, view: memoryview, start: int, end: int, *, owned: bool) -> Frame | None:
+    def next_frame(
+        self, view: memoryview, start: "cython.Py_ssize_t", end: "cython.Py_ssize_t", *, owned: bool
+    ) -> Frame | None:
         """The frame at ``view[start:end]``, which is not empty, or None while it is incomplete."""
         if not self._opened and not self._open_head(view, start, end):
             return None
         body = start + SECURE_HEAD_SIZE
         head = self._head
         tag, segments, l0, l1, l2, l3, total = self._layouts[head[:PREAMBLE_SIZE]]
-        stop = start + total
+        stop: cython.Py_ssize_t = start + total
         if stop > end or total > self.max_frame_bytes:
             self._incomplete(total)
             return None

@@ -83,11 +83,12 @@ def show(done: Measured[Any], table: "Table", out: Path | None, *, as_json: bool
         KeyboardInterrupt: the measurement was interrupted; what there is of it has been printed.
         LocalError: an error ended it; the same.
     """
+    from messenger.form import form
     from toolkit.bench.interpreter import Interpreter
     from toolkit.bench.machine import processor
 
     python = Interpreter.this()
-    about = {**done.about, "python": python.as_json(), "processor": processor()}
+    about = {**done.about, "python": python.as_json(), "messenger_form": form(), "processor": processor()}
     values: dict[str, Any] = {done.what: [row.as_json() for row in done.rows], **about}
     if done.is_interrupted:
         values["interrupted"] = True
@@ -103,7 +104,7 @@ def show(done: Measured[Any], table: "Table", out: Path | None, *, as_json: bool
         from rich.console import Console
 
         Console().print(table)
-        print(python.caption)
+        print(f"{python.caption}; {form()} form of the messenger")
     if python.warning:
         print(f"msgrlab: {python.warning}", file=sys.stderr)
     if done.is_interrupted:

@@ -9,6 +9,7 @@ from toolkit.machine.capability import Capability
 
 CAPABILITIES = (
     Capability("python", "everything", programs.python),
+    Capability("compiled", "the messenger at less CPU", programs.compiled_modules),
     Capability("hardware-crc", "checksums at memory speed", programs.hardware_crc),
     Capability("ceph-mon", "a real monitor as the peer", programs.ceph_mon),
     Capability(

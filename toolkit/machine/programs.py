@@ -10,6 +10,7 @@ import timeit
 from dataclasses import replace
 from pathlib import Path
 
+from messenger import form
 from messenger.errors import LocalError
 from messenger.transport.rdma import verbs
 from toolkit.machine.capability import Finding, not_installed, sudo
@@ -76,6 +77,15 @@ def qemu() -> Finding:
 def python() -> Finding:
     """The interpreter that runs this."""
     return Finding(available=True, detail=platform.python_version())
+
+
+def compiled_modules() -> Finding:
+    """The messenger's hot modules in C. Not having them costs speed alone, so nothing is to be added."""
+    reason = form.reason_for_python()
+    if reason is None:
+        names = ", ".join(name.removeprefix("messenger.") for name in form.HOT_MODULES)
+        return Finding(available=True, detail=f"{names} run compiled")
+    return Finding(available=False, detail=f"the Python form runs: {reason} (`make compile` in the sources)")
 
 
 def hardware_crc() -> Finding:
