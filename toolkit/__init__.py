@@ -188,8 +188,8 @@ def top(
             print(snapshot.rows[0].entity, snapshot.rows[0].bytes_out_per_s)
 
     Args:
-        target: ``lo``, ``any``, ``netns:NAME``, ``docker:CONTAINER`` or ``pid:N``, which take root; or the path
-            of a capture.
+        target: ``lo``, ``any``, ``netns:NAME``, ``docker:CONTAINER`` or ``pid:N``, which take root;
+            ``ssh:HOST``; or the path of a capture.
         keyrings: files with keys of clients, daemons or services.
         key_logs: files with keys of links; of a capture target one, which is followed while it grows.
         ports: TCP ports of a capture target, like ``3300,6800-7568``, or ``all``; None: Ceph's.

@@ -9,13 +9,13 @@ import mmap
 import os
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fcntl import ioctl
 from struct import Struct, pack, pack_into
 
 from messenger.errors import LocalError
 from toolkit.capture.formats import LinkType
 from toolkit.capture.ports import tcp_filter
+from toolkit.capture.sources import Packet
 from toolkit.capture.target import ANY, Target, interfaces
 from toolkit.errors import Unsupported
 
@@ -45,20 +45,6 @@ _ARPHRD_ETHER, _ARPHRD_LOOPBACK = 1, 772
 _SO_ATTACH_FILTER = 26
 _SIOCGIFNAME, _SIOCGIFHWADDR = 0x8910, 0x8927
 _IFREQ_BYTES, _IFNAME_BYTES = 40, 16
-
-
-@dataclass(frozen=True, slots=True)
-class Packet:
-    """One packet as it was on a link."""
-
-    time_ns: int
-    """Unix time."""
-    interface: int
-    """The kernel's number of it."""
-    link_type: int
-    data: bytes
-    length: int
-    """On the wire; ``data`` may be shorter."""
 
 
 class PacketSocket:

@@ -8,6 +8,8 @@ from messenger.errors import LocalError
 CEPH_PORTS = "3300,6789,6800-7568"
 """Monitors on v2 and v1, and the range that the other daemons bind in (``ms_bind_port_min`` and ``_max``)."""
 ALL = "all"
+_SSH_PORT = 22
+"""A capture that comes by ssh would take itself."""
 _MOST_RANGES = 200
 """Their tests fit a filter of the kernel (4096 instructions) many times over."""
 
@@ -51,6 +53,16 @@ def parse_ports(text: str) -> tuple[range, ...]:
     if len(ranges) > _MOST_RANGES:
         raise LocalError(f"ports: {len(ranges)} ranges are more than {_MOST_RANGES}")
     return tuple(ranges)
+
+
+def tcpdump_filter(ports: Sequence[range]) -> str:
+    """The expression by which tcpdump takes TCP from or to these ports; all but that of ssh if there are none."""
+    if not ports:
+        return f"tcp and not port {_SSH_PORT}"
+    words = [
+        f"portrange {each.start}-{each.stop - 1}" if len(each) > 1 else f"port {each.start}" for each in ports
+    ]
+    return f"tcp and ({' or '.join(words)})"
 
 
 def tcp_filter(ports: Sequence[range]) -> bytes:

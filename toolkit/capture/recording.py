@@ -16,8 +16,8 @@ from messenger.errors import LocalError
 from messenger.files import new_file
 from toolkit.capture.formats import PcapngWriter
 from toolkit.capture.key_log import GrowingKeyLog
-from toolkit.capture.packet_socket import Packet, PacketSocket
 from toolkit.capture.ports import ALL, parse_ports
+from toolkit.capture.sources import Packet, PacketSource, open_source
 from toolkit.capture.target import Target
 
 STANDARD_OUTPUT = Path("-")
@@ -64,7 +64,7 @@ class Recording:
 
     def __init__(
         self,
-        source: PacketSocket,
+        source: PacketSource,
         taken: Taken,
         *,
         writer: PcapngWriter | None = None,
@@ -227,7 +227,8 @@ def capturing(
 
     Args:
         target: an interface (``lo``, ``eth0``, ``any``), or those of another network namespace:
-            ``netns:NAME[/IFACE]``, ``docker:CONTAINER[/IFACE]``, ``pid:N[/IFACE]``.
+            ``netns:NAME[/IFACE]``, ``docker:CONTAINER[/IFACE]``, ``pid:N[/IFACE]``; or those of another
+            machine, ``ssh:HOST[/IFACE]``.
         path: of the pcapng file to write; must not exist.
         ports: TCP ports of either end, like ``3300,6789,6800-7568``, or ``all``.
         key_log: of a messenger or proxy; is embedded, also what is written into it meanwhile.
@@ -243,7 +244,7 @@ def capturing(
     taken = Taken(path, target.text)
     log = None if key_log is None else GrowingKeyLog(Path(key_log))
     with (
-        PacketSocket(target, parse_ports(ports)) as source,
+        open_source(target, parse_ports(ports)) as source,
         new_capture(path, notes) as writer,
         contextlib.closing(Recording(source, taken, writer=writer, key_log=log, count=count)) as recording,
     ):

@@ -1,4 +1,4 @@
-"""Where to capture: an interface here, or in the network namespace of a name, a container or a process."""
+"""Where to capture: an interface here, in the network namespace of a name, container or process, or elsewhere."""
 
 import shutil
 import socket
@@ -15,7 +15,7 @@ from toolkit.network.namespaces import join
 
 ANY = "any"
 """All interfaces at once."""
-EXAMPLES = "eth0, any, netns:NAME[/IFACE], docker:CONTAINER[/IFACE] or pid:N[/IFACE]"
+EXAMPLES = "eth0, any, netns:NAME[/IFACE], docker:CONTAINER[/IFACE], pid:N[/IFACE] or ssh:HOST[/IFACE]"
 NAMED_NAMESPACES = Path("/run/netns")
 
 _DOCKER_TIMEOUT_S = 10.0
@@ -33,6 +33,8 @@ class Target:
     """Its name, or ``any``."""
     namespace: Path | None = None
     """The file of its network namespace; None for our own."""
+    host: str = ""
+    """The machine, as ssh takes it; empty for this one."""
 
     @classmethod
     def parse(cls, text: str) -> "Target":
@@ -49,9 +51,13 @@ class Target:
             return cls(text, text)
         name, slash, interface = rest.partition("/")
         find = {"netns": _of_name, "docker": _of_container, "pid": _of_process}.get(kind)
-        if find is None or not name or (slash and not interface):
+        if (find is None and kind != "ssh") or not name or (slash and not interface):
             raise LocalError(f"no target {text!r}; give {EXAMPLES}")
-        return cls(text, interface or ANY, find(name))
+        if find is not None:
+            return cls(text, interface or ANY, find(name))
+        if name.startswith("-") or interface.startswith("-"):
+            raise LocalError(f"no target {text!r}: '-' in front of a host or interface makes it an option")
+        return cls(text, interface or ANY, host=name)
 
     def inside(self, what: Callable[[], T]) -> T:
         """Do something in the namespace; its result, such as a socket, stays there.

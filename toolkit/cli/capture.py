@@ -14,8 +14,8 @@ from toolkit.capture.ports import ALL, CEPH_PORTS
 
 if TYPE_CHECKING:
     from toolkit.capture.key_log import GrowingKeyLog
-    from toolkit.capture.packet_socket import Packet
     from toolkit.capture.recording import Recording, Taken
+    from toolkit.capture.sources import Packet
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -25,8 +25,8 @@ def capture(
         str,
         typer.Argument(
             metavar="TARGET",
-            help="An interface (lo, eth0, any), or netns:NAME, docker:CONTAINER or pid:N, each with /IFACE or "
-            "all of its interfaces.",
+            help="An interface (lo, eth0, any), or netns:NAME, docker:CONTAINER, pid:N or ssh:HOST, each with "
+            "/IFACE or all of its interfaces.",
         ),
     ],
     out: Annotated[
@@ -62,9 +62,9 @@ def capture(
     Existing files are not overwritten. `msgrlab decode FILE` reads what was taken.
     """
     from toolkit.capture.key_log import GrowingKeyLog
-    from toolkit.capture.packet_socket import PacketSocket
     from toolkit.capture.ports import parse_ports
     from toolkit.capture.recording import Recording, Taken, new_capture
+    from toolkit.capture.sources import open_source
     from toolkit.capture.target import Target
 
     if out is None and not decode:
@@ -76,7 +76,7 @@ def capture(
     taken = Taken(out, target)
     with contextlib.ExitStack() as stack:
         printer = _printer(keyring or (), expression, out) if decode else None
-        source = stack.enter_context(PacketSocket(there, wanted))
+        source = stack.enter_context(open_source(there, wanted))
         writer = stack.enter_context(new_capture(out, list(map(_clean, note or ())))) if out else None
         watch = printer or stack.enter_context(_counting(taken))
         recording = Recording(

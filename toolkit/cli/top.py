@@ -52,8 +52,8 @@ def top(
         str,
         typer.Argument(
             metavar="TARGET",
-            help="An interface (lo, eth0, any), or netns:NAME, docker:CONTAINER or pid:N, each with /IFACE or "
-            "all of its interfaces; or a capture file in pcap or pcapng, - is standard input.",
+            help="An interface (lo, eth0, any), or netns:NAME, docker:CONTAINER, pid:N or ssh:HOST, each with "
+            "/IFACE or all of its interfaces; or a capture file in pcap or pcapng, - is standard input.",
         ),
     ],
     keyring: Keyrings = None,

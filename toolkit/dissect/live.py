@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from toolkit.capture.formats import PacketBatch
-from toolkit.capture.packet_socket import Packet
+from toolkit.capture.sources import Packet
 from toolkit.dissect.decode import Decoder
 from toolkit.dissect.frames import DecodedFrame
 from toolkit.dissect.keys import KeyBook

@@ -106,8 +106,8 @@ class Captures:
         """Take a capture from now on.
 
         Args:
-            target: an interface, or ``netns:NAME``, ``docker:CONTAINER`` or ``pid:N``, each with ``/IFACE`` or all
-                of its interfaces.
+            target: an interface, or ``netns:NAME``, ``docker:CONTAINER``, ``pid:N`` or ``ssh:HOST``, each with
+                ``/IFACE`` or all of its interfaces.
             ports: TCP ports of either end, like ``3300,6800-7568``, or ``all``.
             key_log: of a messenger or proxy; goes into the file as it grows, so that it opens.
 

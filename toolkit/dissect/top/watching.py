@@ -13,9 +13,9 @@ from messenger.compat import override
 from messenger.errors import LocalError
 from toolkit.capture.formats import PacketBatch, open_capture
 from toolkit.capture.key_log import GrowingKeyLog
-from toolkit.capture.packet_socket import Packet, PacketSocket
 from toolkit.capture.ports import CEPH_PORTS, parse_ports
 from toolkit.capture.recording import Recording, Taken
+from toolkit.capture.sources import Packet, PacketSource, open_source
 from toolkit.capture.target import Target
 from toolkit.dissect.decode import KeysInside
 from toolkit.dissect.keys import KeyBook
@@ -147,7 +147,8 @@ class LiveTop(_View):
     """The view of a capture target. Takes root.
 
     Args:
-        target: as ``msgrlab capture`` takes it: ``lo``, ``any``, ``netns:NAME``, ``docker:CONTAINER``, ``pid:N``.
+        target: as ``msgrlab capture`` takes it: ``lo``, ``any``, ``netns:NAME``, ``docker:CONTAINER``, ``pid:N``,
+            ``ssh:HOST``.
         keyrings: files with keys.
         key_log: of a messenger or proxy; is followed while it grows.
         ports: TCP ports of either end, or ``all``.
@@ -194,7 +195,7 @@ class LiveTop(_View):
             LocalError: there is no such interface.
             Unsupported: we may not capture here.
         """
-        with PacketSocket(self.target, self._ports) as source:
+        with open_source(self.target, self._ports) as source:
             live = Live(source, Top(self._keys, limits=self._limits), self.target.text, self._key_log)
             self._over = live.over
             try:
@@ -231,7 +232,7 @@ class Live:
         key_log: is followed.
     """
 
-    def __init__(self, source: PacketSocket, top: Top, target: str, key_log: GrowingKeyLog | None) -> None:
+    def __init__(self, source: PacketSource, top: Top, target: str, key_log: GrowingKeyLog | None) -> None:
         self.taken = Taken(None, target)
         self.over = threading.Event()
         """Set when no packets come any more."""
