@@ -27,7 +27,7 @@ _ABOUT_LINKS = frozenset({"auth", "decision", "fault", "usage"})
 _ABOUT_PROCESSES = frozenset({"process", "end", "io"})
 _OF_LINKS = frozenset({"auth", "decision", "exception"})
 """The session they name is not whose they are, or not known to be."""
-_V1_FINAL = frozenset({"READY", "SEQ"})
+_V1_FINAL = ("READY", "SEQ")  # no set: a tag that was read may be anything
 """The replies of v1 that open a session."""
 
 
