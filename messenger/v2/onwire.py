@@ -31,7 +31,7 @@ class StreamCipher:
 
     def __init__(self, key: bytes, nonce: bytes) -> None:
         self._aes = AESGCM(key)
-        self._key = AES(key)
+        self._key = key
         self._fixed, self._counter = _NONCE.unpack(nonce)
         self._initial_counter = self._counter
         self._started = False
@@ -73,7 +73,7 @@ class StreamCipher:
 
         Nothing is copied before. Setting that up costs more than copying does below about half a MiB.
         """
-        encryptor = Cipher(self._key, GCM(self._next_nonce())).encryptor()
+        encryptor = Cipher(AES(self._key), GCM(self._next_nonce())).encryptor()
         at = 0
         for part in parts:
             at += encryptor.update_into(part, buffer[at:])
@@ -136,7 +136,7 @@ class Rev0Cipher(StreamCipher):
 
     def begin_decrypt(self) -> AEADDecryptionContext:
         """Decryption piece by piece: nothing it gives may be believed before :func:`finish_decrypt`."""
-        return Cipher(self._key, GCM(self._next_nonce())).decryptor()
+        return Cipher(AES(self._key), GCM(self._next_nonce())).decryptor()
 
 
 def finish_decrypt(context: AEADDecryptionContext, tag: memoryview) -> None:

@@ -4,6 +4,7 @@ import sysconfig
 
 import pytest
 
+from messenger.form import form
 from toolkit.bench.interpreter import Interpreter
 from toolkit.cli.main import run as msgrlab
 
@@ -50,5 +51,5 @@ def test_a_table_of_a_python_that_is_not_optimised_has_a_warning(
     monkeypatch.setattr(Interpreter, "this", lambda: slow)
     assert msgrlab(["bench", "--core", "--sizes", "64", "--modes", "crc", "--seconds", "0.001"]) == 0
     out, err = capsys.readouterr()
-    assert out.endswith("CPython 3.11.7, no profile-guided optimisation\n")
+    assert out.endswith(f"CPython 3.11.7, no profile-guided optimisation; {form()} form of the messenger\n")
     assert err == f"msgrlab: {slow.warning}\n"
