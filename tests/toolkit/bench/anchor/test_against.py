@@ -66,7 +66,7 @@ def test_table_json_and_page_of_two_messengers(
         ('read n; echo \'{"count": 1, "elapsed_s": -1, "cpu_us_per_op": 1}\'; cat', "answered '{"),
         ('read n; echo \'{"count": 2, "elapsed_s": 1, "cpu_us_per_op": 1}\'; cat', "answered '{"),
         ("read n; head -c 100000 /dev/zero; echo; cat", "answered with a line that does not end"),
-        ("exec 1>&-; sleep 60", "program: closed its output"),
+        ("exec 1>&-; exec sleep 60", "program: closed its output"),
     ],
 )
 def test_a_program_that_fails_is_one_line(

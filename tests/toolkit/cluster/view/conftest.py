@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,14 @@ from toolkit.notebook.jupyter import command
 
 ROOT = Path(__file__).parents[4]
 PATIENCE_S = 180.0
+RUN_PATIENCE_S = 10.0
+"""So long it may take until a cell runs."""
 OPTIONS = (
     "--LabApp.expose_app_in_browser=True",
     "--LabApp.news_url=",
     "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
 )
+CELLS = "window.jupyterapp.shell.currentWidget.content"
 RUN = "window.jupyterapp.commands.execute('notebook:run-cell-and-select-next')"
 READY = """((page) => page?.sessionContext?.isReady && page.sessionContext.session?.kernel?.status === "idle")(
     window.jupyterapp.shell.currentWidget)"""
@@ -47,7 +50,11 @@ class JupyterLab:
         tab.visit(f"{self.url}lab/tree/{notebook}?token={self.token}&reset")
         tab.until("document.querySelector('.jp-Notebook .jp-Cell') !== null && !!window.jupyterapp", PATIENCE_S)
         tab.until(READY, PATIENCE_S)
-        yield
+        try:
+            yield
+        except AssertionError as error:
+            error.add_note(tab.value("document.querySelector('.jp-Notebook').innerText"))
+            raise
         for session in self._ask("GET", "api/sessions"):
             self._ask("DELETE", f"api/sessions/{session['id']}")
         eventually(lambda: not self.clusters(), PATIENCE_S)
@@ -63,8 +70,21 @@ class JupyterLab:
 
     @staticmethod
     def run_cells(tab: Tab, count: int) -> None:
-        """Run the next cells; what they do is waited for by its effects."""
-        tab.value(f"({'.then(() => '.join([RUN] * count)}{')' * (count - 1)}, 0)")
+        """Run the next cells; what they do is waited for by its effects.
+
+        A page that is not ready yet takes the command without doing anything; otherwise it selects the next cell.
+        """
+        for _ in range(count):
+            index = tab.value(f"{CELLS}.activeCellIndex")
+            runs = f"{CELLS}.activeCellIndex > {index}"
+
+            def run(runs: str = runs) -> bool:
+                tab.value(f"({RUN}, 0)")
+                with suppress(AssertionError):
+                    tab.until(runs, RUN_PATIENCE_S)
+                return bool(tab.value(runs))
+
+            eventually(run, PATIENCE_S)
 
     @staticmethod
     def await_sessions(tab: Tab, after_s: float = -1.0) -> float:
