@@ -11,10 +11,12 @@ import os
 import sys
 from functools import cache
 from hashlib import sha256
+from importlib.machinery import SourceFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
+from messenger.compat import override
 from messenger.errors import LocalError
 from messenger.files import read_text
 from toolkit.errors import Unsupported
@@ -86,18 +88,21 @@ def _named(project: Path) -> list[Path]:
 
 
 def _in_file(path: Path) -> list[Scenario]:
-    status = path.stat()
-    return list(_scenarios(path.resolve(), status.st_mtime_ns, status.st_size))
+    try:
+        source = path.read_bytes()
+    except OSError as error:
+        raise LocalError(f"{shown_path(path)}: {error.strerror}") from None
+    return list(_scenarios(path.resolve(), source))
 
 
 @cache
-def _scenarios(path: Path, _changed_ns: int, _size_bytes: int) -> tuple[Scenario, ...]:
+def _scenarios(path: Path, source: bytes) -> tuple[Scenario, ...]:
     """Of a file as it is now."""
     module = _imported(path)
     found = [scenario for scenario in map(scenario_of, vars(module).values()) if scenario]
     here = {scenario.name: scenario for scenario in found if scenario.file == str(path)}
     first: dict[str, int] = {}
-    for node in ast.parse(path.read_bytes()).body:
+    for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef) and node.name in here:
             if node.name in first:
                 place = f"{shown_path(path)}:{node.lineno}"
@@ -106,10 +111,18 @@ def _scenarios(path: Path, _changed_ns: int, _size_bytes: int) -> tuple[Scenario
     return tuple(here.values())
 
 
+class _Loader(SourceFileLoader):
+    """Compiles the source anew: the kept bytecode is taken for that of a file of the same second and size."""
+
+    @override
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def _imported(path: Path) -> ModuleType:
     """The file as a module, by the same name in every process; modules beside it can be imported by it."""
     name = f"msgrlab_own_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
-    spec = spec_from_file_location(name, path)
+    spec = spec_from_file_location(name, path, loader=_Loader(name, str(path)))
     if spec is None or spec.loader is None:
         raise LocalError(f"{shown_path(path)}: not a Python file")
     module = module_from_spec(spec)
