@@ -21,7 +21,8 @@ def expected_lines(frames: Iterable[DecodedFrame]) -> list[str]:
 
 
 def write_expected(directory: Path) -> None:
-    """Decode a capture with its keyring, and keep that."""
-    frames = decode_capture(directory / CAPTURE, KeyBook.read([directory / KEYRING]))
+    """Decode a capture, with its keyring if it has one, and keep that."""
+    keyring = directory / KEYRING
+    frames = decode_capture(directory / CAPTURE, KeyBook.read([keyring] if keyring.exists() else []))
     text = "".join(f"{line}\n" for line in expected_lines(frames))
     compress(text.encode(), directory / EXPECTED)

@@ -1,11 +1,24 @@
 """The login of msgr v1, which is a conversation of messages (docs/protocol.md §5.6, §6.2)."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
+from messenger.denc.codec import Decoder, Encoder
 from messenger.denc.layout import I32, U32, U64, Blob
-from messenger.messages.layout import Fields, Paxos
+from messenger.messages.layout import Codec, Fields, Paxos
 from messenger.messages.types import MessageType
+
+
+def _encode_epoch(encoder: Encoder, epoch: int, _features: int) -> None:
+    encoder.u32(epoch)
+
+
+def _decode_epoch(decoder: Decoder, _features: int) -> int:
+    return decoder.u32() if decoder.remaining else 0
+
+
+OptionalEpoch = Annotated[int, Codec(_encode_epoch, _decode_epoch, 0)]
+"""The number of a monmap, at the very end of a front, which may end before it."""
 
 
 @dataclass(slots=True)
@@ -19,8 +32,8 @@ class MAuth(Fields):
     protocol: U32
     """The authentication method; 0 in the first step, which offers several."""
     auth_payload: Blob
-    monmap_epoch: U32 = 0
-    """What the client has; the monitor sends its map if that is newer."""
+    monmap_epoch: OptionalEpoch = 0
+    """What the client has; the monitor sends its map if that is newer. Linux's client leaves it out."""
 
 
 @dataclass(slots=True)

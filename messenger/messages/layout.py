@@ -10,6 +10,7 @@ codec, what a count of it must be backed by in bytes, and the values that tests 
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from enum import IntFlag
 from functools import cache
 from inspect import signature
 from types import NoneType, UnionType
@@ -46,6 +47,13 @@ class Inside:
     decode: Callable[[bytes], object]
     sparse: bool = False
     """Fields that have their defaults say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bits:
+    """The names of the bits of an integer, which are shown beside its value."""
+
+    names: type[IntFlag]
 
 
 def plain(encode: Callable[[Encoder, Any], None], decode: Callable[[Decoder], Any], size_bytes: int) -> Codec:

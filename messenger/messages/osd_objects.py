@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from messenger.denc.codec import Decoder, Encoder
-from messenger.denc.layout import I32, I64, U8, U32, U64
+from messenger.denc.layout import I32, I64, U8, U32, U64, Since
 from messenger.messages.layout import I8, Enveloped, plain
 from messenger.messages.pg import PgId
 from messenger.messages.pool import EVersion
@@ -50,7 +50,8 @@ class ObjectLocator(Enveloped):
 
     VERSION: ClassVar = 6
     COMPAT: ClassVar = 3
-    OLDEST: ClassVar = 6
+    OLDEST: ClassVar = 5
+    """Linux's client writes version 5."""
     WHAT: ClassVar = "object locator"
 
     pool: I64 = -1
@@ -58,13 +59,15 @@ class ObjectLocator(Enveloped):
     key: str = ""
     """Placed by this instead of by the name, if not empty."""
     nspace: str = ""
-    hash: I64 = -1
+    hash: Annotated[I64, Since(6)] = -1
     """Placed by this instead of by key or name, unless -1."""
 
     def encode(self, encoder: Encoder, features: int) -> None:
         """Append the envelope; readers that know only the key cannot do with a hash."""
-        with encoder.versioned(self.VERSION, self.COMPAT if self.hash == -1 else self.VERSION):
-            self.encode_body(encoder, self.VERSION, features)
+        version = self.struct_v or self.VERSION
+        has_hash = version == self.VERSION and self.hash != -1
+        with encoder.versioned(version, version if has_hash else self.COMPAT):
+            self.encode_body(encoder, version, features)
             encoder.raw(self.tail)
 
 

@@ -1,15 +1,16 @@
 """MOSDOp: a client's request to an OSD (docs/protocol.md §6.4.1)."""
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 from messenger.denc.codec import Decoder, Encoder
 from messenger.denc.features import Feature, has_feature
 from messenger.denc.utime import EPOCH, UTime
 from messenger.errors import DecodeError
+from messenger.messages.layout import Bits
 from messenger.messages.message import Message
 from messenger.messages.osd_objects import NO_REQUEST_ID, NOSNAP, ObjectLocator, RequestId, ShardedPgId
-from messenger.messages.osd_operations import OP_SIZE, OsdOp, join_data, split_data
+from messenger.messages.osd_operations import OP_SIZE, OsdOp, RequestFlag, join_data, split_data
 from messenger.messages.types import MessageType
 
 OP_PRIORITY = 63
@@ -34,7 +35,7 @@ class MOSDOp:
     """Of the object's name, all 32 bits."""
     osdmap_epoch: int
     """Of the map by which the target was found."""
-    flags: int
+    flags: Annotated[int, Bits(RequestFlag)]
     """:class:`RequestFlag` bits."""
     locator: ObjectLocator
     oid: str

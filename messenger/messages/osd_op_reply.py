@@ -1,13 +1,14 @@
 """MOSDOpReply: an OSD's answer to MOSDOp (docs/protocol.md §6.4.2)."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 from messenger.denc.codec import Decoder, Encoder
 from messenger.errors import DecodeError
+from messenger.messages.layout import Bits
 from messenger.messages.message import Message
 from messenger.messages.osd_objects import NO_VERSION, EVersion, PgId, RequestRedirect
-from messenger.messages.osd_operations import OP_SIZE, OsdOp, join_data, split_data
+from messenger.messages.osd_operations import OP_SIZE, OsdOp, RequestFlag, join_data, split_data
 from messenger.messages.types import MessageType
 
 _OLDEST_VERSION = 6
@@ -27,7 +28,7 @@ class MOSDOpReply:
 
     oid: str
     pgid: PgId
-    flags: int
+    flags: Annotated[int, Bits(RequestFlag)]
     """:class:`RequestFlag` bits."""
     result: int
     """A negative Linux error number, or 0 and more."""

@@ -9,10 +9,11 @@ from enum import IntEnum, IntFlag
 from functools import cached_property
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - it is a class
-from typing import Self
+from typing import Annotated, Self
 
 from messenger.denc.codec import Buffer, Decoder, Encoder
 from messenger.errors import DecodeError, LocalError
+from messenger.messages.layout import Bits
 
 OP_SIZE = 38
 _UNION_SIZE = 28
@@ -258,7 +259,7 @@ class OsdOp:
     """An :class:`OpCode`, or the number of one that is not in the table."""
     args: dict[str, int] = field(default_factory=dict)
     """Fields of the code's view."""
-    flags: int = 0
+    flags: Annotated[int, Bits(OpFlag)] = 0
     """:class:`OpFlag` bits."""
     payload_len: int = 0
     """Bytes in the data segment: input in a request, output in a reply."""

@@ -16,14 +16,19 @@ from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.codec import Encoder
 from messenger.denc.layout import Kind
 from messenger.denc.utime import UTime
+from messenger.messages.auth import OptionalEpoch
 from messenger.messages.fsmap import MdsMapBlob
 from messenger.messages.layout import Addrs, Codec, Enveloped, Paxos, RawEnvelope, Rest
+from messenger.messages.mds_caps import CapOp, CapsFile, CapsHead, CapsMoved, CapsPeer, MClientCaps
 from messenger.messages.mds_client import MClientRequest, RequestHead
 from messenger.messages.mdsmap import MDSMap, MdsState, MMDSBeacon
 from messenger.messages.monmap import MonFeature, MonInfo, MonMap
+from messenger.messages.osd_ec import EcReadReply
 from messenger.messages.osd_objects import NO_VERSION
 from messenger.messages.osd_ping import MOSDPing
 from messenger.messages.osd_repop import LogEntries, LogOp, PgLogEntry
+from messenger.messages.pg_info import CleanRegions
+from messenger.messages.pg_log import MissingItem
 from messenger.messages.pool import ShardSet
 from tests.support.osd_payloads import OSD_PAYLOADS
 
@@ -71,6 +76,7 @@ BY_CODEC = {
         (Paxos, unsigned(64)),
         (Addrs, addrvecs),
         (Rest, blobs),
+        (OptionalEpoch, unsigned(32)),
         (RawEnvelope, raw_envelopes),
         (MonFeature, unsigned(64)),
         (ShardSet, st.sets(SMALL, max_size=FEW)),
@@ -173,6 +179,24 @@ def _log_entries() -> Strategy:
     return structures_of(PgLogEntry, op=st.sampled_from(LogOp).map(int)).map(consistent)
 
 
+def _caps() -> Strategy:
+    """The operation decides which fields there are, and the head has the length of the snapshots."""
+
+    def consistent(caps: MClientCaps) -> MClientCaps:
+        op = caps.head.op
+        moves = op in {CapOp.EXPORT, CapOp.IMPORT}
+        return replace(
+            caps,
+            head=replace(caps.head, snap_trace_bytes=len(caps.snap_trace)),
+            file=CapsFile() if moves else caps.file,
+            moved=caps.moved if moves else CapsMoved(),
+            peer=caps.peer if op == CapOp.IMPORT else CapsPeer(),
+        )
+
+    head = structures_of(CapsHead, op=st.sampled_from(CapOp).map(int))
+    return structures_of(MClientCaps, head=head).map(consistent)
+
+
 EXPLICIT: dict[Any, Strategy] = dict(OSD_PAYLOADS)
 """Values of types whose fields depend on each other."""
 EXPLICIT[PgLogEntry] = _log_entries()
@@ -181,4 +205,7 @@ BY_CODEC[id(MdsMapBlob.__metadata__[0])] = structures_of(MDSMap)
 EXPLICIT[MonMap] = _monmaps()
 EXPLICIT[MClientRequest] = _requests()
 EXPLICIT[MMDSBeacon] = _beacons()
+EXPLICIT[MClientCaps] = _caps()
+EXPLICIT[EcReadReply] = structures_of(EcReadReply, buffers_read=st.just([]))
+EXPLICIT[MissingItem] = structures_of(MissingItem, clean_regions=values_of(CleanRegions))
 EXPLICIT[MOSDPing] = structures_of(MOSDPing, pad_bytes=st.integers(0, 40))

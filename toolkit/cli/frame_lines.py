@@ -115,7 +115,8 @@ class FrameLines:
 
     def _introduction(self, stream: Stream) -> str:
         before = "" if stream.opening_seen else "  (it began before the capture)"
-        return f"link {stream.index}: {stream.client} {self._marks['to']} {stream.server}{before}"
+        over = _over_rdma(stream.queue_pairs) if stream.queue_pairs else ""
+        return f"link {stream.index}: {stream.client} {self._marks['to']} {stream.server}{over}{before}"
 
     def _time(self, time_ns: int) -> str:
         return utc(time_ns) if self._utc else f"{(time_ns - (self.began_ns or 0)) / _NANO:.6f}"
@@ -211,6 +212,12 @@ def _short(value: object) -> str:
     else:
         text = _printable(str(value)) if isinstance(value, str) else json.dumps(value)
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 2]}.."
+
+
+def _over_rdma(queue_pairs: tuple[int, int]) -> str:
+    """The queue pairs of a link, as far as the capture shows them."""
+    client, server = (str(number) if number >= 0 else "unknown" for number in queue_pairs)
+    return f" over RDMA, queue pairs {client} and {server}"
 
 
 def _printable(text: str) -> str:

@@ -8,18 +8,19 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import IntEnum, IntFlag
 from math import isfinite
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from messenger.cephx.keys import CryptoKey
 from messenger.denc.codec import Buffer
 from messenger.denc.entity import EntityType
 from messenger.denc.layout import Blob
 from messenger.errors import PeerError
-from messenger.messages.layout import Enveloped, Inside
+from messenger.messages.layout import Bits, Enveloped, Inside
 from messenger.messages.message import Message
 from messenger.messages.registry import decode_payload
 from messenger.messages.types import MessageType
 
+_Note = TypeVar("_Note")
 _LONGEST_HEX_BYTES = 256
 SEALED = frozenset(
     {MessageType.FORWARD, MessageType.ROUTE, MessageType.KV_DATA, MessageType.MON_USED_PENDING_KEYS}
@@ -113,6 +114,9 @@ def _structure(value: Any, *, sealed: bool, sparse: bool = False) -> object:  # 
         if sparse and part == _default(item):
             continue
         hint = hints.get(item.name)
+        if (bits := _note(hint, Bits)) is not None:
+            shown[item.name], shown[f"{item.name}_names"] = int(part), bit_names(part, bits.names)
+            continue
         if not sealed and (inside := _inside(hint)) is not None:
             shown[item.name] = _opened(part, inside)
         else:
@@ -151,7 +155,21 @@ def _inside(hint: Any) -> Inside | None:  # noqa: ANN401 - a type, plain or anno
     """What blobs of that type hold, which may be the values of a map."""
     if get_origin(hint) is dict:
         hint = get_args(hint)[1]
-    return next((note for note in getattr(hint, "__metadata__", ()) if isinstance(note, Inside)), None)
+    return _note(hint, Inside)
+
+
+def _note(hint: Any, kind: type[_Note]) -> _Note | None:  # noqa: ANN401 - a type, plain or annotated
+    return next((note for note in getattr(hint, "__metadata__", ()) if isinstance(note, kind)), None)
+
+
+def bit_names(value: int, names: type[IntFlag]) -> list[str]:
+    """The names of the bits that are set, lowest first; a bit without a name is a number.
+
+    ``bit_names(0x24, RequestFlag)`` is ``["ONDISK", "WRITE"]``.
+    """
+    known = {int(bit): bit.name or "" for bit in names}
+    bits = [1 << place for place in range(value.bit_length()) if value >> place & 1]
+    return [known.get(bit) or hex(bit) for bit in bits]
 
 
 def _is_blob(hint: Any) -> bool:  # noqa: ANN401 - a type, plain or annotated

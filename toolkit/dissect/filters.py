@@ -35,7 +35,7 @@ _LONGEST = 4096
 """Characters of an expression; what Python's parser does with more is its own affair."""
 _DEEPEST = 50
 
-_SUBJECT = ("object", "pool", "pg", "snap", "op", "result")
+_SUBJECT = ("object", "pool", "pg", "snap", "op", "result", "flags")
 
 
 def _of_subject(name: str) -> _Value:

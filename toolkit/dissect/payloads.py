@@ -5,18 +5,14 @@ from enum import IntEnum
 
 from messenger.errors import PeerError
 from messenger.messages.message import Message
-from messenger.messages.osd_objects import NOSNAP, PgId, ShardedPgId
+from messenger.messages.osd_objects import NO_SHARD, NOSNAP, PgId, ShardedPgId
 from messenger.messages.osd_op import MOSDOp
 from messenger.messages.osd_op_reply import MOSDOpReply
+from messenger.messages.osd_operations import RequestFlag
 from messenger.messages.osd_repop import LogOp, MOSDRepOp, MOSDRepOpReply
-from messenger.messages.pg_peering import (
-    MOSDPGInfo2,
-    MOSDPGLease,
-    MOSDPGLeaseAck,
-    MOSDPGNotify2,
-    MOSDPGQuery2,
-)
+from messenger.messages.pg_log import MOSDPGLog
 from messenger.messages.registry import decode_payload
+from toolkit.dissect.fields import bit_names
 from toolkit.dissect.frames import DecodedFrame
 
 _PARTS = 4
@@ -38,6 +34,8 @@ class Subject:
     """The operations in order, ``CREATE+SETXATTR``; of a replicated write what its log says, ``MODIFY``."""
     result: int | None = None
     """Of replies: a negative Linux error number, or 0 and more."""
+    flags: str | None = None
+    """Of requests and their replies: the names of their flags, ``ONDISK+WRITE``."""
 
 
 NOTHING = Subject()
@@ -59,19 +57,31 @@ def _subject(payload: object) -> Subject:
     match payload:
         case MOSDOp():
             codes = [op.code for op in payload.ops]
-            return Subject(payload.oid, *_place(payload.pgid), _snap(payload.snapid), _names(codes))
+            return Subject(
+                payload.oid, *_place(payload.pgid), _snap(payload.snapid), _names(codes), None, _flags(payload)
+            )
         case MOSDOpReply():
             codes = [op.code for op in payload.ops]
-            return Subject(payload.oid, *_place(payload.pgid), None, _names(codes), payload.result)
+            return Subject(
+                payload.oid, *_place(payload.pgid), None, _names(codes), payload.result, _flags(payload)
+            )
         case MOSDRepOp():
             changes = [LogOp(entry.op) if entry.op in _LOG_OPS else entry.op for entry in payload.log]
             poid = payload.poid
             return Subject(poid.oid, *_place(payload.pgid), _snap(poid.snap), _names(changes))
         case MOSDRepOpReply():
             return Subject(None, *_place(payload.pgid), None, None, payload.result)
-        case MOSDPGInfo2() | MOSDPGLease() | MOSDPGLeaseAck() | MOSDPGNotify2() | MOSDPGQuery2():
-            return Subject(None, *_place(payload.pgid))
-    return NOTHING
+        case MOSDPGLog():
+            return Subject(None, *_place(ShardedPgId(payload.info.pgid, payload.to)))
+    return _group_of(payload)
+
+
+def _group_of(payload: object) -> Subject:
+    """Of other messages about one placement group: which; older ones have its shard in a field of its own."""
+    pgid = getattr(payload, "pgid", None)
+    if isinstance(pgid, PgId):
+        pgid = ShardedPgId(pgid, getattr(payload, "shard", NO_SHARD))
+    return Subject(None, *_place(pgid)) if isinstance(pgid, ShardedPgId) else NOTHING
 
 
 _LOG_OPS = frozenset(LogOp)
@@ -80,6 +90,10 @@ _LOG_OPS = frozenset(LogOp)
 def _place(pgid: PgId | ShardedPgId) -> tuple[int | None, str]:
     plain = pgid.pgid if isinstance(pgid, ShardedPgId) else pgid
     return (plain.pool if plain.pool < _MOST_POOLS else None), str(pgid)
+
+
+def _flags(payload: MOSDOp | MOSDOpReply) -> str:
+    return "+".join(bit_names(payload.flags, RequestFlag))
 
 
 def _snap(snap: int) -> int | None:

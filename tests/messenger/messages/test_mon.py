@@ -4,6 +4,7 @@ import pytest
 
 from messenger.denc.codec import Decoder, Encoder
 from messenger.denc.features import CLIENT_FEATURES
+from messenger.messages.auth import MAuth
 from messenger.messages.mon import (
     SUBSCRIBE_ONETIME,
     MMonCommand,
@@ -46,3 +47,8 @@ def test_get_version_reply_had_no_oldest_version_before_version_2():
 def test_command_layout():
     front = encoded(MMonCommand(UUID(int=1), ["{}"]))
     assert front.hex() == "00" * 8 + "ffff" + "00" * 8 + "00" * 15 + "01" + "01000000" + "02000000" + "7b7d"
+
+
+def test_the_login_of_a_kernel_ends_without_an_epoch():
+    front = encoded(MAuth(2, b"key", 5))[:-4]
+    assert MAuth.decode(Decoder(front), 0, CLIENT_FEATURES) == MAuth(2, b"key", 0)

@@ -104,10 +104,15 @@ def test_layouts_of_protocol_section_1_1(value, expected):
     assert image(value).hex() == expected
 
 
-@pytest.mark.parametrize(("structure", "version"), [(HObject, 3), (ObjectLocator, 5)])
+@pytest.mark.parametrize(("structure", "version"), [(HObject, 3), (ObjectLocator, 4)])
 def test_older_structures_are_refused(structure, version):
     with pytest.raises(DecodeError, match="at least"):
         read(structure, bytes([version]) + image(structure())[1:])
+
+
+def test_the_locator_of_a_kernel_has_no_hash():
+    encoded = bytes.fromhex("050414000000" + "0200000000000000" + "ffffffff" + "00000000" + "00000000")
+    assert read(ObjectLocator, encoded) == ObjectLocator(2)
 
 
 def test_notifications_of_older_versions():

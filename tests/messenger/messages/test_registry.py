@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from messenger.denc.features import ALL_FEATURES, CLIENT_FEATURES, Feature
 from messenger.errors import DecodeError
+from messenger.messages.auth import MAuth
 from messenger.messages.layout import Rest, layout_of
 from messenger.messages.message import Message
 from messenger.messages.mon import MMonSubscribe, Subscription
@@ -22,6 +23,8 @@ REST_CODEC = Rest.__metadata__[0]
 LUMINOUS = CLIENT_FEATURES & ~(Feature.SERVER_NAUTILUS & ~Feature.SERVER_MIMIC) & ~(1 << 28)
 JEWEL = Feature.SERVER_JEWEL | Feature.PGID64
 FEATURES = (CLIENT_FEATURES, LUMINOUS, JEWEL)
+OPTIONAL_END_BYTES = {MAuth: 4}
+"""Length of a last field that some peers leave out, so that the cut before it is not to be noticed."""
 EXAMPLES = settings(max_examples=20, deadline=None)
 
 VERSIONS = {
@@ -161,8 +164,10 @@ def test_roundtrip_and_truncation(payload_type, data):
         return
     assert read(payload_type, front + b"what a newer version appends") == payload
     if front:
+        whole = len(front) - OPTIONAL_END_BYTES.get(payload_type, 0)
+        size = data.draw(st.integers(0, len(front) - 1).filter(lambda size: size != whole))
         with pytest.raises(DecodeError):
-            read(payload_type, front[: data.draw(st.integers(0, len(front) - 1))])
+            read(payload_type, front[:size])
 
 
 @pytest.mark.parametrize("payload_type", PAYLOAD_TYPES)

@@ -15,6 +15,9 @@ from messenger.messages.auth import MAuth
 from messenger.messages.config import MKVData
 from messenger.messages.message import Message, Payload
 from messenger.messages.osd import MOSDMap
+from messenger.messages.osd_objects import ObjectLocator, PgId, ShardedPgId
+from messenger.messages.osd_op import MOSDOp
+from messenger.messages.osd_operations import OpCode, OsdOp
 from messenger.messages.osdmap import Osd, OSDMap, OsdState
 from messenger.messages.osdmap_incremental import Incremental
 from messenger.messages.types import MessageType
@@ -119,3 +122,15 @@ class _Part:
 )
 def test_values(value: object, shown: object) -> None:
     assert json_value(value) == shown
+
+
+def test_flags_have_the_names_of_their_bits_beside_them() -> None:
+    request = MOSDOp(
+        ShardedPgId(PgId(1, 0)), 1, 5, 0x24, ObjectLocator(1), "o", [OsdOp(OpCode.CREATE, flags=0x101)]
+    )
+    message = Message.of(request)
+    message.encode_front(ALL_FEATURES)
+    shown = message_fields(message, ALL_FEATURES)
+    (operation,) = shown["ops"]
+    assert (shown["flags"], shown["flags_names"]) == (0x24, ["ONDISK", "WRITE"])
+    assert (operation["flags"], operation["flags_names"]) == (0x101, ["EXCL", "0x100"])

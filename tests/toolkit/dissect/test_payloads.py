@@ -13,7 +13,9 @@ from messenger.messages.osd_op_reply import MOSDOpReply
 from messenger.messages.osd_operations import OpCode, OsdOp
 from messenger.messages.osd_repop import LogOp, MOSDRepOp, PgLogEntry
 from messenger.messages.pg import PgId
-from messenger.messages.pg_info import PgStat
+from messenger.messages.pg_info import PgInfo, PgStat
+from messenger.messages.pg_log import MOSDPGLog
+from messenger.messages.pg_recovery import MOSDPGPushReply
 from messenger.messages.ping import MPing
 from messenger.messages.pool import EVersion
 from tests.toolkit.dissect.test_filters import message_frame
@@ -28,7 +30,7 @@ OPS = [OsdOp(OpCode.CREATE), OsdOp(OpCode.STAT)]
 AT = EVersion(7, 5)
 CLONE = HObject(oid="o", snap=4, pool=3)
 LOG = [PgLogEntry(LogOp.CLONE, CLONE, AT), PgLogEntry(77, CLONE, AT)]
-REQUEST = MOSDOp(PG, 1, 5, 0, ObjectLocator(3), "o2", OPS)
+REQUEST = MOSDOp(PG, 1, 5, 0x80000024, ObjectLocator(3), "o2", OPS)
 
 
 def frame_of(payload: Payload, size: int | None = None) -> DecodedFrame:
@@ -47,26 +49,28 @@ def frame_of(payload: Payload, size: int | None = None) -> DecodedFrame:
 @pytest.mark.parametrize(
     ("payload", "subject"),
     [
-        (REQUEST, Subject("o2", 3, "3.1fs2", None, "CREATE+STAT")),
+        (REQUEST, Subject("o2", 3, "3.1fs2", None, "CREATE+STAT", None, "ONDISK+WRITE+0x80000000")),
         (
             MOSDOp(PG, 1, 5, 0, ObjectLocator(3), "o", [], snapid=9),
-            Subject("o", 3, "3.1fs2", 9, ""),
+            Subject("o", 3, "3.1fs2", 9, "", None, ""),
         ),
         (
             MOSDOpReply("o", PgId(3, 0x1F), 0, -2, 5, OPS, [0, -2]),
-            Subject("o", 3, "3.1f", None, "CREATE+STAT", -2),
+            Subject("o", 3, "3.1f", None, "CREATE+STAT", -2, ""),
         ),
         (
             MOSDRepOp(5, 5, RequestId(), PG, CLONE, 5, AT, LOG, PgStat()),
             Subject("o", 3, "3.1fs2", 4, "CLONE+0x4d"),
         ),
+        (MOSDPGPushReply(PG.pgid, 5, shard=2), Subject(None, 3, "3.1fs2")),
+        (MOSDPGLog(5, PgInfo(PG.pgid), to=2), Subject(None, 3, "3.1fs2")),
         (MPing(), NOTHING),
     ],
 )
 def test_subjects(payload: Payload, subject: Subject) -> None:
     frame = frame_of(payload)
     assert subject_of(frame) == subject
-    for name in ("object", "pool", "pg", "snap", "op", "result"):
+    for name in ("object", "pool", "pg", "snap", "op", "result", "flags"):
         assert compile_filter(f"{name} == {getattr(subject, name)!r}")(frame)
 
 

@@ -18,6 +18,7 @@ _TYPES = {
     "snap": pa.uint64(),
     "op": pa.string(),
     "result": pa.int32(),
+    "flags": pa.string(),
 }
 _COLUMNS = [pa.field(item.name, _TYPES[item.name]) for item in fields(Subject)]
 SUBJECT_SCHEMA = pa.schema([*SCHEMA, *_COLUMNS])

@@ -1,0 +1,68 @@
+"""Placement groups come and go: creation, removal, merges (docs/protocol.md §6.4)."""
+
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
+
+from messenger.denc.layout import U32, Since
+from messenger.denc.utime import UTime
+from messenger.messages.layout import Fields, Paxos
+from messenger.messages.osd_objects import NO_VERSION, EVersion, ShardedPgId
+from messenger.messages.pg import PgId
+from messenger.messages.pg_info import PastIntervals, PgHistory
+from messenger.messages.types import MessageType
+
+
+@dataclass(slots=True)
+class MOSDPGCreate2(Fields):
+    """A monitor has an OSD create placement groups."""
+
+    TYPE: ClassVar = MessageType.OSD_PG_CREATE2
+    VERSION: ClassVar = 2
+    COMPAT_VERSION: ClassVar = 1
+
+    epoch: U32
+    pgs: list[tuple[ShardedPgId, tuple[U32, UTime]]] = field(default_factory=list)
+    """With the epoch and the time of creation."""
+    histories: Annotated[list[tuple[ShardedPgId, tuple[PgHistory, PastIntervals]]], Since(2)] = field(
+        default_factory=list
+    )
+
+
+@dataclass(slots=True)
+class MOSDPGCreated(Fields):
+    """A primary reports to the monitors that it has created a placement group."""
+
+    TYPE: ClassVar = MessageType.OSD_PG_CREATED
+    COMPAT_VERSION: ClassVar = 1
+
+    map_version: Paxos = field(default=0, kw_only=True)
+    pgid: PgId
+
+
+@dataclass(slots=True)
+class MOSDPGRemove(Fields):
+    """A primary has an OSD remove copies that it no longer needs."""
+
+    TYPE: ClassVar = MessageType.OSD_PG_REMOVE
+    VERSION: ClassVar = 3
+    COMPAT_VERSION: ClassVar = 3
+    OLDEST: ClassVar = 3
+
+    epoch: U32
+    pgs: list[ShardedPgId] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class MOSDPGReadyToMerge(Fields):
+    """A primary reports to the monitors whether a placement group can be merged."""
+
+    TYPE: ClassVar = MessageType.OSD_PG_READY_TO_MERGE
+    COMPAT_VERSION: ClassVar = 1
+
+    map_version: Paxos = field(default=0, kw_only=True)
+    pgid: PgId
+    source_version: EVersion = NO_VERSION
+    target_version: EVersion = NO_VERSION
+    last_epoch_started: U32 = 0
+    last_epoch_clean: U32 = 0
+    ready: bool = True

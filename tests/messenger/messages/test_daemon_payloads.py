@@ -1,0 +1,138 @@
+"""Messages between daemons of four releases, as failures, recovery, scrubbing and elections make them."""
+
+import lzma
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from messenger.denc.codec import Decoder
+from messenger.errors import DecodeError
+from messenger.messages.message import Message
+from messenger.messages.registry import PAYLOADS, decode_payload
+from messenger.messages.types import MessageType
+
+FRONTS = Path(__file__).parent / "data" / "fronts-daemons.txt.xz"
+RELEASES = ("nautilus", "pacific", "reef", "tentacle")
+OF_EVERY_RELEASE = {
+    MessageType.OSD_FAILURE,
+    MessageType.OSD_MARK_ME_DOWN,
+    MessageType.OSD_PG_LOG,
+    MessageType.OSD_PG_TRIM,
+    MessageType.OSD_PG_PUSH,
+    MessageType.OSD_PG_BACKFILL,
+    MessageType.OSD_REP_SCRUB,
+    MessageType.OSD_EC_WRITE,
+    MessageType.OSD_EC_READ_REPLY,
+    MessageType.OSD_PG_CREATE2,
+    MessageType.CLIENT_CAPS,
+    MessageType.MDS_LOCK,
+}
+EXPORT = 3
+
+
+class Row(NamedTuple):
+    """One message as a daemon sent it."""
+
+    release: str
+    kind: int
+    version: int
+    compat_version: int
+    features: int
+    front: bytes
+
+    def message(self, size: int | None = None) -> Message:
+        front = memoryview(self.front)[:size]
+        return Message(self.kind, front, version=self.version, compat_version=self.compat_version)
+
+
+@cache
+def rows() -> tuple[Row, ...]:
+    lines = lzma.decompress(FRONTS.read_bytes()).decode().splitlines()
+    split = [line.split() for line in lines if not line.startswith("#")]
+    return tuple(
+        Row(r, int(k), int(v), int(c), int(f, 16), bytes.fromhex(front)) for r, k, v, c, f, front in split
+    )
+
+
+def of_type(kind: int) -> list:
+    return [decode_payload(row.message(), row.features) for row in rows() if row.kind == kind]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_messages_are_read_to_their_end_and_written_alike(release):
+    for row in rows():
+        if row.release != release:
+            continue
+        decoder = Decoder(row.front)
+        payload = PAYLOADS[row.kind].decode(decoder, row.version, row.features)
+        assert not decoder.remaining, payload
+        again = Message.of(payload)
+        again.encode_front(row.features)
+        if again.version == row.version:
+            assert bytes(again.front) == row.front, payload
+        else:
+            assert bytes(again.front).startswith(row.front), payload
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_there_is_one_of_each(release):
+    assert {row.kind for row in rows() if row.release == release} >= OF_EVERY_RELEASE
+
+
+def test_cut_anywhere_they_are_refused():
+    shortest: dict[tuple[int, int], Row] = {}
+    for row in rows():
+        key = row.kind, row.version
+        shortest[key] = min(shortest.get(key, row), row, key=lambda each: len(each.front))
+    for row in shortest.values():
+        for size in range(0, len(row.front), max(1, len(row.front) // 100)):
+            with pytest.raises(DecodeError):
+                decode_payload(row.message(size), row.features)
+
+
+def test_failures_name_the_osd_and_how_it_failed():
+    failures = of_type(MessageType.OSD_FAILURE)
+    assert {payload.target_osd for payload in failures} <= {0, 1, 2, 3}
+    assert {1, 3} & {payload.flags for payload in failures}
+    for payload in failures:
+        assert payload.epoch > 0
+        assert payload.target_addrs.addrs
+        assert 0 <= payload.failed_for_s < 60
+
+
+def test_the_entries_of_a_log_lie_between_its_ends():
+    seen = 0
+    for payload in of_type(MessageType.OSD_PG_LOG):
+        log = payload.log
+        for entry in log.entries:
+            assert (log.log_tail.epoch, log.log_tail.version) < (entry.version.epoch, entry.version.version)
+            assert (entry.version.epoch, entry.version.version) <= (log.head.epoch, log.head.version)
+            seen += 1
+    assert seen > 3
+
+
+def test_pushed_objects_are_as_long_as_the_ranges_they_hold():
+    pushes = [push for payload in of_type(MessageType.OSD_PG_PUSH) for push in payload.pushes]
+    assert any(push.data for push in pushes)
+    for push in pushes:
+        assert len(push.data) == sum(push.data_included.values())
+        assert push.recovery_info.soid == push.soid
+
+
+def test_capabilities_that_move_have_no_file_attributes():
+    by_op = defaultdict(list)
+    for payload in of_type(MessageType.CLIENT_CAPS):
+        by_op[payload.head.op].append(payload)
+    assert any(payload.file.layout.pool for payloads in by_op.values() for payload in payloads)
+    for payload in by_op[EXPORT]:
+        assert not payload.file.mtime.sec
+        assert payload.head.ino
+
+
+def test_an_unknown_version_is_refused():
+    row = next(row for row in rows() if row.kind == MessageType.OSD_FAILURE)
+    with pytest.raises(DecodeError, match="MOSDFailure of version 3, at least 4 is known"):
+        decode_payload(row._replace(version=3, compat_version=3).message(), row.features)
