@@ -1,5 +1,6 @@
 """Options under Ceph's own names and defaults (docs/protocol.md §7), and the few that only this messenger has."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
 
@@ -125,17 +126,25 @@ class Config(RuleOptions):
     """Frames handed to the transport but not yet written by it; more is built only below this."""
 
     def __post_init__(self) -> None:
+        self._check("compressor_zlib_level", _ZLIB_LEVELS)
+        self._check("compressor_zstd_level", _ZSTD_LEVELS)
+        self._check("msgr2_features", range(MSGR2_SUPPORTED + 1))
+        self._check_kinds()
         self.check_injection()
         self.check_transport()
         self.check_rules()
         for option in _CONNECTION_MODES:
             parse_modes(option, getattr(self, option))
         self.compression(EntityType.OSD, secure=False)
-        self._check("compressor_zlib_level", _ZLIB_LEVELS)
-        self._check("compressor_zstd_level", _ZSTD_LEVELS)
-        self._check("msgr2_features", range(MSGR2_SUPPORTED + 1))
         if self.frame_min_bytes_per_s < 1:
             raise LocalError(f"frame_min_bytes_per_s = {self.frame_min_bytes_per_s}: give 1 or more")
+
+    def _check_kinds(self) -> None:
+        """Refuse a value of another type than the default's, and numbers below 0."""
+        for option, kind in OPTIONS.items():
+            value = getattr(self, option)
+            if not _WANTED[kind][0](value):
+                raise LocalError(f"{option} = {value!r}: give {_WANTED[kind][1]}")
 
     def _check(self, option: str, allowed: range) -> None:
         value = getattr(self, option)
@@ -197,6 +206,24 @@ class Config(RuleOptions):
             LocalError: there are no rules of that implementation.
         """
         return cls(**rules_of(implementation) | options)  # type: ignore[arg-type]
+
+
+OPTIONS: dict[str, type] = {option.name: type(option.default) for option in fields(Config)}
+"""Every option, with the type of its values."""
+
+
+# NaN is no number: it is not above 0.
+def _is_number(value: object, *kinds: type) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, bool) and value >= 0  # type: ignore[operator]
+
+
+_WANTED: dict[type, tuple[Callable[[object], bool], str]] = {
+    bool: (lambda value: isinstance(value, int) and value in (0, 1), "True or False"),
+    int: (lambda value: _is_number(value, int), "a whole number, 0 or more"),
+    float: (lambda value: _is_number(value, int, float), "a number, 0 or more"),
+    str: (lambda value: isinstance(value, str), "a text"),
+}
+"""By the type of an option's default: which values it takes, and what an error says of them."""
 
 
 @cache

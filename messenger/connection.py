@@ -6,7 +6,7 @@ from messenger.cephx.exchange import AuthResult, ConMode
 from messenger.denc.address import AddrVec
 from messenger.denc.entity import EntityType
 from messenger.denc.features import has_feature
-from messenger.errors import Fault
+from messenger.errors import Fault, LocalError
 from messenger.messages.message import Message, Payload
 from messenger.protocols import Protocol
 from messenger.session.session import Session
@@ -102,9 +102,14 @@ class Connection:
         peer has acknowledged it.
 
         Raises:
-            LocalError: a part of the message is no buffer of bytes or too long, or its payload cannot be encoded.
+            LocalError: it is neither a message nor a payload, a part of the message is no buffer of bytes or too
+                long, its payload cannot be encoded, or this is not the thread of the messenger.
         """
-        return self._driver.send(self, message if isinstance(message, Message) else Message.of(message))
+        if not isinstance(message, Message):
+            if not hasattr(message, "TYPE"):
+                raise LocalError(f"{message!r} cannot be sent: give a Message or a payload, such as MPing()")
+            message = Message.of(message)
+        return self._driver.send(self, message)
 
     def wake(self) -> None:
         """Dial if the session is in STANDBY, unless only the peer may."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING
 
+from messenger.errors import LocalError
 from messenger.messages.message import Message
 from messenger.session.events import EventKind
 
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
 class Dispatcher:
     """Callbacks of a messenger, under Ceph's names; override those of interest.
 
-    They run inside the event loop: return quickly. Sending from inside one is the quickest way to reply.
+    They run inside the event loop: return quickly. Sending from inside one is the quickest way to reply. None of
+    them is a coroutine function: :class:`messenger.Inbox` is the dispatcher for coroutines.
     """
 
     def ms_dispatch(self, connection: Connection, message: Message) -> bool | None:  # noqa: ARG002 - for others
@@ -59,6 +62,26 @@ class Dispatcher:
         """The peer refused; the session keeps trying until it is marked down. Return True as with a reset."""
 
 
+_CALLBACKS = tuple(name for name in vars(Dispatcher) if name.startswith("ms_"))
+
+
+def _check(dispatcher: Dispatcher) -> Dispatcher:
+    """The dispatcher, if the messenger can call it.
+
+    Raises:
+        LocalError: it is no Dispatcher, or a callback is a coroutine function, which would never be awaited.
+    """
+    if not isinstance(dispatcher, Dispatcher):
+        raise LocalError(f"{dispatcher!r} is no dispatcher: derive its class from messenger.Dispatcher")
+    for name in _CALLBACKS:
+        if iscoroutinefunction(getattr(dispatcher, name)):
+            raise LocalError(
+                f"{type(dispatcher).__name__}.{name} is a coroutine function, which a messenger does not await: "
+                "make it a function that starts a task, or read from a messenger.Inbox"
+            )
+    return dispatcher
+
+
 class Dispatchers:
     """The dispatchers of a messenger, in the order in which they are asked.
 
@@ -68,10 +91,13 @@ class Dispatchers:
         dispatcher: the first one.
         escaped: is called with an exception of a dispatcher and the connection that the callback was about; raises
             it again if it is to end the messenger or the program.
+
+    Raises:
+        LocalError: the messenger could not call it; so do :meth:`replace` and :meth:`add`.
     """
 
     def __init__(self, dispatcher: Dispatcher, escaped: Callable[[BaseException, Connection], None]) -> None:
-        self._all = [dispatcher]
+        self._all = [_check(dispatcher)]
         self._escaped = escaped
         self._fast: list[Dispatcher] = []
         self.dispatch: Callable[[Connection, Message], bool | None]
@@ -83,12 +109,12 @@ class Dispatchers:
 
     def replace(self, dispatcher: Dispatcher) -> None:
         """Ask this one alone."""
-        self._all = [dispatcher]
+        self._all = [_check(dispatcher)]
         self._arrange()
 
     def add(self, dispatcher: Dispatcher, *, head: bool) -> None:
         """Ask this one too, before or after all others."""
-        self._all.insert(0 if head else len(self._all), dispatcher)
+        self._all.insert(0 if head else len(self._all), _check(dispatcher))
         self._arrange()
 
     def _arrange(self) -> None:

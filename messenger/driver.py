@@ -16,7 +16,7 @@ from messenger.denc.entity import EntityType
 from messenger.dispatch import Dispatcher, Dispatchers
 from messenger.dispatch_queue import DispatchQueue, Handler
 from messenger.endpoint import Endpoint
-from messenger.errors import DieError, Fault, FaultReason, LocalError, describe
+from messenger.errors import DieError, Fault, FaultReason, LocalError, check_kind, describe
 from messenger.keylog import LinkSecrets
 from messenger.messages.message import Message
 from messenger.outputs import (
@@ -175,6 +175,7 @@ class Driver(ABC):
             addrs = AddrVec.parse(addrs)
         elif isinstance(addrs, EntityAddr):
             addrs = AddrVec((addrs,))
+        check_kind("addrs", addrs, AddrVec, "text such as 'v2:HOST:PORT', an EntityAddr or an AddrVec")
         session = self.endpoint.connect(addrs, peer_type, self._input(), policy, anonymous=anonymous)
         return self._connection(session)
 

@@ -11,11 +11,11 @@ from messenger.addressing import dial_target, usable_addrs
 from messenger.calls import ToHome
 from messenger.closing import HomeClosing
 from messenger.compat import override
-from messenger.config import FIXED_OPTIONS
+from messenger.config import FIXED_OPTIONS, OPTIONS
 from messenger.core import Core
 from messenger.denc.address import AddrVec, EntityAddr
 from messenger.denc.entity import EntityType
-from messenger.errors import Fault, FaultReason, LocalError, describe
+from messenger.errors import Fault, FaultReason, LocalError, check_kind, describe
 from messenger.host import LinkHost
 from messenger.interception import Custom, Point
 from messenger.keepalive import Keepalive
@@ -71,11 +71,14 @@ class Endpoint(Core):
             anonymous: always a new session, which is not found by the peer's address, by neither side's doing.
 
         Raises:
-            LocalError: no address to dial among them, no way to authenticate, or the messenger is shut down.
+            LocalError: no address to dial among them, an argument of another type, no way to authenticate, or the
+                messenger is shut down.
         """
         if self._is_shut:
             raise LocalError("this messenger has been shut down")
+        check_kind("peer_type", peer_type, EntityType, "an EntityType, such as EntityType.OSD")
         policy = policy or self.policies.towards(peer_type)
+        check_kind("policy", policy, Policy, "a Policy, such as LOSSLESS_CLIENT")
         addrs = usable_addrs(self.addrs, addrs)
         if any(addr.port and addr in self.addrs for addr in addrs):
             return self.loopback
@@ -181,12 +184,11 @@ class Endpoint(Core):
             LocalError: there is no such option, its value means nothing, or it cannot change any more; nothing has
                 changed then.
         """
+        if unknown := options.keys() - OPTIONS:
+            raise LocalError(f"there is no option {', '.join(sorted(unknown))}")
         if fixed := FIXED_OPTIONS & options.keys():
             raise LocalError(f"{', '.join(sorted(fixed))}: fixed when the messenger is made")
-        try:
-            changed = replace(self.config, **options)  # type: ignore[arg-type]
-        except TypeError as error:
-            raise LocalError(f"options: {error}") from None
+        changed = replace(self.config, **options)  # type: ignore[arg-type]
         for option in options:
             setattr(self.config, option, getattr(changed, option))
         self.update_injection()

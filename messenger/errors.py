@@ -110,6 +110,22 @@ class LocalError(MsgrError):
     """The caller asked for something that is not possible: wrong state, wrong argument."""
 
 
+def check_kind(argument: str, value: object, kind: type, example: str) -> None:
+    """Refuse an argument of another type than the one that is needed, before anything is done with it.
+
+    Args:
+        argument: its name.
+        value: what was given; the error names only its type, since it may be a secret.
+        kind: the type.
+        example: what to give instead.
+
+    Raises:
+        LocalError: it is of another type.
+    """
+    if not isinstance(value, kind):
+        raise LocalError(f"{argument} is of type {type(value).__name__}: give {example}")
+
+
 class DieError(MsgrError):
     """Something happened that an option ``ms_die_on_*`` makes fatal; the messenger is not usable any more."""
 

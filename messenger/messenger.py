@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from threading import get_ident
 from typing import Self
 
 from messenger.addressing import in_order
@@ -23,7 +24,7 @@ from messenger.denc.entity import EntityName, EntityType
 from messenger.dispatch import Dispatcher
 from messenger.driver import Driver
 from messenger.endpoint import Endpoint
-from messenger.errors import Fault, FaultError, FaultReason, LocalError, describe
+from messenger.errors import Fault, FaultError, FaultReason, LocalError, check_kind, describe
 from messenger.interception import Interceptor
 from messenger.keylog import LinkSecrets
 from messenger.messages.message import Message
@@ -97,6 +98,29 @@ class Connection(CoreConnection):
                 waiter.set_exception(FaultError(fault))
 
 
+_KINDS: dict[str, tuple[type, str]] = {
+    "name": (EntityName, "an EntityName, such as EntityName(EntityType.OSD, 3)"),
+    "auth_client": (AuthClient, "a CephxClient or a NoneClient"),
+    "auth_server": (AuthServer, "an AuthServer, such as NoneServer()"),
+    "policies": (PolicySet, "a PolicySet, such as PolicySet(STATELESS_SERVER)"),
+    "config": (Config, "a Config"),
+}
+"""Types of a messenger's arguments, and what to give."""
+
+
+def _check(**arguments: object) -> None:
+    for argument, value in arguments.items():
+        if value is not None:
+            check_kind(argument, value, *_KINDS[argument])
+
+
+def _running_loop() -> asyncio.AbstractEventLoop:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise LocalError("a messenger lives on an event loop: make it in a coroutine") from None
+
+
 class Messenger(Driver):
     """Sends and receives messages; lives on the event loop that runs where it is made.
 
@@ -119,8 +143,9 @@ class Messenger(Driver):
         transport: what carries the byte streams; unless given, TCP or RDMA as the option ``ms_type`` says.
 
     Raises:
-        LocalError: the key log cannot be written, this machine lacks the transport, or streams of the transport
-            cannot go to other threads and there are to be workers.
+        LocalError: no event loop runs here, an argument is of another type, the key log cannot be written, this
+            machine lacks the transport, or streams of the transport cannot go to other threads and there are to be
+            workers.
     """
 
     connection_class = Connection
@@ -143,6 +168,8 @@ class Messenger(Driver):
         key_log: Path | str | Callable[[str], None] | None = None,
         transport: Transport | None = None,
     ) -> None:
+        _check(name=name, auth_client=auth_client, auth_server=auth_server, policies=policies, config=config)
+        self._loop = _running_loop()
         self._transport = transport or transport_of(config or Config())
         if workers and not self._transport.crosses_threads:
             raise LocalError(f"workers={workers}: streams of {self._transport!r} stay on one thread; give 0")
@@ -164,7 +191,7 @@ class Messenger(Driver):
             key_log=key_log is not None,
         )
         super().__init__(endpoint, Dispatcher() if dispatcher is None else dispatcher)
-        self._loop = asyncio.get_running_loop()
+        self._thread_id = get_ident()
         self._route = route
         self._trace = trace
         self._listeners: list[Listener] = []
@@ -190,6 +217,8 @@ class Messenger(Driver):
         """What this turn has for each shard."""
 
     async def __aenter__(self) -> Self:
+        if self.endpoint.is_shut:
+            raise LocalError("this messenger has been shut down")
         return self
 
     async def __aexit__(self, *_exception: object) -> None:
@@ -220,8 +249,9 @@ class Messenger(Driver):
         self._check_can_listen()
         try:
             listener = self._transport.listen(host, port, self.endpoint.config)
-        except OSError as error:
-            raise LocalError(f"cannot listen on {host}:{port}: {error.strerror}") from None
+        except (OSError, OverflowError) as error:
+            why = error.strerror if isinstance(error, OSError) else "a port is 0 to 65535"
+            raise LocalError(f"cannot listen on {host}:{port}: {why}") from None
         return self._listen(listener, protocol)
 
     async def bind_all(self, addrs: AddrVec | str | None = None) -> AddrVec:
@@ -345,9 +375,11 @@ class Messenger(Driver):
 
     def soon(self) -> None:
         """Pump at the end of this turn of the loop, so that what is sent together leaves together."""
+        if get_ident() != self._thread_id:
+            raise LocalError("called from another thread than the messenger's: use loop.call_soon_threadsafe")
         if not self._pump_scheduled:
-            self._pump_scheduled = True
             self._loop.call_soon(self._scheduled_pump)
+            self._pump_scheduled = True
 
     def _scheduled_pump(self) -> None:
         self._pump_scheduled = False
@@ -417,6 +449,11 @@ class Messenger(Driver):
         link = self._links[link_id] = StreamLink(stream, self.endpoint, link_id, self.pump)
         link.start()
         self.pump()
+
+    def stream(self, link_id: int) -> Stream | None:
+        """The byte stream of an open link, for tests and faults; None if this thread runs no such link."""
+        link = self._links.get(link_id)
+        return link.stream if link is not None else None
 
     @override
     def write_link(self, link_id: int, buffers: list[Buffer]) -> None:

@@ -24,7 +24,7 @@ from messenger.cephx.tickets import Ticket, TicketGrant
 from messenger.denc.codec import Decoder
 from messenger.denc.entity import AuthName, EntityType
 from messenger.denc.layout import encoded
-from messenger.errors import LocalError
+from messenger.errors import LocalError, check_kind
 from messenger.randomness import RandomSource
 
 CLIENT_SERVICES = EntityType.AUTH | EntityType.MGR | EntityType.OSD | EntityType.MON
@@ -45,10 +45,12 @@ class CephxClient:
         wanted_services: mask of the services to ask tickets for; AUTH is always among them.
 
     Raises:
-        LocalError: a key of an unsupported type, or a mask that is not u32.
+        LocalError: a name or key of another type, a key of an unsupported algorithm, or a mask that is not u32.
     """
 
     def __init__(self, name: AuthName, key: CryptoKey, wanted_services: int = CLIENT_SERVICES) -> None:
+        check_kind("name", name, AuthName, "AuthName.parse('client.admin')")
+        check_kind("key", key, CryptoKey, "a CryptoKey, such as Keyring.load(path).key(name)")
         key.require_usable(str(name))
         if not 0 <= wanted_services < 1 << 32:
             raise LocalError(f"mask of wanted services 0x{wanted_services:x} is not 32 bits")

@@ -6,7 +6,7 @@ connection modes and signatures, and turns the errors it raises into AUTH_BAD_ME
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from messenger.cephx.ciphers import KeyType
 from messenger.denc.entity import AuthName, EntityType
@@ -119,6 +119,7 @@ class ServerExchange(Protocol):
         """
 
 
+@runtime_checkable
 class AuthClient(Protocol):
     """An identity that can authenticate to peers; it outlives links and keeps tickets."""
 
@@ -126,6 +127,7 @@ class AuthClient(Protocol):
         """A new exchange with a peer of that type. ``wall_time_s`` is unix time."""
 
 
+@runtime_checkable
 class AuthServer(Protocol):
     """The accepting side's judge of identities."""
 

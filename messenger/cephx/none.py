@@ -20,7 +20,7 @@ from messenger.cephx.structures import AuthMode, Prelude
 from messenger.denc.codec import Decoder
 from messenger.denc.entity import AuthName, EntityType
 from messenger.denc.layout import encoded
-from messenger.errors import DecodeError
+from messenger.errors import DecodeError, check_kind
 from messenger.randomness import RandomSource
 
 _FIRST_GLOBAL_ID = 4100
@@ -31,6 +31,7 @@ class NoneClient:
     """An entity that just says its name. A monitor may give it a global_id, which it then keeps."""
 
     def __init__(self, name: AuthName, global_id: int = 0) -> None:
+        check_kind("name", name, AuthName, "AuthName.parse('client.admin')")
         self.name = name
         self.global_id = global_id
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from messenger.denc.entity import EntityType
 from messenger.denc.features import Feature
-from messenger.errors import LocalError
+from messenger.errors import LocalError, check_kind
 
 if TYPE_CHECKING:
     from messenger.config import Config
@@ -82,6 +82,10 @@ class PolicySet:
 
     default: Policy = LOSSLESS_CLIENT
     by_type: dict[EntityType, Policy] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for policy in (self.default, *self.by_type.values()):
+            check_kind("policy", policy, Policy, "a Policy, such as STATELESS_SERVER")
 
     def towards(self, peer: EntityType) -> Policy:
         """The policy for a peer of that type."""

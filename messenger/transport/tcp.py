@@ -203,7 +203,7 @@ def listening_socket(
         _limit_receiving(sock, rcvbuf_bytes)
         sock.bind((host, port))
         sock.listen(backlog)
-    except OSError:
+    except BaseException:
         sock.close()
         raise
     sock.setblocking(False)

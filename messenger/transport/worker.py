@@ -8,6 +8,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from messenger.calls import ToShard
@@ -20,6 +21,11 @@ from messenger.transport.stream_link import StreamLink
 MovedStream = tuple[int, Stream, deque[Buffer]]
 """Link id, stream, and what is not written to it yet."""
 ToHomeLoop = list[CallHome | TraceRecord | Escaped]
+
+
+def _for_another_loop(context: dict[str, Any]) -> dict[str, Any]:
+    """What a loop reports, without what is its own: asyncio would call the handler in the context of these."""
+    return {name: value for name, value in context.items() if name not in {"task", "future", "handle"}}
 
 
 class Worker:
@@ -43,7 +49,7 @@ class Worker:
         self._home = home
         self._deliver = deliver
         self._loop = asyncio.new_event_loop()
-        self._loop.set_exception_handler(lambda _loop, context: home(lambda: report(context)))
+        self._loop.set_exception_handler(lambda _loop, context: home(partial(report, _for_another_loop(context))))
         self._links: dict[int, StreamLink] = {}
         self._for_home: ToHomeLoop = []
         self._timer: asyncio.TimerHandle | None = None

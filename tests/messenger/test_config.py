@@ -222,11 +222,30 @@ def test_algorithm_lists(text: str) -> None:
         ("compressor_zstd_level", 23, "1 to 22"),
         ("msgr2_features", 4, "0 to 3"),
         ("msgr2_features", -1, "0 to 3"),
+        ("ms_initial_backoff", "0.2", "a number, 0 or more"),
+        ("ms_initial_backoff", -0.2, "a number, 0 or more"),
+        ("ms_initial_backoff", float("nan"), "a number, 0 or more"),
+        ("ms_dispatch_throttle_bytes", 1e6, "a whole number, 0 or more"),
+        ("ms_dispatch_throttle_bytes", None, "a whole number, 0 or more"),
+        ("ms_dispatch_throttle_bytes", -1, "a whole number, 0 or more"),
+        ("ms_dispatch_throttle_bytes", True, "a whole number, 0 or more"),
+        ("ms_crc_data", "no", "True or False"),
+        ("ms_crc_data", 2, "True or False"),
+        ("ms_client_mode", ConMode.CRC, "a text"),
     ],
 )
 def test_a_wrong_option_is_told_where_it_is_given(option: str, value: object, hint: str) -> None:
     with pytest.raises(LocalError, match=f"{option} = .*: give .*{hint}"):
         Config(**{option: value})
+
+
+def test_an_option_that_does_not_exist_changes_nothing() -> None:
+    endpoint = new_node().endpoint
+    with pytest.raises(LocalError, match=r"^there is no option ms_foo$"):
+        endpoint.configure(ms_foo=1, ms_max_backoff=1.0)
+    with pytest.raises(LocalError, match=r"^ms_max_backoff = 'long': give a number, 0 or more$"):
+        endpoint.configure(ms_max_backoff="long")
+    assert endpoint.config == new_node().endpoint.config
 
 
 def test_one_mode_everywhere_leaves_compression_alone() -> None:

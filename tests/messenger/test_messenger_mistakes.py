@@ -52,6 +52,93 @@ async def test_to_listen_takes_policies_for_the_peers() -> None:
         await chosen.bind()
 
 
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ({"name": "osd.1"}, "name is of type str: give an EntityName"),
+        ({"auth_client": "AQBverysecretkey=="}, "auth_client is of type str: give a CephxClient or a NoneClient"),
+        ({"auth_server": "none"}, "auth_server is of type str: give an AuthServer"),
+        ({"policies": STATELESS_SERVER}, "policies is of type Policy: give a PolicySet"),
+        ({"config": {"ms_initial_backoff": 1}}, "config is of type dict: give a Config"),
+        ({"dispatcher": print}, "is no dispatcher: derive its class from messenger.Dispatcher"),
+    ],
+)
+@on_loop
+async def test_an_argument_of_another_type_is_refused(arguments: dict[str, object], hint: str) -> None:
+    with pytest.raises(LocalError, match=hint):
+        Messenger(**arguments)  # type: ignore[arg-type]
+
+
+def test_a_messenger_is_made_on_an_event_loop() -> None:
+    with pytest.raises(LocalError, match="a messenger lives on an event loop: make it in a coroutine"):
+        Messenger()
+
+
+@on_loop
+async def test_a_dial_of_another_type_is_refused_and_leaves_nothing_behind() -> None:
+    async with messenger(1) as client, messenger(2) as server:
+        addr = await server.bind()
+        for arguments, hint in (
+            ((addr, "osd"), "peer_type is of type str: give an EntityType"),
+            ((addr, EntityType.OSD, "lossy_client"), "policy is of type str: give a Policy"),
+            ((("127.0.0.1", 6800), EntityType.OSD), "addrs is of type tuple: give text such as"),
+        ):
+            with pytest.raises(LocalError, match=hint):
+                client.connect(*arguments)
+        await client.connect(addr, EntityType.OSD).ready(10)
+
+
+@pytest.mark.parametrize("message", ["hello", b"hello", None])
+@on_loop
+async def test_what_is_no_message_is_not_sent(message: object) -> None:
+    async with messenger(1) as client, messenger(2) as server:
+        connection = await connected(client, server)
+        with pytest.raises(LocalError, match="cannot be sent: give a Message or a payload"):
+            connection.send(message)  # type: ignore[arg-type]
+        assert connection.is_connected
+
+
+@on_loop
+async def test_sending_from_another_thread_is_refused() -> None:
+    inbox = Inbox()
+    async with messenger(1) as client, messenger(2, inbox) as server:
+        connection = await connected(client, server)
+        with pytest.raises(LocalError, match="another thread than the messenger's"):
+            await asyncio.to_thread(connection.send, Message(MessageType.PING, tid=1))
+        loop = asyncio.get_running_loop()
+        await asyncio.to_thread(loop.call_soon_threadsafe, connection.send, Message(MessageType.PING, tid=2))
+        _, message = await inbox.get(10)
+        assert message.tid == 2
+
+
+class Awaited(Dispatcher):
+    async def ms_handle_connect(self, connection: CoreConnection) -> None:  # type: ignore[override]
+        pytest.fail("never awaited")
+
+
+@on_loop
+async def test_a_dispatcher_of_coroutines_is_refused() -> None:
+    hint = "Awaited.ms_handle_connect is a coroutine function"
+    with pytest.raises(LocalError, match=hint):
+        Messenger(dispatcher=Awaited())
+    async with messenger(1) as client:
+        before = client.dispatcher
+        for add in (client.add_dispatcher_head, client.add_dispatcher_tail):
+            with pytest.raises(LocalError, match=hint):
+                add(Awaited())
+        with pytest.raises(LocalError, match=hint):
+            client.dispatcher = Awaited()
+        assert client.dispatcher is before
+
+
+@pytest.mark.parametrize("port", [-1, 65536])
+@on_loop
+async def test_a_port_is_one_of_16_bits(port: int) -> None:
+    async with messenger(1) as server:
+        with pytest.raises(LocalError, match=f"cannot listen on 127.0.0.1:{port}: a port is 0 to 65535"):
+            await server.bind("127.0.0.1", port)
+
+
 @on_loop
 async def test_a_messenger_that_was_shut_down_does_nothing_more() -> None:
     async with messenger(1) as client, messenger(2) as server:
@@ -60,9 +147,11 @@ async def test_a_messenger_that_was_shut_down_does_nothing_more() -> None:
         await client.shutdown()
         for call in (client.bind, client.bind_all):
             with pytest.raises(LocalError, match="this messenger has been shut down"):
-                await call()  # type: ignore[operator]
+                await call()
         with pytest.raises(LocalError, match="this messenger has been shut down"):
             client.connect("v2:127.0.0.1:1/1", EntityType.OSD)
+        with pytest.raises(LocalError, match="this messenger has been shut down"):
+            await client.__aenter__()
         connection.keepalive()
         connection.wake()
         connection.mark_down()
@@ -166,6 +255,19 @@ async def test_what_is_to_be_fatal_is_reported_to_the_applications_loop() -> Non
         connection.send(Message(MessageType.MON_MAP, front=b"no map"))
         await until(lambda: reported)
     assert reported[0].startswith("ms_die_on_bad_msg: ")
+
+
+@pytest.mark.parametrize("loops", [1], ids=["workers"], indirect=True)
+@on_loop
+async def test_what_a_worker_reports_has_nothing_of_its_loop() -> None:
+    """From Python 3.12 on, the home loop would report it in a context that the worker's thread is in."""
+    reported: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: reported.append(context))
+    async with messenger(1) as client, messenger(2, ms_die_on_bad_msg=True) as server:
+        connection = await connected(client, server)
+        connection.send(Message(MessageType.MON_MAP, front=b"no map"))
+        await until(lambda: reported)
+    assert reported[0].keys() == {"message", "exception"}
 
 
 @on_loop

@@ -17,11 +17,22 @@ from messenger.cephx.tickets import ServiceKey
 from messenger.denc.entity import AuthName, EntityType
 from messenger.denc.layout import encoded
 from messenger.denc.utime import UTime
+from messenger.errors import LocalError
 
 NOW_S = 1_700_000_000.0
 ADMIN = AuthName(EntityType.CLIENT, "admin")
 K2 = CryptoKey(KeyType.AES256KRB5, bytes(range(32)), UTime(1_700_000_000))
 CIPHER = CIPHERS[KeyType.AES256KRB5]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KeyType if kind is not KeyType.NONE])
+def test_a_type_of_keys_is_found_by_its_name(kind: KeyType) -> None:
+    assert KeyType.from_label(kind.label) is kind
+
+
+def test_a_key_of_no_type_cannot_be_used() -> None:
+    with pytest.raises(LocalError, match=r"unknown cipher 'none'; known: aes, aes256k$"):
+        KeyType.from_label("none")
 
 
 class Confounder:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from messenger.denc.address import BLANK, AddressFamily, AddressType, AddrVec, EntityAddr
+from messenger.denc.address import BLANK, MOST_ADDRS, AddressFamily, AddressType, AddrVec, EntityAddr
 from messenger.denc.codec import Decoder, Encoder
 from messenger.denc.features import ALL_FEATURES, MSG_ADDR2, Feature
 from messenger.errors import DecodeError, LocalError
@@ -189,6 +189,13 @@ def test_unknown_family_in_form_a():
 def test_hostile_vector_count():
     with pytest.raises(DecodeError, match="count 4294967295"):
         AddrVec.decode(Decoder(b"\x02\xff\xff\xff\xff" + bytes(100)))
+
+
+def test_the_longest_vector():
+    longest = AddrVec((EntityAddr.parse("10.1.2.3:6789"),) * MOST_ADDRS)
+    assert AddrVec.decode(Decoder(encoded(longest))) == longest
+    with pytest.raises(DecodeError, match=f"count {MOST_ADDRS + 1}, at most {MOST_ADDRS} are accepted"):
+        AddrVec.decode(Decoder(encoded(AddrVec((*longest.addrs, BLANK)))))
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,20 @@ def test_a_count_that_cannot_fit_is_refused_before_anything_is_read():
         decoder.sequence(lambda: pytest.fail("an item was read"), 4)
 
 
+def test_a_count_may_fill_what_is_left_and_no_more():
+    image = b"\x02\0\0\0" + bytes(8)
+    assert Decoder(image).sequence(lambda: 0, 4) == [0, 0]
+    with pytest.raises(DecodeError, match="count 2 needs 8 bytes, 7 left"):
+        Decoder(image[:-1]).sequence(lambda: pytest.fail("an item was read"), 4)
+
+
+def test_a_limit_counts_items():
+    image = b"\x02\0\0\0" + bytes(8)
+    assert Decoder(image).sequence(lambda: 0, 4, most=2) == [0, 0]
+    with pytest.raises(DecodeError, match="count 2, at most 1 are accepted"):
+        Decoder(image).sequence(lambda: pytest.fail("an item was read"), 4, most=1)
+
+
 def test_a_blob_longer_than_the_buffer_is_refused():
     with pytest.raises(DecodeError, match="2147483647 bytes"):
         Decoder(b"\xff\xff\xff\x7fabc").blob()

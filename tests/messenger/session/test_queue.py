@@ -65,6 +65,16 @@ def test_requeueing_twice_keeps_the_order() -> None:
     assert drain(queue) == [1, 2, 3, 4]
 
 
+@pytest.mark.parametrize("lost", [1, 2, 3])
+def test_a_peer_that_lost_what_it_acknowledged_gets_the_rest_without_a_gap(lost: int) -> None:
+    queue = queue_of(1, 2, 3, 4)
+    write(queue, 1, 4)
+    queue.acknowledge(lost)
+    queue.requeue_sent()
+    queue.discard_requeued_up_to(0)
+    assert [seq for seq, _ in queue.requeued] == list(range(1, 5 - lost))
+
+
 @pytest.mark.parametrize(("ack", "left"), [(0, [1, 2, 3]), (1, [2, 3]), (3, []), (1000, [])])
 def test_acknowledged_messages_are_forgotten(ack: int, left: list[int]) -> None:
     queue = queue_of(1, 2, 3)

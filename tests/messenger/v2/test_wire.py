@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.denc.entity import EntityType
+from messenger.denc.layout import MOST_CHOICES
 from messenger.errors import DecodeError, FaultReason, PeerError
 from messenger.v2.wire import (
     CONTROL_FRAMES,
@@ -127,6 +128,14 @@ def test_a_list_longer_than_its_bytes_is_malformed(count: int) -> None:
     payload = bytes(4) + count.to_bytes(4, "little") + bytes(4)
     with pytest.raises(DecodeError):
         decode_control(Tag.AUTH_REQUEST, (payload, b"", b"", b""))
+
+
+def test_a_list_of_choices_has_a_limit() -> None:
+    longest = AuthRequest(2, [1] * MOST_CHOICES, b"")
+    assert decode_control(Tag.AUTH_REQUEST, (longest.encode(), b"", b"", b"")) == longest
+    too_long = AuthRequest(2, [1] * (MOST_CHOICES + 1), b"").encode()
+    with pytest.raises(DecodeError, match=f"count {MOST_CHOICES + 1}, at most {MOST_CHOICES} are accepted"):
+        decode_control(Tag.AUTH_REQUEST, (too_long, b"", b"", b""))
 
 
 @pytest.mark.parametrize("tag", [0, 23, 128, 255, -1])

@@ -11,7 +11,8 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from ctypes import CDLL
 from dataclasses import asdict
 from pathlib import Path
 
@@ -54,12 +55,19 @@ class Answering(Dispatcher):
             connection.send(Message(BIG_REQUEST, data=b"\1" * BIG_REPLY_BYTES, tid=message.tid))
 
 
+def _trim() -> None:
+    """Have glibc return free memory to the kernel; other C libraries have no such call."""
+    with suppress(AttributeError):
+        CDLL(None).malloc_trim(0)
+
+
 def held(messenger: Messenger, application: Answering) -> Held:
     """What the server holds now."""
     dump = messenger.perf_dump()
     gauges, counters = _numbers(dump["msgr-now"]), _numbers(dump["msgr"])
     throttles = [_numbers(group) for name, group in dump.items() if name.startswith("throttle-")]
     with _spare_descriptors():
+        _trim()  # what the allocator keeps for later is not held
         memory_mib, peak_mib = rss_mib(), peak_rss_mib()
         descriptors = len(list(Path("/proc/self/fd").iterdir()))
     return Held(
