@@ -208,8 +208,8 @@ class PacketSocket:
         try:
             self._index = 0 if interface == ANY else socket.if_nametoindex(interface)
         except OSError:
-            there = f"there are {interfaces()}"
-            raise LocalError(f"no interface {interface!r} at {self._target.text}; {there}") from None
+            place = "" if self._target.text == interface else f" at {self._target.text}"
+            raise LocalError(f"no interface {interface!r}{place}; there are {interfaces()}") from None
         # socket.bind() takes names only, and all interfaces together have none.
         address = pack("=HHiHBB8x", socket.AF_PACKET, socket.htons(_ETH_P_ALL), self._index, 0, 0, 0)
         libc = ctypes.CDLL(None, use_errno=True)

@@ -1,4 +1,4 @@
-"""Which TCP ports a capture takes, and the filter by which the kernel leaves everything else alone."""
+"""Which TCP ports a capture takes, besides RoCE; and the filter by which the kernel leaves all else alone."""
 
 from collections.abc import Iterator, Sequence
 from struct import Struct
@@ -15,7 +15,7 @@ _MOST_RANGES = 200
 
 # <linux/filter.h>, <linux/bpf_common.h>: one instruction, and those used here
 _INSTRUCTION = Struct("=HBBI")
-_LD_H, _LD_B, _LD_H_X = 0x28, 0x30, 0x48
+_LD_H, _LD_B, _LD_H_X, _LDX_MSH = 0x28, 0x30, 0x48, 0xB1
 _AND, _LSH, _TAX, _LDX_IMM = 0x54, 0x64, 0x07, 0x01
 _JA, _JEQ, _JGT, _JGE, _JSET = 0x05, 0x15, 0x25, 0x35, 0x45
 _RET = 0x06
@@ -29,7 +29,9 @@ _NETWORK = 0x1_0000_0000 - 0x100000
 _OUTGOING = 4
 _LOOPBACK = 772
 _IPV4, _IPV6, _VLANS = 0x0800, 0x86DD, (0x8100, 0x88A8)
-_TCP = 6
+_TCP, _UDP = 6, 17
+ROCE_PORT = 4791
+"""UDP port of RoCEv2: packets to it are taken in any case, since the ports of a link over RDMA are not in them."""
 
 
 def parse_ports(text: str) -> tuple[range, ...]:
@@ -56,17 +58,18 @@ def parse_ports(text: str) -> tuple[range, ...]:
 
 
 def tcpdump_filter(ports: Sequence[range]) -> str:
-    """The expression by which tcpdump takes TCP from or to these ports; all but that of ssh if there are none."""
+    """The expression by which tcpdump takes RoCE and TCP of these ports; all but that of ssh if there are none."""
+    roce = f" or udp dst port {ROCE_PORT}"
     if not ports:
-        return f"tcp and not port {_SSH_PORT}"
+        return f"tcp and not port {_SSH_PORT}{roce}"
     words = [
         f"portrange {each.start}-{each.stop - 1}" if len(each) > 1 else f"port {each.start}" for each in ports
     ]
-    return f"tcp and ({' or '.join(words)})"
+    return f"tcp and ({' or '.join(words)}){roce}"
 
 
 def tcp_filter(ports: Sequence[range]) -> bytes:
-    """A classic BPF program for a packet socket: TCP from or to these ports, whole, on any kind of link.
+    """A classic BPF program for a packet socket: TCP from or to these ports, and RoCE, on any kind of link.
 
     The loopback interface shows each packet leaving and arriving; the first of the two is left out. So that
     nothing is lost for want of a header, later fragments of TCP packets and frames whose VLAN tag the kernel has
@@ -79,7 +82,13 @@ def tcp_filter(ports: Sequence[range]) -> bytes:
     # Jumps count the instructions they pass over. IPv4 and IPv6 leave the length of their header in X.
     ipv4 = (
         (_LD_B, 0, 0, _NETWORK + 9),
-        (_JEQ, 1, 0, _TCP),
+        (_JEQ, 7, 0, _TCP),
+        (_JEQ, 1, 0, _UDP),
+        _REJECT,
+        (_LDX_MSH, 0, 0, _NETWORK),
+        (_LD_H_X, 0, 0, _NETWORK + 2),
+        (_JEQ, 0, 1, ROCE_PORT),
+        _ACCEPT,
         _REJECT,
         (_LD_H, 0, 0, _NETWORK + 6),
         (_JSET, 0, 1, 0x1FFF),  # the offset of a fragment
@@ -91,7 +100,12 @@ def tcp_filter(ports: Sequence[range]) -> bytes:
     )
     ipv6 = (
         (_LD_B, 0, 0, _NETWORK + 6),
-        (_JEQ, 1, 0, _TCP),
+        (_JEQ, 6, 0, _TCP),
+        (_JEQ, 1, 0, _UDP),
+        _REJECT,
+        (_LD_H, 0, 0, _NETWORK + 42),
+        (_JEQ, 0, 1, ROCE_PORT),
+        _ACCEPT,
         _REJECT,
         (_LDX_IMM, 0, 0, 40),
     )

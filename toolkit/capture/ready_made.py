@@ -1,8 +1,9 @@
-"""The captures of real daemons that come with the project, by name."""
+"""The captures that come with the project, by name: of real daemons, and of messengers over RDMA."""
 
 from pathlib import Path
 
-_HOMES = (Path(__file__).parent / "ready", Path(__file__).parents[2] / "captures")
+_KEPT = Path(__file__).parents[2] / "captures"
+_HOMES = (Path(__file__).parent / "ready", _KEPT, _KEPT / "roce")
 """Where an installed wheel has some of them, and where a checkout has all."""
 FILE = "capture.pcapng.gz"
 """The capture in each folder; its keyring lies beside it."""

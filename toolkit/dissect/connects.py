@@ -40,7 +40,9 @@ def failed_connects(
     found: dict[tuple[str, str, Outcome], FailedConnects] = {}
     for stream in streams:
         port = stream.server.rpartition(":")[2]
-        if stream.index in linked or not (int(port) in _CEPH_PORTS or stream.server in servers):
+        if stream.index in linked or stream.introduces:
+            continue
+        if not (int(port) in _CEPH_PORTS or stream.server in servers):
             continue
         outcome = stream.tcp.outcome(end_ns)
         if not stream.tcp.syns and outcome not in {Outcome.REFUSED, Outcome.UNANSWERED}:

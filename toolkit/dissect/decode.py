@@ -15,13 +15,14 @@ from messenger.errors import LocalError
 from messenger.v2.framing import FrameCaches
 from toolkit.capture.formats import CaptureReader, PacketBatch, open_capture
 from toolkit.capture.formats.source import CaptureFiles
+from toolkit.dissect.assembly import Assembly
 from toolkit.dissect.connects import FailedConnects, failed_connects
 from toolkit.dissect.frames import CAPTURE_ENDS, GAP, IN_PART, UNKNOWN, DecodedFrame, Verdict
 from toolkit.dissect.keys import KeyBook
 from toolkit.dissect.keys.recent import Recent
 from toolkit.dissect.links import LinkDecoder, Names, OpenPhase
 from toolkit.dissect.stream import End, Stream, StreamEvent
-from toolkit.dissect.tcp import MOST_FLOWS, MOST_STREAMS, Assembler
+from toolkit.dissect.tcp import MOST_FLOWS, MOST_STREAMS
 
 _MOST_PENDING_BYTES = 144 << 20
 """Of frames that are not complete, on all links together."""
@@ -158,7 +159,7 @@ class Links:
         self._new_link = partial(
             LinkDecoder, keys=keys, emit=emit, names=Names(), open_phase=open_phase, caches=FrameCaches()
         )
-        self._assembler = Assembler(ports, most_links, most_streams)
+        self._assembler = Assembly(ports, most_links, most_streams)
         self._links: dict[int, LinkDecoder] = {}
         """By stream, those that are not over."""
         self._over: Recent[int, bool] = Recent(most_links)
@@ -224,7 +225,7 @@ class Links:
         link.finish()
         self._over.put(index, True)
         self._pending_bytes -= self._pending.pop(index)
-        self.other_streams += not link.is_messenger
+        self.other_streams += not (link.is_messenger or link.introduces)
         if link.is_messenger:
             self._ended_messengers.put(index, True)
 

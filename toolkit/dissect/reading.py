@@ -70,13 +70,14 @@ class Capture:
 
     @classmethod
     def folder(cls, path: str | Path) -> Self:
-        """One of the folders in ``captures/``: its capture, with its keyring.
+        """One of the folders in ``captures/``: its capture, with its keyring if it has one.
 
         Raises:
             LocalError: the keyring is none.
         """
         folder = Path(path)
-        return cls(folder / "capture.pcapng.gz", [folder / "keyring"])
+        keyring = folder / "keyring"
+        return cls(folder / "capture.pcapng.gz", [keyring] if keyring.exists() else [])
 
     def _book(self) -> KeyBook:
         return KeyBook.read(self._keyrings, self._key_logs)

@@ -15,7 +15,7 @@ from toolkit.dissect.direction import Direction
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """One TCP connection of a capture. A port pair that is used again is another stream."""
+    """One TCP connection of a capture, or two queue pairs of RDMA. A port pair used again is another stream."""
 
     index: int
     """Counted from 0 in the order of their first packets."""
@@ -29,6 +29,11 @@ class Stream:
     batched: bool = False
     """Set by the decoder once the order of one direction's bytes against the other's does not matter any more:
     from the next batch on, each direction comes as a single run."""
+    queue_pairs: tuple[int, int] | None = None
+    """Numbers of the client's and the server's queue pair if the link goes over RDMA, -1 where the capture does
+    not show it; None over TCP."""
+    introduces: bool = False
+    """A TCP connection whose bytes are the records of two queue pairs (docs/protocol.md §8)."""
 
     def source(self, direction: Direction) -> str:
         """The sender in a direction."""
@@ -61,6 +66,8 @@ class Gap:
     time_ns: int
     packet: int
     """The packet that proved them missing."""
+    exact: bool = True
+    """False if only packets were counted: then ``size_bytes`` is what they held at most."""
 
 
 class Ending(StrEnum):

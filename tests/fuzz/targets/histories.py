@@ -35,7 +35,7 @@ def record(kind: str, time_s: float, node: str = "a", **changes: object) -> str:
     """A line of a kind with every field at some value that it may have."""
     fields: dict[str, object] = {"time": time_s, "node": node, "kind": kind}
     for name, field in KINDS[kind].items():
-        usual = {int: 1, str: "a/1" if name == "link" else "x", dict: {"seq": 1}, float: 0.5}
+        usual = {int: 1, str: "a/1" if name == "link" else "x", dict: {"seq": 1}, list: [], float: 0.5}
         fields[name] = min(field.choices) if field.choices else usual[field.types[0]]
     return json.dumps(fields | changes) + "\n"
 

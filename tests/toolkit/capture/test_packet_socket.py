@@ -97,7 +97,7 @@ def test_what_finds_no_room_is_counted() -> None:
 
 
 def test_an_interface_that_is_not_there() -> None:
-    with pytest.raises(LocalError, match=r"no interface 'nosuch' at nosuch; there are .*lo.*, any"):
+    with pytest.raises(LocalError, match=r"no interface 'nosuch'; there are .*lo.*, any"):
         PacketSocket(Target.parse("nosuch"))
     with pytest.raises(LocalError):
         PacketSocket(Target.parse("a-name-that-is-too-long-for-an-interface"))

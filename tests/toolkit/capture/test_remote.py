@@ -89,7 +89,7 @@ def test_packets_and_times_of_the_other_machine_are_in_the_file(lab: Lab, tmp_pa
         eventually(lambda: capture.packets == len(wanted))
     assert taken(tmp_path / "a.pcapng") == wanted
     assert (there / "words").read_text().splitlines()[:5] == ["-T", "-e", "none", "--", "ceph@lab"]
-    assert (there / "filter").read_text() == "tcp and (port 3300 or portrange 6800-6810)"
+    assert (there / "filter").read_text() == "tcp and (port 3300 or portrange 6800-6810) or udp dst port 4791"
 
 
 def test_nothing_runs_there_after_the_end(lab: Lab, tmp_path: Path) -> None:
@@ -151,4 +151,4 @@ def test_without_ssh_it_is_unsupported(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_all_ports_are_all_but_the_one_it_comes_by() -> None:
-    assert tcpdump_filter(parse_ports("all")) == "tcp and not port 22"
+    assert tcpdump_filter(parse_ports("all")) == "tcp and not port 22 or udp dst port 4791"

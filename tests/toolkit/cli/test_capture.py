@@ -228,4 +228,4 @@ def test_a_mistake_is_one_line_and_exit_2(
 @pytest.mark.needs("capture")
 def test_an_interface_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert msgrlab(["capture", "eht0", "-o", str(tmp_path / "a.pcapng")]) == 2
-    assert "no interface 'eht0' at eht0; there are lo" in capsys.readouterr().err
+    assert "no interface 'eht0'; there are lo" in capsys.readouterr().err

@@ -61,6 +61,11 @@ class LinkDecoder:
         return self._link.proven
 
     @property
+    def introduces(self) -> bool:
+        """True for a TCP connection over which a link over RDMA was made."""
+        return self._link.stream.introduces
+
+    @property
     def pending_bytes(self) -> int:
         """How much memory the frames take that are not complete."""
         return sum(flow.pending_bytes for flow in self._link.flows.values())
@@ -74,6 +79,9 @@ class LinkDecoder:
         """What happens next on the stream."""
         flow = self._link.flows[event.direction]
         if self._finished:
+            return
+        if self.introduces:  # records of queue pairs, and no frames
+            self._finished = isinstance(event, End)
             return
         if isinstance(event, Run):
             flow.take(event)
@@ -91,7 +99,7 @@ class LinkDecoder:
         self._finish(CAPTURE_ENDS)
 
     def _finish(self, why: str) -> None:
-        if self._finished:
+        if self._finished or self.introduces:
             return
         self._settle(final=True)
         for direction in Direction:
@@ -140,7 +148,9 @@ class LinkDecoder:
 
     def _gap(self, flow: Flow, event: Gap) -> None:
         link, readings = self._link, self._link.readings
-        rest = passed_over(readings[flow.direction], event, partial(setitem, readings, flow.direction))
+        rest: Gap | None = event
+        if event.exact:
+            rest = passed_over(readings[flow.direction], event, partial(setitem, readings, flow.direction))
         if rest is not None:
             readings[flow.direction].close("bytes are missing")
             link.gap(flow, rest)

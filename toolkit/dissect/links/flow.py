@@ -146,7 +146,7 @@ class Flow:
 
     def moment(self, end: int) -> tuple[int, int]:
         """Time and number of the packet with the last byte before ``end``, an offset in the direction."""
-        if end <= self._past_end:
+        if end <= self._past_end or not self._ends:  # none behind a gap
             return self._past
         at = min(bisect_left(self._ends, end), len(self._ends) - 1)
         return self._times_ns[at], self._packets[at]

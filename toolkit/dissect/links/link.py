@@ -136,6 +136,8 @@ class Link:
         """Bytes that the capture does not have."""
         moment = event.time_ns, event.packet
         error = "the capture does not have these bytes"
+        if not event.exact:
+            error += "; how many cannot be told exactly"
         self._stretch(flow, GAP, flow.offset, event.size_bytes, moment, error, Verdict.NONE, Verdict.NONE)
 
     def _stretch(

@@ -9,7 +9,7 @@ import numpy as np
 from toolkit.capture.formats.packets import Integers, Marks, PacketBatch
 from toolkit.dissect.stream import Run, Stream, StreamEvent
 from toolkit.dissect.tcp.flow import ACK, FIN, MOST_WAITING_BYTES, RST, SYN, Flow, Key, Packet
-from toolkit.dissect.tcp.internet import Internet
+from toolkit.dissect.tcp.internet import Datagrams, Internet
 from toolkit.dissect.tcp.lane import FARTHEST_BEHIND_BYTES
 from toolkit.dissect.tcp.lane import MOST_WAITING_BYTES as MOST_WAITING_LANE_BYTES
 from toolkit.dissect.tcp.outlet import EventCollector, joined
@@ -69,6 +69,10 @@ class Assembler:
         self.skipped: Counter[str] = Counter()
         """Packets that could not be read, by reason."""
         self._internet = Internet(self.skipped, ports or ())
+        self.data = memoryview(b"")
+        """What the places in :attr:`roce` are in."""
+        self.roce: dict[int, Datagrams] = {}
+        """Datagrams of the last batch that carry RoCE, by version of IP."""
 
     def feed(self, batch: PacketBatch) -> list[StreamEvent]:
         """What happens on all connections in a batch, in the order of its packets."""
@@ -78,7 +82,8 @@ class Assembler:
         self._time_ns, self._packet = int(batch.times_ns[-1]), batch.first + len(batch) - 1
         if len(self._flows) > self._most_flows:
             self._forget()
-        data, segments = read_segments(batch, self._internet, self._ports, self.skipped)
+        data, segments, self.roce = read_segments(batch, self._internet, self._ports, self.skipped)
+        self.data = data
         if segments is not None:
             self._assemble(data, batch, segments)
         self._clock_ns = max(self._clock_ns, int(batch.times_ns.max()))
@@ -93,6 +98,12 @@ class Assembler:
             self._close(flow)
         self._flows = {}
         return self._collector.drain()
+
+    def add(self, stream: Stream) -> None:
+        """Number and list a stream that goes over something else than TCP."""
+        stream.index, self.streams = self.streams, self.streams + 1
+        if len(self.known) < self._most_streams:
+            self.known.append(stream)
 
     def _forget(self) -> None:
         ordered = sorted(self._flows.values(), key=lambda flow: (not flow.closed, flow.last, flow.number))

@@ -1,4 +1,4 @@
-"""IPv4 and IPv6: whose packets carry TCP, between which addresses, and from where to where in the data."""
+"""IPv4 and IPv6: whose packets carry TCP or RoCE, between which addresses, from where to where in the data."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -9,13 +9,18 @@ import numpy as np
 import numpy.typing as npt
 
 from toolkit.capture.formats.packets import Integers, Marks, Records, records_at
-from toolkit.dissect.tcp.carriers import REASSEMBLED, Carriers
+from toolkit.dissect.tcp.carriers import REASSEMBLED, UDP, Carriers
 from toolkit.dissect.tcp.ethertypes import ip_packets
 from toolkit.dissect.tcp.fragments import Fragments
 from toolkit.dissect.tcp.network import by_version
 from toolkit.dissect.tcp.places import Layer, Places, in_line, joined
 
 _TCP = 6
+ROCE_PORT = 4791
+"""UDP port of RoCEv2."""
+UDP_HEADER_BYTES = 8
+_UDP_TARGET = 2
+_U16 = np.dtype(">u2")
 _MOST_NESTED = 8
 """Layers of IP in each other."""
 _V4_HEADER_SIZE = 20
@@ -60,14 +65,14 @@ Words = npt.NDArray[np.uint64]
 
 @dataclass(slots=True, eq=False)
 class Datagrams:
-    """Datagrams that carry TCP; all columns are of the same length."""
+    """Datagrams that carry TCP or RoCE; all columns are of the same length."""
 
     rows: Integers
     """Which packets of the batch they are (that of the last fragment)."""
     sources: tuple[Words, ...]
     targets: tuple[Words, ...]
     starts: Integers
-    """Where in the data TCP begins."""
+    """Where in the data TCP or UDP begins."""
     ends: Integers
     """Where it ends, or would end if everything had been captured."""
     captured_ends: Integers
@@ -109,7 +114,7 @@ def _all_of(parts: list[Datagrams]) -> Datagrams:
 
 
 class Internet:
-    """Finds TCP in packets of IP, also in those that other packets carry.
+    """Finds TCP and RoCE in packets of IP, also in those that other packets carry.
 
     Args:
         skipped: packets that cannot be read are counted there, by reason.
@@ -121,28 +126,34 @@ class Internet:
         self._fragments = Fragments(skipped)
         self._carriers = Carriers(vxlan_ports)
 
-    def datagrams(self, data: memoryview, packets: Places) -> tuple[memoryview, dict[int, Datagrams]]:
-        """The datagrams that carry TCP, by version of IP, and the data that they are in.
+    def datagrams(
+        self, data: memoryview, packets: Places
+    ) -> tuple[memoryview, dict[int, Datagrams], dict[int, Datagrams]]:
+        """The data, the datagrams in it that carry TCP, and those that carry RoCE, both by version of IP.
 
         Args:
             data: of a batch.
             packets: of IP in it.
         """
         found: dict[int, list[Datagrams]] = {}
+        roce: dict[int, list[Datagrams]] = {}
         for _ in range(_MOST_NESTED):
             contents: list[Layer] = []
             for version, here in by_version(data, packets):
                 read = _datagrams_v4 if version == 4 else _datagrams_v6
-                data, carried, others = read(data, here, self._fragments)
+                data, carried, datagrams, others = read(data, here, self._fragments)
                 found.setdefault(version, []).append(carried)
                 if others is not None:
+                    roce.setdefault(version, []).append(_to_roce(data, datagrams.where(others.types == UDP)))
+                    others = others.where(others.types != _TCP)
                     contents += self._carriers.contents(data, others, self._skipped)
             if not contents:
                 break
             packets = ip_packets(data, Layer.of(*in_line(contents)), self._skipped)
         else:
             self._skipped[f"inside more than {_MOST_NESTED} layers of IP"] += len(packets)
-        return data, {version: _all_of(parts) for version, parts in found.items()}
+        tcp = {version: _all_of(parts) for version, parts in found.items()}
+        return data, tcp, {version: _all_of(parts) for version, parts in roce.items()}
 
     def finish(self) -> None:
         """Count the fragments that wait for others."""
@@ -176,16 +187,22 @@ class _Rebuilt:
         return joined([packets, Places(rows, at, ends, ends)])
 
 
-def _others(places: Places, protocols: npt.NDArray[Any], starts: Integers, ends: Integers) -> Layer:
-    """What packets carry that is not TCP; the types are protocols of IP here."""
-    found = Places(places.rows, starts, np.minimum(places.captured_ends, ends), ends)
-    return Layer.of(protocols, found).where(protocols != _TCP)
+def _contents(places: Places, protocols: npt.NDArray[Any], starts: Integers, ends: Integers) -> Layer:
+    """What packets carry, TCP too; the types are protocols of IP here."""
+    return Layer.of(protocols, Places(places.rows, starts, np.minimum(places.captured_ends, ends), ends))
+
+
+def _to_roce(data: memoryview, datagrams: Datagrams) -> Datagrams:
+    """Those of UDP's datagrams that go to the port of RoCE."""
+    stops = np.minimum(datagrams.ends, datagrams.captured_ends)
+    datagrams = datagrams.where(datagrams.starts + UDP_HEADER_BYTES <= stops)
+    return datagrams.where(records_at(data, datagrams.starts + _UDP_TARGET, _U16) == ROCE_PORT)
 
 
 def _datagrams_v4(
     data: memoryview, packets: Places, fragments: Fragments
-) -> tuple[memoryview, Datagrams, Layer | None]:
-    """The IPv4 datagrams with TCP among packets, the data that they are in, and what the others carry."""
+) -> tuple[memoryview, Datagrams, Datagrams, Layer | None]:
+    """The data, the IPv4 datagrams with TCP in it, all of them, and what they carry if not TCP alone."""
     packets = packets.holding(_V4_HEADER_SIZE)
     heads = records_at(data, packets.at, _V4)
     fragmented = (heads["fragment"] & (_V4_MORE | _V4_OFFSET)) != 0
@@ -211,9 +228,9 @@ def _datagrams_v4(
         heads["identification"],
     )
     is_tcp = heads["protocol"] == _TCP
-    others = None if is_tcp.all() else _others(packets, heads["protocol"], starts, ends)
+    others = None if is_tcp.all() else _contents(packets, heads["protocol"], starts, ends)
     ours = is_tcp & (header_sizes >= _V4_HEADER_SIZE) & (starts <= ends)
-    return data, found if ours.all() else found.where(ours), others
+    return data, found if ours.all() else found.where(ours), found, others
 
 
 def _rebuild_v4(data: memoryview, packets: Places, heads: Records, fragments: Fragments) -> _Rebuilt:
@@ -240,8 +257,8 @@ def _rebuild_v4(data: memoryview, packets: Places, heads: Records, fragments: Fr
 
 def _datagrams_v6(
     data: memoryview, packets: Places, fragments: Fragments
-) -> tuple[memoryview, Datagrams, Layer | None]:
-    """The IPv6 datagrams with TCP among packets, the data that they are in, and what the others carry."""
+) -> tuple[memoryview, Datagrams, Datagrams, Layer | None]:
+    """The data, the IPv6 datagrams with TCP in it, all of them, and what they carry if not TCP alone."""
     packets = packets.holding(_V6_HEADER_SIZE)
     heads = records_at(data, packets.at, _V6)
     kinds, starts = _behind_extensions(data, packets, heads)
@@ -266,9 +283,9 @@ def _datagrams_v6(
         np.zeros(len(heads), np.uint16),
     )
     is_tcp = kinds == _TCP
-    others = None if is_tcp.all() else _others(packets, kinds, starts, ends)
+    others = None if is_tcp.all() else _contents(packets, kinds, starts, ends)
     ours = is_tcp & (starts <= ends)
-    return data, found if ours.all() else found.where(ours), others
+    return data, found if ours.all() else found.where(ours), found, others
 
 
 def _ends_v6(packets: Places, heads: Records) -> Integers:

@@ -3,11 +3,27 @@
 from collections.abc import Sequence
 from itertools import accumulate
 from operator import itemgetter
+from typing import Protocol
 
-from toolkit.dissect.stream import End, Gap, Run, StreamEvent
-from toolkit.dissect.tcp.flow import Flow
+from toolkit.dissect.direction import Direction
+from toolkit.dissect.stream import End, Gap, Run, Stream, StreamEvent
 
 _key = itemgetter(0)
+
+
+class Connection(Protocol):
+    """What events are about: a TCP connection, or a link over queue pairs."""
+
+    @property
+    def stream(self) -> Stream:
+        """It as others see it."""
+
+    @property
+    def batched(self) -> bool:
+        """Directions need not be in order against each other."""
+
+    def direction(self, side: int, /) -> Direction:
+        """Which way a side sends."""
 
 
 class _OpenRun:
@@ -26,8 +42,8 @@ class EventCollector:
     """Events of one batch, in the order of the packets that brought them about."""
 
     def __init__(self) -> None:
-        self._found: list[tuple[int, StreamEvent | tuple[Flow, _OpenRun]]] = []
-        self._open: dict[tuple[Flow, int], _OpenRun] = {}
+        self._found: list[tuple[int, StreamEvent | tuple[Connection, _OpenRun]]] = []
+        self._open: dict[tuple[Connection, int], _OpenRun] = {}
         self.row = 0
         """The packet that is looked at."""
 
@@ -35,7 +51,7 @@ class EventCollector:
         """Add a run that is complete."""
         self._found.append((row, run))
 
-    def piece(self, flow: Flow, side: int, data: memoryview, time_ns: int, packet: int) -> None:
+    def piece(self, flow: Connection, side: int, data: memoryview, time_ns: int, packet: int) -> None:
         """Add bytes to the run of their direction."""
         run = self._open.get((flow, side))
         if run is None:
@@ -47,7 +63,7 @@ class EventCollector:
         run.times_ns.append(time_ns)
         run.packets.append(packet)
 
-    def event(self, flow: Flow, side: int, event: Gap | End) -> None:
+    def event(self, flow: Connection, side: int, event: Gap | End) -> None:
         """Add what is no bytes; runs do not reach over it."""
         self._open.pop((flow, side), None)
         if not flow.batched:
@@ -62,7 +78,7 @@ class EventCollector:
         return [_closed(*event) if isinstance(event, tuple) else event for _, event in found]
 
 
-def _closed(flow: Flow, run: _OpenRun) -> Run:
+def _closed(flow: Connection, run: _OpenRun) -> Run:
     ends = list(accumulate(map(len, run.pieces)))
     return Run(flow.stream, flow.direction(run.side), joined(run.pieces), ends, run.times_ns, run.packets)
 

@@ -71,8 +71,8 @@ class Segments:
 
 def read_segments(
     batch: PacketBatch, internet: Internet, ports: Integers | None, skipped: Counter[str]
-) -> tuple[memoryview, Segments | None]:
-    """The TCP segments of a batch.
+) -> tuple[memoryview, Segments | None, dict[int, Datagrams]]:
+    """The TCP segments of a batch, and its datagrams of RoCE.
 
     Args:
         batch: the packets.
@@ -81,14 +81,15 @@ def read_segments(
         skipped: packets that cannot be read are counted there, by reason.
 
     Returns:
-        The data that payloads are in (the batch's, and behind it what came in fragments), and the segments.
+        The data that payloads are in (the batch's, and behind it what came in fragments), the segments, and by
+        version of IP the datagrams that carry RoCE.
     """
-    data, carried = internet.datagrams(batch.data, network_layer(batch, skipped))
+    data, carried, roce = internet.datagrams(batch.data, network_layer(batch, skipped))
     every = [_segments(data, datagrams, version, ports, skipped) for version, datagrams in carried.items()]
     found = [segments for segments in every if len(segments)]
     if not found:
-        return data, None
-    return data, found[0] if len(found) == 1 else _merged(*found)
+        return data, None, roce
+    return data, found[0] if len(found) == 1 else _merged(*found), roce
 
 
 def _segments(

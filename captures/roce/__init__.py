@@ -1,0 +1,1 @@
+"""Captures of two messengers over soft-RoCE devices, made in a micro-VM (captures/README.md)."""
