@@ -47,6 +47,7 @@ def _cases() -> Iterator[Any]:
             of_host = {"host": ["ceph-mon", "ceph-osd", "ceph"], "embedded": ["ceph"]}
             needs += of_host.get(release, [f"ceph-image-{release}"])
         needs += ["capture"] if spec.captures else []
+        needs += ["rxe", "pyverbs"] if spec.transport == "rdma" else []
         needs += ["iproute2"] if any("ss" in arguments for _, arguments in advice(name)) else []
         group = "ceph" if spec.daemons() else name
         yield pytest.param(name, marks=[pytest.mark.needs(*needs), pytest.mark.xdist_group(f"ready-made-{group}")])

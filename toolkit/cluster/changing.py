@@ -139,7 +139,7 @@ class Changes:
         host = cluster.backend.hosts[name]
         addrs = {other.name: other.spec.addr for other in others}
         addrs[name] = str(addresses(spec, name, host, cluster.last_nonce))
-        options = node_spec(spec, name, addrs, cluster.shared_key, cluster.began_s)
+        options = node_spec(spec, name, host, addrs, cluster.shared_key, cluster.began_s)
         options.incarnation = self._incarnations.get(name, 0) + 1
         key_log = service_keys(spec, cluster.shared_key)
         write_private(cluster.directory / SERVICE_KEYS, key_log.encode())

@@ -98,17 +98,18 @@ def node_specs(
         name: str(addresses(spec, name, hosts[name], number))
         for number, name in enumerate(spec.messengers(), FIRST_NONCE)
     }
-    return {name: node_spec(spec, name, addrs, shared_key, start_s) for name in addrs}
+    return {name: node_spec(spec, name, hosts[name], addrs, shared_key, start_s) for name in addrs}
 
 
 def node_spec(
-    spec: ClusterSpec, name: str, addrs: Mapping[str, str], shared_key: CryptoKey, start_s: float
+    spec: ClusterSpec, name: str, host: Host, addrs: Mapping[str, str], shared_key: CryptoKey, start_s: float
 ) -> NodeSpec:
     """The options of one messenger of ours; see :func:`node_specs`.
 
     Args:
         spec: of the cluster.
         name: of the node.
+        host: where it runs.
         addrs: addresses of all messengers of ours by name, its own among them.
         shared_key: see :func:`new_shared_key`.
         start_s: monotonic time at which the cluster began.
@@ -125,7 +126,7 @@ def node_spec(
         peers=dict(addrs),
         peer_entities={other: messengers[other].entity for other in addrs},
         auth={} if speech.auth == "cephx" else {"methods": [speech.auth]},
-        options=dict(node.options),
+        options={**host.options, **node.options},
         workers=node.workers,
         v1_only=speech.protocols == ("v1",),
         seed=spec.seed,

@@ -84,7 +84,7 @@ class Cluster:
         progress: Progress = lambda _node, _stage: None,
         announce: Callable[[str], None] | None = None,
     ) -> None:
-        kind = backend_named(backend or spec.backend)
+        kind = backend_named(backend or spec.backend, spec.transport)
         spec = with_release(spec, kind, announce or say)
         kind.check(network_wishes(spec), host_wishes(spec))
         self.spec = spec

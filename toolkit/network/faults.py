@@ -6,10 +6,12 @@ from contextlib import contextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from toolkit.errors import Unsupported
+
 if TYPE_CHECKING:
     from toolkit.network.state import LinkState
 
-
+NO_RDMA = "nodes have no RDMA devices: the spec takes transport: rdma"
 _DIGITS = 6
 
 
@@ -30,6 +32,8 @@ class NetworkFaults(ABC):
     lacks: Mapping[str, str] = MappingProxyType({})
     """What is never possible here, and why: names of methods, ``packets`` for faults of single packets, and
     ``time`` for faults that go on by themselves."""
+    has_rdma = False
+    """True if nodes reach each other by RDMA devices."""
     initial: "Mapping[tuple[str, str], LinkState]" = MappingProxyType({})
     """Impairments that links came up with, by sender and receiver; set by the cluster, and in force already."""
 
@@ -85,6 +89,10 @@ class NetworkFaults(ABC):
 
         What still comes of them gets a new port, and a reset from its receiver; with ``silent`` it is lost.
         """
+
+    def set_rdma_port(self, name: str, *, is_up: bool) -> None:  # noqa: ARG002 - no backend
+        """Take the port of a host's RDMA device up or down; raises Unsupported where there are none."""
+        raise Unsupported(f"RDMA port of {name}: {NO_RDMA}")
 
     @abstractmethod
     def reset(self, a: str, b: str) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from messenger.driver import Connection, Driver
+from messenger.errors import LocalError
 from messenger.link import Link
 
 
@@ -54,6 +55,26 @@ class Inside:
     def resources(self) -> dict[str, Any]:
         """What the endpoint has in use beside that."""
         return self.driver.endpoint.resources()
+
+    def fail_queue_pair(self, peer: str) -> None:
+        """Take the queue pair of the link with a peer to its error state.
+
+        Raises:
+            LocalError: there is no such link now, or it is none over RDMA.
+        """
+        # few nodes have RDMA, and simulated ones no event loop
+        from messenger.messenger import Messenger  # noqa: PLC0415
+        from messenger.transport.rdma.stream import RdmaStream  # noqa: PLC0415
+
+        connection, driver = self._connections.get(peer), self.driver
+        link = connection.session.link if connection is not None else None
+        stream = driver.stream(link.id) if isinstance(driver, Messenger) and isinstance(link, Link) else None
+        if not isinstance(stream, RdmaStream):
+            raise LocalError(f"no queue pair with {peer} now")
+        try:
+            stream.pair.fail()
+        except OSError as error:
+            raise LocalError(f"queue pair with {peer}: {error.strerror}") from None
 
     def use_up_nonces(self, peer: str, left: int) -> None:
         """Have the keys of the link with a peer as good as used up: so many nonces are left in each direction."""

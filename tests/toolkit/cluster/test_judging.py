@@ -8,6 +8,8 @@ from tests.support.clusters import peers, state
 from tests.support.long_history import long_history
 from tests.support.waiting import eventually
 from toolkit.checks.history import History
+from toolkit.checks.live import check_so_far
+from toolkit.checks.long_run import LongRun
 from toolkit.cluster import up
 from toolkit.cluster.judging import Judging
 from toolkit.cluster.live_history import LiveHistory
@@ -34,6 +36,31 @@ def test_what_is_settled_leaves_memory_and_stays_in_the_file(tmp_path: Path) -> 
         len(records) - 5,
         [record.time_s for record in records[-10:-5]],
     )
+    history.close()
+
+
+def test_a_run_of_many_times_the_limit_is_judged_to_its_end_and_its_file_is_complete(tmp_path: Path) -> None:
+    history = LiveHistory(tmp_path / "history.ndjson", limit=6000)
+    run = LongRun(history, history.fold, every=2000, settled_s=10.0)
+    records = long_history("v2-crc", 1500)
+    wrong = next(at for at in range(len(records) * 9 // 10, len(records)) if records[at].kind == "deliver")
+    records.insert(wrong + 1, records[wrong])
+    most = 0
+    for record in records:
+        history.put(record.time_s, record.node, record.kind, dict(record.fields))
+        if history.count % 500 == 0:
+            run.look()
+            most = max(most, len(history))
+    history.flush()
+    assert history.is_whole
+    assert most < 6000 < len(records) / 4
+    assert history.count == history.on_disk == len(records)
+    assert [record.fields for record in History.load(history.path)] == [record.fields for record in records]
+    results = run.completed(check_so_far(history), [record.time_s for record in history])
+    (lossless,) = (result for result in results if result.id == "INV-1")
+    assert [violation.text.partition(": ")[2] for violation in lossless.violations] == [
+        f"tid {records[wrong]['tid']} from {records[wrong]['peer']} session 1 is delivered again"
+    ]
     history.close()
 
 

@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from messenger.errors import LocalError
+from toolkit.errors import Unsupported
 
 if TYPE_CHECKING:
     from toolkit.cluster.backends.base import Backend
@@ -15,16 +16,25 @@ BACKENDS = {
     "swarm": "toolkit.cluster.backends.docker.swarm:SwarmBackend",
 }
 """Module and class, imported on demand."""
+_OVER_RDMA = {"process": "toolkit.cluster.backends.rdma:RdmaBackend"}
 
 
-def backend_named(name: str) -> "type[Backend]":
+def backend_named(name: str, transport: str = "tcp") -> "type[Backend]":
     """A kind of backend.
+
+    Args:
+        name: its name.
+        transport: of its messengers' links, as specs name it.
 
     Raises:
         LocalError: there is none of that name.
+        Unsupported: it does not have that transport.
     """
     if name not in BACKENDS:
         raise LocalError(f"unknown backend {name!r}; known: {', '.join(BACKENDS)}")
-    module, _, kind = BACKENDS[name].partition(":")
+    known = _OVER_RDMA if transport == "rdma" else BACKENDS
+    if name not in known:
+        raise Unsupported(f"transport {transport}: nodes on {name} have no such devices: --backend process")
+    module, _, kind = known[name].partition(":")
     found: type[Backend] = getattr(import_module(module), kind)
     return found

@@ -71,6 +71,11 @@ class Host(ABC):
         """Environment variables of programs that are started from now on, beside what they have anyway."""
         return {}
 
+    @cached_property
+    def options(self) -> dict[str, bool | int | float | str]:
+        """Options that messengers of ours have because of where they are; their own options are stronger."""
+        return {}
+
     @abstractmethod
     def start(self, argv: Sequence[str], *, piped: bool = False, log: str = "") -> Program:
         """Start a program.

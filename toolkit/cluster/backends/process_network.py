@@ -36,6 +36,10 @@ class ProxiedNetwork(NetworkFaults):
         """
         self._check(sender, receiver)
         state.require_only(f"link {sender} {receiver}", "loopback has no packets: --backend netns")
+        self._impair(sender, receiver, state)
+
+    def _impair(self, sender: str, receiver: str, state: LinkState) -> None:
+        """Have the proxies apply the delay, jitter and rate of a state."""
         rate = state.rate_bits_per_s
         for proxy, direction in self._proxies.lanes(sender, receiver):
             proxy.impair(direction, state.least_delay_s, state.spread_s, rate / 8 if rate else None)
@@ -78,7 +82,7 @@ class ProxiedNetwork(NetworkFaults):
     def black_hole(self, sender: str, receiver: str, mtu_bytes: int) -> None:
         """Raise Unsupported: this backend has no packets."""
         if mtu_bytes:
-            raise Unsupported(f"black-hole {sender} {receiver}: loopback has no packets: --backend netns")
+            raise Unsupported(f"black-hole {sender} {receiver}: {self.lacks['black_hole']}")
 
     @override
     def nat(self, sender: str, receiver: str, *, translated: bool = True) -> None:

@@ -28,6 +28,7 @@ from toolkit.cluster.spec.parts import (
     Speech,
     Traffic,
     TrafficList,
+    TransportName,
     Workload,
 )
 
@@ -69,6 +70,9 @@ class ClusterSpec(Part):
     backend: BackendName = "process"
     """What it is made of, unless the command line says otherwise: programs of this machine, network namespaces, or
     containers."""
+    transport: TransportName = "tcp"
+    """What links of messengers of ours are made of: TCP connections, or queue pairs of soft-RoCE devices that the
+    cluster makes (docs/rdma.md), on the backend process."""
     seed: Seed = 1
     """Repeats what nodes draw for their faults (ms_inject_*) and pauses; keys are new each time."""
     speaks: Speech = Speech()
@@ -191,6 +195,7 @@ class ClusterSpec(Part):
         refuse(
             rules.room_mistakes(self.networks, self.nodes)
             + rules.ceph_mistakes(self.ceph, self.nodes, self.speaks, networks)
+            + (rules.rdma_mistakes(self.nodes, self.captures, self.proxies) if self.transport == "rdma" else [])
         )
         return self
 

@@ -76,6 +76,7 @@ ClusterName = Annotated[
     str, AfterValidator(_cluster_name), WithJsonSchema({"type": "string", "pattern": f"^{_CLUSTER.pattern}$"})
 ]
 BackendName = Literal["process", "netns", "docker", "swarm"]
+TransportName = Literal["tcp", "rdma"]
 OptionValue = Annotated[bool | int | float | str, BeforeValidator(_option_value)]
 Line = Annotated[str, AfterValidator(_one_line)]
 Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]

@@ -42,6 +42,22 @@ def networks_of(node: AnyNode, networks: Sequence[str]) -> tuple[str, ...]:
     return node.networks or tuple(networks)
 
 
+def rdma_mistakes(nodes: Nodes, captures: Sequence[Capture], proxies: Sequence[Proxy]) -> list[Mistake]:
+    """What clusters over RDMA do not have."""
+    found = [
+        Mistake(
+            ("nodes", node.group or name), "messengers of ours alone are linked by RDMA; leave out transport: rdma"
+        )
+        for name, node in nodes.items()
+        if not isinstance(node, Node)
+    ]
+    if captures:
+        found.append(Mistake(("captures",), "packets of RDMA links are not captured; leave out transport: rdma"))
+    if proxies:
+        found.append(Mistake(("proxies",), "frames of RDMA links pass no proxy; leave out transport: rdma"))
+    return found
+
+
 # ---- networks
 
 

@@ -143,7 +143,7 @@ class Gatherer:
             faults=cluster.scene_faults(),
             steps=tuple(self._steps),
             events=[record_json(record, races) for record in recent(list(self._events), RECENT)],
-            arrived=tuple(sorted(self._arrived)),
+            arrived=tuple(sorted(self._arrived, key=lambda each: each.time_s)),
             bands=tuple(self._disturbances.bands),
         )
 

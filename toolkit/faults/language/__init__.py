@@ -4,7 +4,7 @@
 a cluster as faults see it: does them, knows which of them last, and undoes them. docs/faults.md has every word.
 """
 
-from toolkit.faults.language import messengers, network, processes  # every word is known from here on
+from toolkit.faults.language import messengers, network, processes, rdma  # every word is known from here on
 from toolkit.faults.language.fault import Area, Fault, Undo, Word, parse, words
 from toolkit.faults.language.scene import Scene
 
@@ -18,5 +18,6 @@ __all__ = [
     "network",
     "parse",
     "processes",
+    "rdma",
     "words",
 ]

@@ -1,0 +1,192 @@
+"""What the tests of clusters over RDMA have done in a machine with soft-RoCE; prints JSON for each part."""
+
+import json
+import sys
+import time
+import traceback
+from collections.abc import Callable
+
+from messenger.errors import LocalError
+from toolkit.cluster import Cluster, up
+from toolkit.machine.leases import Lease
+from toolkit.machine.rtnetlink import rtnetlink
+from toolkit.network import rdma
+
+PATIENCE_S = 90.0
+"""For one condition."""
+ALL_PATIENCE_S = 600.0
+SPEC = "rdma-two-peers"
+
+
+def wait_until(condition: Callable[[], bool], what: str) -> None:
+    """Wait until something has happened; the machine may be emulated, on a busy machine."""
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline_s, f"{what}: not within {PATIENCE_S:g} s"
+        time.sleep(0.1)
+
+
+def session(cluster: Cluster, node: str, peer: str) -> dict[str, object]:
+    return dict(cluster.nodes[node].command("session", peer=peer))
+
+
+def delivered(cluster: Cluster, node: str) -> int:
+    """Number of messages that a node has received."""
+    return sum(record.kind == "deliver" and record.node == node for record in cluster.history.so_far())
+
+
+def more_arrive(cluster: Cluster) -> None:
+    """Wait until messages pass in both directions."""
+    for node in ("a", "b"):
+        before = delivered(cluster, node)
+        wait_until(lambda node=node, before=before: delivered(cluster, node) > before + 2, f"messages at {node}")  # type: ignore[misc]
+
+
+def is_quiet(cluster: Cluster) -> bool:
+    """True if nothing has arrived for two seconds, in which both nodes have sent twenty messages."""
+    before = delivered(cluster, "a"), delivered(cluster, "b")
+    time.sleep(2.0)
+    return before == (delivered(cluster, "a"), delivered(cluster, "b"))
+
+
+def refusal(act: Callable[[], object]) -> str:
+    try:
+        act()
+    except LocalError as error:
+        return str(error)
+    return ""
+
+
+def faults_of(cluster: Cluster, node: str) -> list[str]:
+    """The details of a node's faults so far."""
+    return [
+        str(record.fields["detail"])
+        for record in cluster.history.so_far()
+        if record.kind == "fault" and record.node == node
+    ]
+
+
+def what_there_is(cluster: Cluster) -> dict[str, object]:
+    """The devices and options of a cluster that has just come up."""
+    more_arrive(cluster)
+    options = {node.name: node.spec.options["ms_type"] for node in cluster.messengers()}
+    devices = [(device.name, device.is_active) for device in rdma.devices()]
+    changes = [type(change).__name__ for change in cluster.lease.journal.changes()]
+    return {"options": options, "devices": devices, "changes": changes}
+
+
+def queue_pair_error(cluster: Cluster) -> dict[str, object]:
+    """A queue pair fails in mid-traffic."""
+    before = session(cluster, "a", "b")
+    cluster.fault("qp-error a b")
+    wait_until(lambda: len(faults_of(cluster, "a")) > 0, "a fault at a")
+    more_arrive(cluster)
+    return {"before": before["connect_seq"], "after": session(cluster, "a", "b")["connect_seq"]}
+
+
+def port_down(cluster: Cluster) -> dict[str, object]:
+    """The port of a device goes down, and comes up again."""
+    count = len(faults_of(cluster, "a"))
+    cluster.fault("rdma-down a")
+    wait_until(lambda: len(faults_of(cluster, "a")) > count, "a fault at a")
+    found = faults_of(cluster, "a")[count]
+    lasting = [str(fault) for fault in cluster.scene_faults()]
+    active = {device.interface: device.is_active for device in rdma.devices()}
+    cluster.fault("rdma-up a")
+    more_arrive(cluster)
+    left = [str(fault) for fault in cluster.scene_faults()]
+    return {"fault": found, "lasting": lasting, "active": list(active.values()), "left": left}
+
+
+def impaired(cluster: Cluster) -> dict[str, object]:
+    """Packets are delayed and lost; then none pass; then all do."""
+    cluster.fault("link a b delay-ms=20 loss=2")
+    more_arrive(cluster)
+    state = str(cluster.network.link("a", "b"))
+    cluster.fault("partition a b")
+    blocked = cluster.network.is_blocked("a", "b")
+    wait_until(lambda: is_quiet(cluster), "silence")
+    cluster.fault("heal")
+    more_arrive(cluster)
+    return {"state": state, "blocked": blocked, "healed": str(cluster.network.link("a", "b"))}
+
+
+def reset(cluster: Cluster) -> dict[str, object]:
+    """The TCP connection that introduced the queue pairs is reset."""
+    count = len(faults_of(cluster, "a")) + len(faults_of(cluster, "b"))
+    answer = cluster.fault("reset a b")
+    wait_until(lambda: len(faults_of(cluster, "a")) + len(faults_of(cluster, "b")) > count, "a fault")
+    more_arrive(cluster)
+    return {"answer": answer}
+
+
+def refused(cluster: Cluster) -> dict[str, object]:
+    """What clusters over RDMA cannot do."""
+    words = ("nat a b", "black-hole a b 600")
+    return {word: refusal(lambda word=word: cluster.fault(word)) for word in words}  # type: ignore[misc]
+
+
+def killed(cluster: Cluster) -> dict[str, object]:
+    """A node is killed and begins a new life on the same device."""
+    cluster.fault("kill b")
+    cluster.fault("start b")
+    more_arrive(cluster)
+    return {"incarnation": cluster.nodes["b"].status()["incarnation"]}
+
+
+def changed(cluster: Cluster) -> dict[str, object]:
+    """A node comes with a device of its own, and goes with it."""
+    cluster.add_node("c", entity="osd.3")
+    there = [device.name for device in rdma.devices()]
+    cluster.nodes["c"].command("send", peer="a", count=2)
+    wait_until(lambda: session(cluster, "c", "a").get("state") == "READY", "a session of c")
+    cluster.remove_node("c")
+    return {"with": there, "without": [device.name for device in rdma.devices()]}
+
+
+def verdicts(cluster: Cluster) -> dict[str, object]:
+    """What the invariants say of all that happened."""
+    return {"failed": [str(result) for result in cluster.check() if not result.ok]}
+
+
+PARTS = (what_there_is, queue_pair_error, port_down, impaired, reset, refused, killed, changed, verdicts)
+
+
+def remains() -> dict[str, object]:
+    """What the machine has of a cluster that is down."""
+    with rtnetlink() as route:
+        interfaces = [link.get("ifname") for link in route.get_links()]
+    return {"devices": [device.name for device in rdma.devices()], "interfaces": interfaces}
+
+
+def after_a_crash() -> dict[str, object]:
+    """A cluster whose journal undoes it, while its nodes run."""
+    from toolkit.cluster.choosing import spec_from
+
+    cluster = Cluster(spec_from(SPEC), Lease.take("crashed"))
+    cluster.up()
+    return {"problems": cluster.lease.journal.undo()} | remains()
+
+
+def say(name: str, part: Callable[[], dict[str, object]]) -> None:
+    began_s = time.monotonic()
+    try:
+        result: dict[str, object] = part()
+    except BaseException:  # noqa: BLE001 - reported by the test of that part
+        result = {"error": traceback.format_exc()}
+    took_s = round(time.monotonic() - began_s, 1)
+    print(json.dumps({"name": name, "result": result, "took_s": took_s}), flush=True)  # noqa: T201
+
+
+def main() -> None:
+    wanted = set(sys.argv[1:])
+    with up(SPEC) as cluster:
+        for part in PARTS:
+            if not wanted or part.__name__ in wanted:
+                say(part.__name__, lambda part=part: part(cluster))  # type: ignore[misc]
+    say("remains", remains)
+    say("after_a_crash", after_a_crash)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,143 @@
+"""Clusters over RDMA: what specs and other machines refuse, and in a machine with soft-RoCE all of their life."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from messenger.errors import LocalError
+from tests.support.clusters import state
+from tests.toolkit.cluster.backends import rdma_guest as guest
+from toolkit.cluster import up
+from toolkit.cluster.choosing import spec_from
+from toolkit.errors import Unsupported
+from toolkit.machine import rdma as netlink
+from toolkit.machine import vm
+from toolkit.machine.leases import leases
+
+__all__ = ["state"]
+
+TREE = Path(__file__).parents[4]
+
+
+def in_machine(test: Any) -> Any:
+    """Mark a test of what was done in the machine."""
+    for mark in (
+        pytest.mark.needs("vm", "pyverbs"),
+        pytest.mark.xdist_group("RDMA clusters in a machine"),
+        pytest.mark.timeout(guest.ALL_PATIENCE_S + 60),
+    ):
+        test = mark(test)
+    return test
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Any]:
+    command = [sys.executable, "-B", "-m", "tests.toolkit.cluster.backends.rdma_guest"]
+    done = vm.run(command, directory=TREE, timeout_s=guest.ALL_PATIENCE_S)
+    assert done.code == 0, done
+    return {(line := json.loads(text))["name"]: line["result"] for text in done.stdout.splitlines()}
+
+
+@in_machine
+def test_each_node_has_a_device_which_the_journal_knows(results: dict[str, Any]) -> None:
+    found = results["what_there_is"]
+    assert found["options"] == {"a": "async+rdma", "b": "async+rdma"}
+    assert [is_active for _, is_active in found["devices"]] == [True, True]
+    assert found["changes"] == ["Tree", "Processes", "Interface", *["Interface", "RdmaLink"] * 2, "Processes"]
+
+
+@in_machine
+def test_a_session_survives_a_queue_pair_in_its_error_state(results: dict[str, Any]) -> None:
+    found = results["queue_pair_error"]
+    assert found["after"] > found["before"]
+
+
+@in_machine
+def test_links_fail_while_the_port_is_down(results: dict[str, Any]) -> None:
+    found = results["port_down"]
+    assert "went down" in found["fault"]
+    assert (sorted(found["active"]), found["lasting"], found["left"]) == ([False, True], ["rdma-down a"], [])
+
+
+@in_machine
+def test_packets_of_devices_are_impaired_blocked_and_healed(results: dict[str, Any]) -> None:
+    assert results["impaired"] == {"state": "delay 20ms, loss 2%", "blocked": True, "healed": "no impairments"}
+
+
+@in_machine
+def test_a_reset_of_the_introduction_is_a_fault_of_the_link(results: dict[str, Any]) -> None:
+    assert results["reset"] == {"answer": "1 connection"}
+
+
+@in_machine
+def test_what_devices_cannot_do_is_refused(results: dict[str, Any]) -> None:
+    assert results["refused"] == {
+        "nat a b": "nat a b: RDMA packets pass no NAT",
+        "black-hole a b 600": "black-hole a b: RDMA packets are no longer than their path takes",
+    }
+
+
+@in_machine
+def test_a_killed_node_comes_back_on_its_device(results: dict[str, Any]) -> None:
+    assert results["killed"] == {"incarnation": 2}
+
+
+@in_machine
+def test_a_device_comes_and_goes_with_its_node(results: dict[str, Any]) -> None:
+    assert [len(results["changed"][when]) for when in ("with", "without")] == [3, 2]
+
+
+@in_machine
+def test_all_invariants_hold(results: dict[str, Any]) -> None:
+    assert results["verdicts"] == {"failed": []}
+
+
+@in_machine
+@pytest.mark.parametrize("end", ["remains", "after_a_crash"])
+def test_nothing_stays_of_a_cluster(results: dict[str, Any], end: str) -> None:
+    assert (results[end]["devices"], results[end].get("problems", [])) == ([], [])
+    assert [name for name in results[end]["interfaces"] if name.startswith("ml")] == []
+
+
+# ---- without a machine
+
+
+def test_a_kernel_without_rdma_is_one_line_and_leaves_nothing(
+    state: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(netlink, "_NETLINK_RDMA", 31)  # a family that no kernel has
+    wanted = "transport rdma: this kernel has no RDMA: msgrlab vm run -- CMD"
+    with pytest.raises(Unsupported, match=wanted), up(guest.SPEC):
+        pass
+    assert list(leases()) == []
+
+
+def test_other_backends_refuse_the_transport(state: object) -> None:
+    wanted = "transport rdma: nodes on netns have no such devices: --backend process"
+    with pytest.raises(Unsupported, match=wanted), up(guest.SPEC, backend="netns"):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("setting", "mistake"),
+    [
+        ("captures=[{node: a}]", "captures: packets of RDMA links are not captured"),
+        ("proxies=[{from: a, to: b}]", "proxies: frames of RDMA links pass no proxy"),
+        ("transport=tls", "transport"),
+    ],
+)
+def test_specs_refuse_what_rdma_links_do_not_have(setting: str, mistake: str) -> None:
+    with pytest.raises(LocalError, match=mistake):
+        spec_from(guest.SPEC, [setting])
+
+
+@pytest.mark.parametrize("fault", ["rdma-down a", "rdma-up a", "qp-error a b"])
+def test_clusters_over_tcp_refuse_faults_of_devices(state: object, fault: str) -> None:
+    with (
+        up("two-peers") as cluster,
+        pytest.raises(LocalError, match="the spec takes transport: rdma"),
+    ):
+        cluster.fault(fault)

@@ -1,0 +1,74 @@
+"""The ``process`` backend with ``transport: rdma``: a soft-RoCE device for each node, on a bridge of this machine.
+
+Nodes introduce their queue pairs to each other by TCP on loopback, through proxies as everything there; what they
+send then goes from device to device, where the kernel's netem impairs it.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from messenger.compat import override
+from messenger.errors import LocalError
+from messenger.transport.rdma.verbs import pyverbs
+from toolkit.cluster.backends.base import HostWish, NetworkWish
+from toolkit.cluster.backends.process import ProcessBackend
+from toolkit.cluster.backends.rdma_network import RdmaNetwork
+from toolkit.errors import Unsupported
+from toolkit.extras import require
+from toolkit.machine.changes import Processes
+from toolkit.machine.leases import Lease
+from toolkit.network import rdma
+from toolkit.network.rdma.fabric import GID_INDEX, Fabric
+
+
+class RdmaBackend(ProcessBackend):
+    """Processes of this machine that reach each other by RDMA."""
+
+    def __init__(self, lease: Lease, say: Callable[[str], None]) -> None:
+        super().__init__(lease, say)
+        self._fabric = Fabric(lease)
+        self._network = self._rdma_network = RdmaNetwork(self.proxies, self._fabric)
+
+    @classmethod
+    @override
+    def check(cls, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
+        super().check(networks, hosts)
+        require("pyroute2")
+        try:
+            rdma.devices()
+            pyverbs()
+        except LocalError as error:
+            raise Unsupported(f"transport rdma: {error}") from None
+        if os.geteuid() != 0:
+            raise Unsupported("transport rdma: devices take root: sudo msgrlab ..., or msgrlab vm run -- CMD")
+
+    @override
+    def open(self, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
+        self._fabric.open()
+        super().open(networks, hosts)
+
+    @override
+    def add(self, *wishes: HostWish) -> None:
+        names = {wish.name: self._fabric.plug(wish.name) for wish in wishes}
+        # Undone first, before the devices: the kernel does not remove a device that a process has open.
+        self.lease.journal.note(Processes(str(self.lease.label)))
+        super().add(*wishes)
+        for host, device in names.items():
+            self.hosts[host].options.update(
+                ms_type="async+rdma", ms_async_rdma_device_name=device, ms_async_rdma_gid_idx=GID_INDEX
+            )
+        self._rdma_network.renew()
+
+    @override
+    def remove(self, name: str) -> None:
+        super().remove(name)
+        self._fabric.unplug(name)
+        self._rdma_network.renew()
+
+    @override
+    def close(self) -> None:
+        with ExitStack() as undo:
+            undo.callback(self._fabric.close)
+            undo.callback(self._rdma_network.close)
+            undo.callback(super().close)

@@ -1,0 +1,110 @@
+"""The network of a cluster over RDMA: proxies for the TCP connections, netem for the packets of the devices."""
+
+from types import MappingProxyType
+
+from messenger.compat import override
+from toolkit.cluster.backends.process_network import ProxiedNetwork
+from toolkit.faults.proxies import Proxies
+from toolkit.network.links import Links, open_links
+from toolkit.network.rdma.fabric import Fabric
+from toolkit.network.state import LinkState, RandomLoss
+
+_Way = tuple[str, str]
+
+
+class RdmaNetwork(ProxiedNetwork):
+    """What can be done between nodes that introduce their queue pairs by TCP, and then send by RDMA.
+
+    Args:
+        proxies: on all ways between the nodes; the TCP connections pass through them.
+        fabric: the devices.
+    """
+
+    has_rdma = True
+    lacks = MappingProxyType(
+        {
+            "black_hole": "RDMA packets are no longer than their path takes",
+            "nat": "RDMA packets pass no NAT",
+        }
+    )
+
+    def __init__(self, proxies: Proxies, fabric: Fabric) -> None:
+        super().__init__(proxies)
+        self._fabric = fabric
+        self._links: Links | None = None
+        self._states: dict[_Way, LinkState] = {}
+        """Of the ways that are not clear, apart from blocks."""
+        self._blocked: set[_Way] = set()
+        self._down: set[str] = set()
+
+    def renew(self) -> None:
+        """The hosts are others: treat the packets of those that remain as before."""
+        self.close()
+        self._states = {way: state for way, state in self._states.items() if set(way) <= {*self.hosts}}
+        self._blocked = {way for way in self._blocked if set(way) <= {*self.hosts}}
+        self._down &= {*self.hosts}
+        for way in {*self._states, *self._blocked}:
+            self._treat(way)
+
+    def close(self) -> None:
+        """Stop impairing packets."""
+        if self._links is not None:
+            self._links.close()
+            self._links = None
+
+    @override
+    def set_link(self, sender: str, receiver: str, state: LinkState) -> None:
+        """Impair the packets from one node's device to another's; delay, jitter and rate hold for TCP, too."""
+        self._check(sender, receiver)
+        self._states[sender, receiver] = state
+        self._treat((sender, receiver))
+        self._impair(sender, receiver, state)
+
+    @override
+    def link(self, sender: str, receiver: str) -> LinkState:
+        self._check(sender, receiver)
+        if self._links is None or (sender, receiver) in self._blocked:
+            return self._states.get((sender, receiver), LinkState())
+        return self._links.get(sender, receiver)
+
+    @override
+    def block(self, sender: str, receiver: str, *, port: int = 0) -> None:
+        """Hold the TCP connections and lose every packet of the devices; with ``port``, the former alone."""
+        super().block(sender, receiver, port=port)
+        if not port:
+            self._blocked.add((sender, receiver))
+            self._treat((sender, receiver))
+
+    @override
+    def unblock(self, sender: str, receiver: str, *, port: int = 0) -> None:
+        super().unblock(sender, receiver, port=port)
+        if not port:
+            self._blocked.discard((sender, receiver))
+            self._treat((sender, receiver))
+
+    @override
+    def set_rdma_port(self, name: str, *, is_up: bool) -> None:
+        self._check(name)
+        self._fabric.set_port(name, is_up=is_up)
+        (self._down.discard if is_up else self._down.add)(name)
+
+    @override
+    def heal(self) -> None:
+        for name in sorted(self._down):
+            self.set_rdma_port(name, is_up=True)
+        touched, self._blocked = {*self._states, *self._blocked}, set()
+        self._states.clear()
+        for way in touched:
+            self._treat(way)
+        super().heal()
+
+    def _treat(self, way: _Way) -> None:
+        """Have the kernel treat the packets of a way as its state and its blocks say."""
+        state = self._states.get(way, LinkState())
+        if way in self._blocked:
+            state = state.model_copy(update={"loss": RandomLoss(percent=100)})
+        if self._links is None and state.is_clear:
+            return
+        if self._links is None:
+            self._links = open_links(self._fabric.cables(), way="netem")
+        self._links.set({way: state})
