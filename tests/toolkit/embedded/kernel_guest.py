@@ -1,0 +1,364 @@
+"""The kernel's client on an embedded cluster of this process; prints a line of JSON for each result.
+
+It maps images of the machine it runs in: run it in a virtual machine.
+"""
+
+import hashlib
+import json
+import mmap
+import os
+import platform
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from messenger.cephx.ciphers import KeyType
+from messenger.cephx.keyring import Keyring
+from messenger.denc.codec import Decoder, Encoder
+from messenger.denc.entity import EntityType
+from messenger.errors import LocalError
+from messenger.messages.message import Message
+from messenger.messages.pg import PgId
+from messenger.messages.types import MessageType
+from tests.toolkit.embedded.kernel_cases import (
+    BEFORE_A_SESSION,
+    CUT_MODES,
+    DATA_CUTS,
+    DISPUTED,
+    HANDSHAKE_CUTS,
+    MODES,
+    MONITOR_CUTS,
+)
+from toolkit.dissect.keys import KeyBook
+from toolkit.embedded.node.app import EmbeddedApp
+from toolkit.embedded.node.spec import EmbeddedSpec
+from toolkit.embedded.osd.classes.lock import LockState
+from toolkit.embedded.osd.daemon import Osd
+from toolkit.embedded.osd.store import ObjectKey, Store, StoredObject
+from toolkit.faults.proxy import FaultProxy
+from toolkit.faults.script import strikes
+from toolkit.faults.strike import Strike
+from toolkit.machine import krbd
+from toolkit.machine.loops import LoopThread
+from toolkit.network.redirect import redirect
+from toolkit.rados.client import Rados
+
+KEY = "AQAAAAAAAAAAABAAAAECAwQFBgcICQoLDA0ODw=="
+KEYRING = "".join(f'[{name}]\nkey = {KEY}\ncaps mon = "allow *"\n' for name in ("client.admin", "osd.0"))
+MON, OSD = "127.0.0.2", "127.0.0.3"
+PORTS = {"legacy": 6789}
+V2_PORT = 3300
+MIB = 1 << 20
+IMAGE_BYTES, BLOCK_BYTES = 64 * MIB, 256 * 1024
+LAYERING, EXCLUSIVE_LOCK = 0x1, 0x4
+HEADER_UPDATE = 3
+UNKNOWN_TYPE = 0x7777
+TIMEOUTS = "mount_timeout=30,osd_request_timeout=60"
+OWN_NAMESPACE = Path("/proc/self/ns/net")
+_RNG = random.Random(1)
+
+
+def say(**result: object) -> None:
+    print(json.dumps(result), flush=True)  # noqa: T201 - what this is for
+
+
+class Peers:
+    """A monitor and an OSD in a thread, and what they have recorded of the kernel's links."""
+
+    def __init__(self) -> None:
+        self.records: list[tuple[str, dict[str, Any]]] = []
+        self.writes = 0
+        """Changes of images' data objects."""
+        self.thread = LoopThread("embedded")
+        self.thread.do(self._open())
+
+    async def _open(self) -> None:
+        addr = f"[v2:{MON}:{V2_PORT}/0,v1:{MON}:{PORTS['legacy']}/0]"
+        self.mon = self._app("mon", "a", addr, addr)
+        await self.mon.open()
+        self.osd = self._app("osd", "0", f"[v2:{OSD}:6800/7,v1:{OSD}:6801/7]", addr)
+        await self.osd.open()
+        self._count_writes()
+        async with Rados.connect(f"v2:{MON}:{V2_PORT}", keyring=Keyring.parse(KEYRING, "keyring")) as rados:
+            pool = rados.pool("rbd")
+            for name, features in (("plain", LAYERING), ("locked", LAYERING | EXCLUSIVE_LOCK)):
+                await pool.exec(f"rbd_id.{name}", "rbd", "set_id", _encoded(name))
+                await pool.exec(f"rbd_header.{name}", "rbd", "create", _header(name, features))
+
+    def _app(self, kind: str, number: str, addr: str, monitor: str) -> EmbeddedApp:
+        modes = ("ms_mon_service_mode", "ms_service_mode", "ms_mon_client_mode")
+        spec = EmbeddedSpec(
+            name=kind,
+            embedded=kind,
+            id=number,
+            addr=addr,
+            fsid="7b1c7a0e-61a6-4d5e-9b7e-0d6f3c1e2a55",
+            monitors={"a": monitor},
+            keyring=KEYRING,
+            cipher=KeyType.AES.name.lower(),
+            osds={"0": "host"},
+            pools={"rbd": 4},
+            options=dict.fromkeys(modes, "secure crc"),
+        )
+        return EmbeddedApp(spec, lambda _time_s, what, fields: self.records.append((what, fields)))
+
+    def taken(self, what: str, **wanted: object) -> list[dict[str, Any]]:
+        """The records of a kind with these fields since the last call."""
+        return _chosen(self._take(), what, **wanted)
+
+    def dialling(self) -> dict[str, int]:
+        """How the kernel has dialled the OSD since the last call, and how many requests it has sent again."""
+        records = self._take()
+        dials = [
+            fields
+            for tag in ("CONNECT", "CLIENT_IDENT", "SESSION_RECONNECT")
+            for fields in _chosen(records, "frame", direction="rx", tag=tag)
+            if fields["link"].startswith("osd")
+        ]
+        resuming = [f for f in dials if f["tag"] == "SESSION_RECONNECT" or f["fields"].get("connect_seq")]
+        tids = Counter(fields["tid"] for fields in _chosen(records, "deliver", type=MessageType.OSD_OP))
+        return {"dials": len(dials), "resuming": len(resuming), "resent": sum(n > 1 for n in tids.values())}
+
+    def _take(self) -> list[tuple[str, dict[str, Any]]]:
+        records, self.records = self.records, []
+        return records
+
+    def resize(self, name: str, size_bytes: int) -> None:
+        """Resize an image as librbd does: its header changes, and the watchers are notified."""
+        self.thread.do(self._resize(name, size_bytes))
+
+    async def _resize(self, name: str, size_bytes: int) -> None:
+        async with Rados.connect(f"v2:{MON}:{V2_PORT}", keyring=Keyring.parse(KEYRING, "keyring")) as rados:
+            pool, header = rados.pool("rbd"), f"rbd_header.{name}"
+            await pool.exec(header, "rbd", "set_size", size_bytes.to_bytes(8, "little"))
+            result = await pool.notify(header, _notification(HEADER_UPDATE), timeout_s=10)
+            say(notified=len(result.replies), missed=len(result.missed))
+
+    def locks(self, oid: str) -> int:
+        """Number of holders of an image's lock."""
+        (header,) = (
+            held for g in self._store.groups.values() for key, held in g.objects.items() if key.oid == oid
+        )
+        stored = header.xattrs.get("lock.rbd_lock")
+        return 0 if stored is None else len(LockState.decode(Decoder(stored)).lockers)
+
+    @property
+    def _store(self) -> Store:
+        osd = self.osd.daemon
+        assert isinstance(osd, Osd)
+        return osd.requests.store
+
+    def _count_writes(self) -> None:
+        put = self._store.put
+
+        def counted(pgid: PgId, key: ObjectKey, stored: StoredObject | None) -> None:
+            self.writes += key.oid.startswith("rbd_data.")
+            put(pgid, key, stored)
+
+        self._store.put = counted  # type: ignore[method-assign]
+
+    def send_unknown(self) -> int:
+        """Have the OSD send the kernel a message of a type that does not exist; returns on how many links."""
+
+        async def send() -> int:
+            links = [each for each in self.osd.driver.connections.values() if each.peer_type is EntityType.CLIENT]
+            return sum(link.send(Message(UNKNOWN_TYPE, b"front")) for link in links)
+
+        return self.thread.do(send())
+
+
+def _chosen(records: list[tuple[str, dict[str, Any]]], what: str, **wanted: object) -> list[dict[str, Any]]:
+    return [f for kind, f in records if kind == what and all(f.get(k) == v for k, v in wanted.items())]
+
+
+def _encoded(text: str) -> bytes:
+    encoder = Encoder()
+    encoder.string(text)
+    return encoder.getvalue()
+
+
+def _header(name: str, features: int) -> bytes:
+    """What the method ``create`` takes: size, order, features, prefix of data objects, data pool."""
+    numbers = IMAGE_BYTES.to_bytes(8, "little") + bytes([22]) + features.to_bytes(8, "little")
+    return numbers + _encoded(f"rbd_data.{name}") + (-1).to_bytes(8, "little", signed=True)
+
+
+def _notification(code: int) -> bytes:
+    encoder = Encoder()
+    with encoder.versioned(1, 1):
+        encoder.u32(code)
+    return encoder.getvalue()
+
+
+# ---- the device
+
+
+@contextmanager
+def mapped(image: str, mode: str) -> Iterator[krbd.BlockDevice]:
+    monitor = f"{MON}:{PORTS.get(mode, V2_PORT)}"
+    device = krbd.map_image(monitor, "rbd", image, key=KEY, mode=mode, options=TIMEOUTS)
+    yield device
+    _unmap(device)
+
+
+def _unmap(device: krbd.BlockDevice) -> None:
+    """Unmap it; programs that look at new devices, as udev does, may have it open for a moment."""
+    for _ in range(50):
+        try:
+            krbd.unmap(device)
+        except LocalError:
+            time.sleep(0.1)
+        else:
+            return
+    krbd.unmap(device, force=True)
+
+
+class Content:
+    """Blocks that were written, by their numbers, and whether the image still has them."""
+
+    def __init__(self) -> None:
+        self._digests: dict[int, str] = {}
+
+    def write(self, device: krbd.BlockDevice) -> bool:
+        """Write the next block past the page cache, read it back; True if it is the same."""
+        number = len(self._digests)
+        data = _RNG.randbytes(BLOCK_BYTES)
+        with _opened(device) as descriptor, mmap.mmap(-1, BLOCK_BYTES) as memory:
+            memory[:] = data
+            os.pwritev(descriptor, [memory], number * BLOCK_BYTES)
+            os.fsync(descriptor)
+        self._digests[number] = hashlib.sha256(data).hexdigest()
+        return self._has(device, number)
+
+    def wrong(self, device: krbd.BlockDevice) -> list[int]:
+        """Numbers of the blocks that are not what was written."""
+        return [number for number in self._digests if not self._has(device, number)]
+
+    def _has(self, device: krbd.BlockDevice, number: int) -> bool:
+        with _opened(device) as descriptor, mmap.mmap(-1, BLOCK_BYTES) as memory:
+            os.preadv(descriptor, [memory], number * BLOCK_BYTES)
+            return hashlib.sha256(memory).hexdigest() == self._digests[number]
+
+    def __len__(self) -> int:
+        return len(self._digests)
+
+
+@contextmanager
+def _opened(device: krbd.BlockDevice) -> Iterator[int]:
+    descriptor = os.open(device.path, os.O_RDWR | os.O_DIRECT | os.O_CLOEXEC)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+# ---- what is tried
+
+
+def modes(peers: Peers, content: Content, log: krbd.KernelLog) -> None:
+    """Each mode: map, write, read back, unmap; then the content in the last mode."""
+    for mode in MODES:
+        peers.taken("auth")
+        with mapped("plain", mode) as device:
+            same, size_bytes = content.write(device), device.size_bytes
+            wrong = content.wrong(device)
+        ways = sorted({(f["method"], f["mode"]) for f in peers.taken("auth") if f["link"].startswith("osd")})
+        say(mapped=mode, same=same, size_bytes=size_bytes, wrong=wrong, osd=ways, log=log.lines())
+
+
+def resizing_and_locking(peers: Peers, log: krbd.KernelLog) -> None:
+    """What images do beside data: notifications of the header, the exclusive lock."""
+    with mapped("plain", "crc") as device:
+        peers.resize("plain", 2 * IMAGE_BYTES)
+        for _ in range(100):
+            if device.size_bytes == 2 * IMAGE_BYTES:
+                break
+            time.sleep(0.05)
+        say(resized=device.size_bytes, log=log.lines())
+    with mapped("locked", "crc") as device:
+        same = Content().write(device)
+        locks = peers.locks("rbd_header.locked")
+    say(locked=same, held=locks, after=peers.locks("rbd_header.locked"), log=log.lines())
+
+
+class Proxies:
+    """A proxy before the monitor and one before the OSD, which the kernel dials without noticing."""
+
+    def __init__(self) -> None:
+        path = Path("/tmp/keyring")
+        path.write_text(KEYRING)
+        keys = KeyBook.read([path])
+        self.strikes: list[Strike] = []
+        self.osd = FaultProxy("kernel", "osd", None, self.strikes, keys)
+        self.mon = FaultProxy("kernel", "mon", None, self.strikes, keys)
+        for proxy, address in ((self.osd, OSD), (self.mon, MON)):
+            redirect(OWN_NAMESPACE, [address], proxy.port)
+
+    @contextmanager
+    def following(self, rule: str, acceptor: str = "osd") -> Iterator[Strike]:
+        """Follow a rule on links to the OSD or the monitor."""
+        (strike,) = strikes([rule], "kernel", acceptor)
+        self.strikes.append(strike)
+        try:
+            yield strike
+        finally:
+            self.strikes.remove(strike)
+
+
+def cuts(peers: Peers, proxies: Proxies, content: Content, log: krbd.KernelLog) -> None:
+    """A write at each cut of the link to the OSD, a mapping at each of the link to the monitor."""
+    for mode, rules in MONITOR_CUTS.items():
+        for rule in rules:
+            with proxies.following(rule, "mon") as strike, mapped("plain", mode) as device:
+                say(monitor_cut=rule, mode=mode, same=content.write(device), hits=strike.hits, log=log.lines())
+    for mode in CUT_MODES:
+        with mapped("plain", mode) as device:
+            peers.dialling()
+            for rule in (*DATA_CUTS[mode], *HANDSHAKE_CUTS[mode]):
+                before = peers.writes
+                with proxies.following(rule) as strike:
+                    if rule in HANDSHAKE_CUTS[mode]:
+                        proxies.osd.cut()
+                    same = content.write(device)
+                writes = peers.writes - before
+                say(cut=rule, mode=mode, same=same, hits=strike.hits, writes=writes, log=log.lines())
+            say(intact=mode, wrong=content.wrong(device), **peers.dialling())
+
+
+def disputes(peers: Peers, proxies: Proxies, content: Content, log: krbd.KernelLog) -> None:
+    """Frames that implementations disagree about."""
+    for mode, rules in DISPUTED.items():
+        with mapped("plain", mode) as device:
+            for name, rule in rules.items():
+                peers.taken("event")
+                with proxies.following(rule) as strike:
+                    cut = proxies.osd.cut() if name in BEFORE_A_SESSION else 0
+                    same = content.write(device)
+                ended = len(peers.taken("event", event="reset")) - cut
+                say(disputed=name, mode=mode, same=same, hits=strike.hits, ended=ended, log=log.lines())
+            sent = peers.send_unknown()
+            same = content.write(device)
+            ended = len(peers.taken("event", event="reset"))
+            say(disputed="unknown_message", mode=mode, same=same, hits=sent, ended=ended, log=log.lines())
+
+
+def main() -> None:
+    krbd.load()
+    log, content = krbd.KernelLog(), Content()
+    peers = Peers()
+    say(kernel=platform.release())
+    modes(peers, content, log)
+    resizing_and_locking(peers, log)
+    proxies = Proxies()
+    cuts(peers, proxies, content, log)
+    disputes(peers, proxies, content, log)
+    with mapped("plain", "secure") as device:
+        say(kept=content.wrong(device), blocks=len(content), devices=len(krbd.devices()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""Linux's own Ceph client (krbd, libceph) on an embedded cluster, in a virtual machine that all tests share."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from messenger.config import Config
+from tests.toolkit.embedded.kernel_cases import (
+    CUT_MODES,
+    DATA_CUTS,
+    DISPUTED,
+    HANDSHAKE_CUTS,
+    MODES,
+    MONITOR_CUTS,
+)
+from toolkit.machine import vm
+
+pytestmark = [
+    pytest.mark.needs("vm"),
+    pytest.mark.xdist_group("kernel client in a machine"),
+    pytest.mark.timeout(600),
+]
+
+TREE = Path(__file__).parents[3]
+LOGGED = {
+    ("legacy", "skipped_seq"): "bad message sequence #",
+    ("legacy", "server_keepalive"): "garbage tag",
+    ("crc", "skipped_seq"): "bad message sequence #",
+    ("crc", "server_keepalive"): "protocol error, bad tag",
+    ("crc", "server_wait"): "bad control segment length 0",
+    ("crc", "partial_reset"): "unexpected session_reset",
+    ("crc", "aborted_message"): "bad late_status 0x1",
+    ("crc", "server_addresses"): "wrong peer at address",
+    ("legacy", "unknown_message"): "unknown msg type 30583, skipping",
+    ("crc", "unknown_message"): "unknown msg type 30583, skipping",
+}
+"""What the kernel logs of the frame, by mode and rule."""
+Line = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def lines() -> list[Line]:
+    command = [sys.executable, "-B", "-m", "tests.toolkit.embedded.kernel_guest"]
+    done = vm.run(command, directory=TREE, timeout_s=540)
+    assert done.code == 0, done
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def only(lines: list[Line], **wanted: object) -> Line:
+    """The one line with these values."""
+    (found,) = (line for line in lines if all(line.get(name) == value for name, value in wanted.items()))
+    return found
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_images_are_mapped_written_and_read(lines: list[Line], mode: str) -> None:
+    line = only(lines, mapped=mode)
+    chosen = "secure" if mode.endswith("secure") else "crc"
+    assert (line["same"], line["wrong"], line["osd"]) == (True, [], [["cephx", chosen]])
+    assert line["size_bytes"] == 64 << 20
+
+
+def test_a_notification_of_the_header_resizes_the_device(lines: list[Line]) -> None:
+    assert only(lines, missed=0)["notified"] == 1
+    assert only(lines, resized=128 << 20)
+
+
+def test_the_exclusive_lock_is_held_while_the_image_is_mapped(lines: list[Line]) -> None:
+    line = only(lines, locked=True)
+    assert (line["held"], line["after"]) == (1, 0)
+
+
+@pytest.mark.parametrize(
+    ("mode", "rule"), [(mode, rule) for mode in CUT_MODES for rule in (*DATA_CUTS[mode], *HANDSHAKE_CUTS[mode])]
+)
+def test_a_write_is_done_once_wherever_the_link_is_cut(lines: list[Line], mode: str, rule: str) -> None:
+    line = only(lines, mode=mode, cut=rule)
+    assert (line["same"], line["hits"], line["writes"]) == (True, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("mode", "rule"), [(mode, rule) for mode, rules in MONITOR_CUTS.items() for rule in rules]
+)
+def test_an_image_is_mapped_though_the_link_to_the_monitor_is_cut(lines: list[Line], mode: str, rule: str) -> None:
+    line = only(lines, mode=mode, monitor_cut=rule)
+    assert (line["same"], line["hits"]) == (True, 1)
+
+
+@pytest.mark.parametrize("mode", CUT_MODES)
+def test_every_dial_begins_a_session_and_requests_are_sent_again(lines: list[Line], mode: str) -> None:
+    line = only(lines, intact=mode)
+    assert line["dials"] > len(DATA_CUTS[mode])
+    assert line["resuming"] == 0
+    assert line["resent"] > 0
+
+
+def test_all_that_was_written_is_there_in_the_end(lines: list[Line]) -> None:
+    assert [only(lines, intact=mode)["wrong"] for mode in CUT_MODES] == [[], [], []]
+    last = lines[-1]
+    assert (last["kept"], last["blocks"] > 50, last["devices"]) == ([], True, 1)
+
+
+@pytest.mark.parametrize(
+    ("mode", "name"), [(mode, name) for mode, rules in DISPUTED.items() for name in (*rules, "unknown_message")]
+)
+def test_the_kernel_keeps_to_its_rules(lines: list[Line], mode: str, name: str) -> None:
+    line = only(lines, mode=mode, disputed=name)
+    assert (line["same"], line["hits"]) == (True, 1)
+    faults = getattr(Config.like("kernel"), name) in ("fault", "exact")
+    assert line["ended"] == faults
+    assert LOGGED.get((mode, name), "") in "\n".join(line["log"])

@@ -1,0 +1,178 @@
+"""RBD images as block devices of the kernel: its own Ceph client (krbd, libceph).
+
+::
+
+    device = krbd.map_image("127.0.0.1:3300", "rbd", "disk", key=key, mode="secure")
+    print(device.path)  # /dev/rbd0
+    krbd.unmap(device)
+
+The kernel dials from the network namespace of the thread that maps the image.
+"""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from messenger.errors import LocalError
+from toolkit.errors import Unsupported
+
+MODES = ("legacy", "crc", "secure", "prefer-crc", "prefer-secure")
+"""Settings of ``ms_mode``: ``legacy`` is msgr v1, the others are msgr v2."""
+_BUS = Path("/sys/bus/rbd")
+_KERNEL_LOG = Path("/dev/kmsg")
+_KERNEL_LOG_RECORD_BYTES = 8192
+
+
+@dataclass(frozen=True, slots=True)
+class BlockDevice:
+    """A mapped image."""
+
+    number: int
+
+    @property
+    def path(self) -> Path:
+        """The device file."""
+        return Path(f"/dev/rbd{self.number}")
+
+    @property
+    def size_bytes(self) -> int:
+        """Size as the kernel knows it now; it follows the image's when the image is resized."""
+        return int(_read(self._directory / "size"))
+
+    @property
+    def image(self) -> tuple[str, str]:
+        """Pool and image."""
+        return _read(self._directory / "pool"), _read(self._directory / "name")
+
+    @property
+    def _directory(self) -> Path:
+        return _BUS / "devices" / str(self.number)
+
+
+def load() -> None:
+    """Load the kernel's module.
+
+    Raises:
+        Unsupported: there is none, or it may not be loaded.
+    """
+    if _BUS.exists():
+        return
+    try:
+        done = subprocess.run(["modprobe", "rbd"], capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:
+        raise Unsupported(f"modprobe rbd: {error.strerror}") from None
+    if done.returncode or not _BUS.exists():
+        raise Unsupported(f"the kernel has no module rbd: {done.stderr.strip() or 'modprobe failed'}")
+
+
+def devices() -> list[BlockDevice]:
+    """The mapped images, by number; none without the module."""
+    directory = _BUS / "devices"
+    numbers = [int(path.name) for path in directory.iterdir()] if directory.exists() else []
+    return [BlockDevice(number) for number in sorted(numbers)]
+
+
+def map_image(
+    monitor: str,
+    pool: str,
+    image: str,
+    *,
+    name: str = "admin",
+    key: str = "",
+    mode: str = "legacy",
+    options: str = "",
+) -> BlockDevice:
+    """Map an image; loads the module if needed. Returns once the device is there.
+
+    Args:
+        monitor: HOST:PORT; the port of msgr v1 for ``legacy``, that of v2 for the other modes.
+        pool: of the image.
+        image: its name.
+        name: the client's, without ``client.``.
+        key: its key in base64; empty: no authentication.
+        mode: one of :data:`MODES`.
+        options: others of the kernel's, with commas between, as ``mount_timeout=20``.
+
+    Raises:
+        LocalError: a mode that there is not, or the kernel could not map the image; its log has more.
+        Unsupported: the kernel has no module rbd.
+    """
+    if mode not in MODES:
+        raise LocalError(f"ms_mode {mode!r}: give one of {', '.join(MODES)}")
+    load()
+    before = set(devices())
+    given = [f"name={name}", f"ms_mode={mode}"]
+    given += [f"secret={key}"] if key else []
+    given += [options] if options else []
+    _write("add", f"{monitor} {','.join(given)} {pool} {image} -", f"{pool}/{image} cannot be mapped")
+    mapped = [each for each in devices() if each not in before and each.image == (pool, image)]
+    if not mapped:
+        raise LocalError(f"{pool}/{image}: unmapped again by another program")
+    return mapped[0]
+
+
+def unmap(device: BlockDevice, *, force: bool = False) -> None:
+    """Unmap an image.
+
+    Args:
+        device: as :func:`map_image` has returned it.
+        force: fail what is on its way, rather than refuse while the device is open.
+
+    Raises:
+        LocalError: the device is open, or not there.
+    """
+    _write("remove", f"{device.number}{' force' if force else ''}", f"{device.path} cannot be unmapped")
+
+
+class KernelLog:
+    """What the kernel logs of its Ceph client from now on.
+
+    Raises:
+        LocalError: it cannot be read; that takes root.
+    """
+
+    def __init__(self) -> None:
+        try:
+            self._descriptor = os.open(_KERNEL_LOG, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            raise LocalError(f"{_KERNEL_LOG}: {error.strerror}") from None
+        os.lseek(self._descriptor, 0, os.SEEK_END)
+
+    def lines(self) -> list[str]:
+        """The lines of libceph and rbd since the last call, without stamps."""
+        texts = [record.split(";", 1)[-1].split("\n", 1)[0] for record in self._records()]
+        return [text for text in texts if text.startswith(("libceph", "rbd"))]
+
+    def close(self) -> None:
+        """Read no more of it."""
+        os.close(self._descriptor)
+
+    def _records(self) -> Iterator[str]:
+        while True:
+            try:
+                record = os.read(self._descriptor, _KERNEL_LOG_RECORD_BYTES)
+            except BlockingIOError:
+                return
+            except BrokenPipeError:
+                continue  # the kernel has overwritten the next records: go on behind them
+            if not record:
+                return
+            yield record.decode(errors="replace")
+
+
+def _write(order: str, text: str, failure: str) -> None:
+    """Give an order to the bus; with ``single_major``, the kernel's default, it takes the files of that name."""
+    single = _BUS / f"{order}_single_major"
+    try:
+        (single if single.exists() else _BUS / order).write_text(text)
+    except OSError as error:
+        raise LocalError(f"{failure}: {error.strerror}") from None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError as error:
+        raise LocalError(f"{path}: {error.strerror}") from None
