@@ -71,6 +71,7 @@ _COMMANDS = {
         _Command("probe"),
         _Command("conformance"),
         _Command("matrix"),
+        _Command("hunt"),
         _Command("proxy"),
         _Command("capture"),
         _Command("top"),
@@ -134,7 +135,9 @@ def run(arguments: Sequence[str]) -> int:
         code = app(list(arguments), prog_name="msgrlab", standalone_mode=False)
         sys.stdout.flush()
     except typer.TyperException as error:
-        return _complain(f"{error.format_message().rstrip('.')}{_hint(error)}")
+        # Lists of choices come on lines of their own, and what validates types says so.
+        message = " ".join(error.format_message().split()).replace(": Value error, ", ": ")
+        return _complain(f"{message.rstrip('.')}{_hint(error)}")
     except Unsupported as error:
         return _complain(str(error), UNSUPPORTED)
     except LocalError as error:

@@ -59,3 +59,26 @@ def test_only_the_command_that_is_given_is_imported() -> None:
     }
     assert modules & {"toolkit.cli.up", "toolkit.cli.top", *HEAVY} == set()
     assert {"toolkit.cli.up", "toolkit.cli.top"} <= imported("--help")
+
+
+def test_a_simulated_run_imports_no_sockets_clusters_or_pages() -> None:
+    modules = imported("run", "reconnect")
+    assert "toolkit.lab.sim.sim_lab" in modules
+    elsewhere = {
+        "toolkit.cluster",
+        "toolkit.conformance",
+        "toolkit.embedded",
+        "toolkit.matrix",
+        "toolkit.report.html",
+    }
+    libraries = {"IPython", "asyncio", "distributed", "docker", "jinja2", "numpy", "pandas", "pyroute2", "ruamel"}
+    assert modules & (elsewhere | libraries | {"multiprocessing", "scapy", "ssl", "yaml"}) == set()
+
+
+def test_the_messenger_loads_its_parts_when_they_are_asked_for() -> None:
+    code = "import json, sys, messenger; print(json.dumps(sorted(sys.modules)))"
+    printed = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S, check=True
+    ).stdout
+    modules = set(json.loads(printed))
+    assert modules & {"asyncio", "cryptography", "lz4", "messenger.messages", "messenger.session"} == set()

@@ -1,0 +1,226 @@
+"""The cluster of a hunt: a monitor, OSDs, Ceph's own client, and proxies on the links between them."""
+
+import contextlib
+import re
+import uuid
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as StillRunning
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from messenger.errors import LocalError
+from messenger.files import new_file
+from toolkit.cluster.ceph.programs import furnish
+from toolkit.cluster.failure import NotUp
+from toolkit.cluster.images import RELEASES
+from toolkit.cluster.keeping import CEPH_KEYRING
+from toolkit.cluster.running import Cluster, up
+from toolkit.cluster.spec import ClusterSpec
+from toolkit.faults.proxy import FaultProxy
+from toolkit.faults.script import strikes
+from toolkit.faults.strike import Strike
+from toolkit.hunt.cells import Cell, Link
+from toolkit.machine.private import write_private
+
+PATIENCE_S = 12.0
+"""How long a program of the client may take before the link is cut, and then once more."""
+HANDSHAKE_S = 3
+"""ms_connection_ready_timeout of daemons and clients: a stalled handshake times out well before PATIENCE_S."""
+EMBEDDED = "embedded"
+_HOST = "host"
+_APP, _POOL, _LOG = "app", "things", "log"
+_ATTEMPTS = 3
+_GIVEN_UP_S = 60.0
+_LAST_WORDS = re.compile(r"FAILED ceph_assert\(.*\)|Caught signal \(.*\)")
+_LAST_BYTES = 8 << 20
+"""Of a log: a daemon that aborts dumps its recent events."""
+_PIECE = re.compile(r"<\d+>")
+
+
+def spec_of(release: str) -> ClusterSpec:
+    """A cluster of a release, with proxies on each way of which a cell may be."""
+    ways = [{"from": _APP, "to": "osd"}]
+    if release != EMBEDDED:  # its OSDs have no replicas
+        ways.append({"from": "osd", "to": "osd"})
+    timeout = {} if release == EMBEDDED else {"ms_connection_ready_timeout": HANDSHAKE_S}
+    values = {
+        "name": "hunt",
+        "nodes": {
+            "mon": {"ceph": "mon"},
+            "osd": {"ceph": "osd", "count": 2},
+            _APP: {"rados": "client.app", "pool": _POOL},
+        },
+        "ceph": {"release": release, "pools": {_POOL: 8}, "options": timeout},
+        "proxies": ways,
+    }
+    return ClusterSpec.model_validate(values)
+
+
+def links_of(release: str) -> tuple[Link, ...]:
+    """The links that a cluster of a release has.
+
+    Raises:
+        LocalError: there is no such release.
+    """
+    known = (_HOST, EMBEDDED, *RELEASES)
+    if release not in known:
+        raise LocalError(f"--release {release!r}: known are {', '.join(known)}")
+    return (Link.CLIENT,) if release == EMBEDDED else tuple(Link)
+
+
+class Ground:
+    """A cluster that is up.
+
+    Args:
+        cluster: made of :func:`spec_of`.
+        release: of its programs.
+    """
+
+    def __init__(self, cluster: Cluster, release: str) -> None:
+        self.cluster = cluster
+        node = cluster.nodes[_APP]
+        node.kill()  # Ceph's own client runs in its place, on its host
+        self._host = node.host
+        if release not in {EMBEDDED, _HOST}:
+            furnish(self._host, release, lambda _line: None)
+        conf = str(self._host.directory / "ceph.conf")
+        log = str(self._host.directory / "client.log")
+        self._rados = ["rados", "-c", conf, "--name", "client.app", "-p", _POOL]
+        self._rados += ["--debug-ms", "1", "--log-file", log, "--ms-connection-ready-timeout", f"{HANDSHAKE_S}"]
+        self._pieces = 0
+        self.expected = ""
+        """What the object must hold: all pieces that were acknowledged, in order."""
+        self._threads = ThreadPoolExecutor(1, "hunt")
+
+    @classmethod
+    @contextmanager
+    def open(cls, release: str) -> Iterator["Ground"]:
+        """Bring a cluster up, and take it down afterwards.
+
+        Raises:
+            Unsupported: this machine cannot have it.
+            LocalError: it does not come up.
+        """
+        with ExitStack() as running:
+            for left in reversed(range(_ATTEMPTS)):
+                try:
+                    name = f"hunt-{uuid.uuid4().hex[:8]}"
+                    cluster = running.enter_context(up(spec_of(release), backend="netns", name=name))
+                    break
+                except NotUp:
+                    if not left:
+                        raise
+            ground = cls(cluster, release)
+            running.callback(ground._threads.shutdown, wait=False, cancel_futures=True)
+            ground.append().result(_GIVEN_UP_S)
+            ground.expected = ground.read().result(_GIVEN_UP_S)
+            yield ground
+
+    # ---- the client
+
+    @property
+    def last_piece(self) -> str:
+        """What was appended last."""
+        return f"<{self._pieces}>"
+
+    def append(self) -> "Future[str]":
+        """Have the client append the next piece to the object; done when the write is acknowledged."""
+        self._pieces += 1
+        self._host.write("piece", self.last_piece.encode())
+        return self._start("append", _LOG, str(self._host.directory / "piece"))
+
+    def read(self) -> "Future[str]":
+        """Have the client read the object."""
+        return self._start("get", _LOG, "-")
+
+    def _start(self, *arguments: str) -> "Future[str]":
+        return self._threads.submit(self._host.run, *self._rados, *arguments, timeout_s=_GIVEN_UP_S)
+
+    # ---- the links
+
+    def proxies(self, link: Link) -> list[FaultProxy]:
+        """The proxies on a link, in each direction in which it may be dialled."""
+        first = ["osd0", "osd1"] if link is Link.DAEMONS else [_APP]
+        pairs = [(dialler, dialled) for dialler in first for dialled in ("osd0", "osd1") if dialler != dialled]
+        return [proxy for pair in pairs for proxy in self.cluster.proxies_on(*pair)]
+
+    def cut(self, link: Link) -> None:
+        """Cut what is open of a link."""
+        for proxy in self.proxies(link):
+            proxy.cut()
+
+    @contextmanager
+    def struck(self, cell: Cell) -> Iterator[list[Strike]]:
+        """The cell's rule on all proxies of its link while the block lasts; yields what may strike."""
+        placed: list[tuple[FaultProxy, list[Strike]]] = []
+        for proxy in self.proxies(cell.link):
+            made = strikes(cell.rule, *proxy.parties)
+            proxy.follow(made, lambda _strike: None)
+            placed.append((proxy, made))
+        try:
+            yield [strike for _, made in placed for strike in made]
+        finally:
+            for proxy, made in placed:
+                proxy.forget(made)
+
+    def ended(self) -> str:
+        """Why daemons do not run, without their names: what each has asserted or by which signal it ended."""
+        gone = [node for name, node in self.cluster.nodes.items() if name != _APP and not node.alive]
+        return "; ".join(sorted({f"a daemon ended: {self._last_words(node.host.directory)}" for node in gone}))
+
+    @staticmethod
+    def _last_words(directory: Path) -> str:
+        for path in sorted(directory.glob("*.log")):
+            with path.open("rb") as file:
+                file.seek(max(0, path.stat().st_size - _LAST_BYTES))
+                if found := _LAST_WORDS.search(file.read().decode(errors="replace")):
+                    return found[0]
+        return "its log has no assertion and no signal"
+
+    # ---- what a cell leaves
+
+    @contextmanager
+    def watched(self, directory: Path, link: Link) -> Iterator[None]:
+        """Capture a cell's packets, and keep them with keys and logs in a directory."""
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        node = "osd0" if link is Link.DAEMONS else _APP
+        before = {path: path.stat().st_size for path in self._logs()}
+        self.cluster.start_capture(node, f"{uuid.uuid4().hex}.pcapng")
+        try:
+            yield
+        finally:
+            taken = self.cluster.stop_capture(node)
+            if taken.path is not None:
+                taken.path.replace(directory / "capture.pcapng")
+            for path in self._logs():
+                with path.open("rb") as source, contextlib.suppress(OSError):
+                    source.seek(before.get(path, 0))
+                    if grown := source.read():
+                        _write(directory / f"{path.parent.name}-{path.name}", grown)
+            write_private(directory / "ceph.keyring", (self.cluster.directory / CEPH_KEYRING).read_bytes())
+
+    def _logs(self) -> list[Path]:
+        return [path for path in self.cluster.directory.glob("*/*.log") if path.is_file()]
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.unlink(missing_ok=True)
+    with new_file(path) as file:
+        file.write(content)
+
+
+def finished(work: "Future[str]", within_s: float) -> bool:
+    """True if a program of the client has ended in time, well or not."""
+    try:
+        work.result(within_s)
+    except StillRunning:
+        return False
+    except LocalError:
+        return True
+    return True
+
+
+def pieces(text: str) -> list[str]:
+    """The pieces of an object's content."""
+    return _PIECE.findall(text)

@@ -1,0 +1,203 @@
+"""Running the cells of a hunt, and what came of each."""
+
+import json
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from messenger.errors import LocalError
+from toolkit.hunt.cells import Action, Cell, Verdict
+from toolkit.hunt.ground import PATIENCE_S, Ground, finished, pieces
+
+RESULTS_FILE = "results.jsonl"
+"""In the directory of a hunt: the outcomes so far, which a later run goes on from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A cell and what came of it."""
+
+    cell: Cell
+    release: str
+    verdict: Verdict
+    cause: str = ""
+    """What was found, the same words for the same cause; empty if nothing."""
+    seconds: float = 0.0
+    directory: Path | None = None
+    """Capture, keys and logs, of a cell with a cause."""
+
+    @property
+    def command(self) -> str:
+        """The command that repeats it."""
+        return f"msgrlab hunt --release {self.release} --only {self.cell.id}"
+
+    def as_json(self) -> dict[str, Any]:
+        """The outcome as a JSON object."""
+        return {
+            "id": self.cell.id,
+            "release": self.release,
+            "rule": self.cell.rule,
+            "verdict": self.verdict.value,
+            "cause": self.cause,
+            "seconds": round(self.seconds, 2),
+            "directory": None if self.directory is None else str(self.directory),
+            "again": self.command,
+        }
+
+
+class Grounds(Protocol):
+    """Opens the cluster of a release."""
+
+    def __call__(self, release: str) -> AbstractContextManager[Any]:
+        """A :class:`Ground`."""
+
+
+@dataclass(slots=True)
+class Hunt:
+    """A run of cells against one release; its outcomes are there while it goes on.
+
+    Args:
+        cells: what to run, in this order.
+        release: of the daemons and clients.
+        directory: for what cells leave, and for the results; results that are in it already are kept.
+        report: called with each new outcome.
+        grounds: opens clusters.
+    """
+
+    cells: Sequence[Cell]
+    release: str
+    directory: Path
+    report: Callable[[Outcome], None] = lambda _outcome: None
+    grounds: Grounds = Ground.open
+    outcomes: list[Outcome] = field(default_factory=list)
+
+    def go(self) -> list[Outcome]:
+        """Run the cells that have no result yet; Ctrl-C ends it, and :meth:`so_far` has what there is.
+
+        After a finding the cluster is another one, so that no finding is the cause of the next.
+
+        Raises:
+            Unsupported: this machine cannot have the cluster.
+            LocalError: the cluster does not come up, or the results in the directory cannot be read.
+        """
+        self.outcomes = self._known()
+        done = {outcome.cell for outcome in self.outcomes}
+        left = [cell for cell in self.cells if cell not in done]
+        while left:
+            with self.grounds(self.release) as ground:
+                while left:
+                    outcome = self._run(ground, left.pop(0))
+                    self._add(outcome)
+                    if outcome.verdict is Verdict.FOUND:
+                        break
+        return self.so_far()
+
+    def so_far(self) -> list[Outcome]:
+        """An outcome for each cell; those that were not reached are not run."""
+        known = {outcome.cell: outcome for outcome in self.outcomes}
+        return [known.get(cell) or Outcome(cell, self.release, Verdict.NOT_RUN) for cell in self.cells]
+
+    def _run(self, ground: Ground, cell: Cell) -> Outcome:
+        began_s = time.monotonic()
+        directory = self.directory / cell.id.replace("/", "-")
+        with ground.watched(directory, cell.link):
+            verdict, cause = _judged(ground, cell)
+        if not cause:
+            shutil.rmtree(directory)
+        kept = directory if cause else None
+        return Outcome(cell, self.release, verdict, cause, time.monotonic() - began_s, kept)
+
+    # ---- results that outlive the run
+
+    def _known(self) -> list[Outcome]:
+        path = self.directory / RESULTS_FILE
+        wanted = {cell.id: cell for cell in self.cells}
+        found = []
+        try:
+            for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+                values = json.loads(line)
+                if values["release"] == self.release and values["id"] in wanted:
+                    place = values["directory"] and Path(values["directory"])
+                    verdict, cell = Verdict(values["verdict"]), wanted[values["id"]]
+                    found.append(
+                        Outcome(cell, self.release, verdict, values["cause"], values["seconds"], place or None)
+                    )
+        except OSError as error:
+            raise LocalError(f"{path}: {error.strerror}") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise LocalError(f"{path}: not the results of a hunt: {error}") from None
+        return found
+
+    def _add(self, outcome: Outcome) -> None:
+        self.outcomes.append(outcome)
+        with (self.directory / RESULTS_FILE).open("a", encoding="utf-8") as file:
+            file.write(f"{json.dumps(outcome.as_json())}\n")
+        self.report(outcome)
+
+
+def _judged(ground: Ground, cell: Cell) -> tuple[Verdict, str]:
+    """Have the client write through the cell's fault, and compare what is there with what it was told."""
+    with ground.struck(cell) as rules:
+        ground.cut(cell.link)  # so that handshakes are passed, whoever dials
+        appended = ground.append()
+        was_stuck = not finished(appended, PATIENCE_S)
+    if was_stuck:
+        ground.cut(cell.link)
+    if not finished(appended, PATIENCE_S):
+        return Verdict.FOUND, _deeper(ground, "a write hangs, also after the link was cut")
+    read = ground.read()
+    if not finished(read, PATIENCE_S):
+        return Verdict.FOUND, _deeper(ground, "a read hangs once the fault is over")
+    if ended := ground.ended():
+        return Verdict.FOUND, ended
+    if (failed := read.exception()) is not None:
+        return Verdict.FOUND, f"a read fails once the fault is over: {failed}"
+    if wrong := _compared(ground, read.result(), acknowledged=appended.exception() is None):
+        return Verdict.FOUND, wrong
+    if (failed := appended.exception()) is not None:
+        return Verdict.FOUND, f"a write fails: {failed}"
+    has_struck = any(strike.hits for strike in rules)
+    if was_stuck:
+        return _stuck(cell, has_struck=has_struck)
+    return (Verdict.HELD if has_struck else Verdict.NOT_PASSED), ""
+
+
+def _stuck(cell: Cell, *, has_struck: bool) -> tuple[Verdict, str]:
+    """A write that waited for the link to end; frames that TCP would not lose or repeat excuse that."""
+    if not has_struck:
+        return Verdict.FOUND, "a write waits until the link is cut, and nothing was done to it"
+    verdict = Verdict.STUCK if cell.action in {Action.DROP, Action.DUPLICATE} else Verdict.FOUND
+    return verdict, f"after {cell.action} of {cell.point.tag} a write waits until the link is cut"
+
+
+def _deeper(ground: Ground, cause: str) -> str:
+    """The cause, or that daemons ended, which is the cause of whatever else there is."""
+    return ground.ended() or cause
+
+
+def _compared(ground: Ground, content: str, *, acknowledged: bool) -> str:
+    """What is wrong with the object; empty if each acknowledged piece is in it once, in order."""
+    before, there, last = pieces(ground.expected), pieces(content), ground.last_piece
+    repeated = [piece for piece, count in Counter(there).items() if count > 1]
+    if repeated:
+        return "a write is done twice"
+    wanted = [*before, last] if acknowledged or last in there else before
+    if there != wanted:
+        missing = [piece for piece in wanted if piece not in there]
+        return "an acknowledged write is lost" if missing else "writes are in another order"
+    ground.expected = content
+    return ""
+
+
+def by_cause(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
+    """Outcomes with a cause, grouped by it; the most frequent first."""
+    groups: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        if outcome.cause:
+            groups.setdefault(outcome.cause, []).append(outcome)
+    return dict(sorted(groups.items(), key=lambda group: -len(group[1])))
