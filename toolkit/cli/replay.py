@@ -2,7 +2,9 @@
 
 import json
 import sys
+from dataclasses import asdict
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,7 +15,7 @@ from toolkit.cli.key_options import KeyLogs, Keyrings
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from toolkit.replay import Difference, Replayed, ReplayResult
+    from toolkit.replay import Difference, Replayed, ReplayResult, Saved
 
 DIFFERS = 1
 
@@ -37,17 +39,31 @@ def replay(
         int | None, typer.Option(metavar="N", min=0, help="Replay this session only, as analyze counts them.")
     ] = None,
     ports: Ports = None,
+    save: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE.py", help="Write the sessions as scenarios to this file, their frames beside it."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of lines.")] = False,
 ) -> int:
     """Put our messenger in the place of one side of each recorded session, and compare what it sends.
 
-    Exit 1 if something differs that no documented rule allows, if nothing could be replayed, or if the capture
-    could not be decoded as a whole.
+    With --save each session becomes a scenario for msgrlab run, whose steps can be changed.
+
+    Exit 1 if something differs that no documented rule allows, if nothing could be replayed, if a session could
+    not be saved, or if the capture could not be decoded as a whole.
     """
-    from toolkit.replay import replay_capture
+    from toolkit.replay import NOTHING_PASSED, replay_capture
 
     result = replay_capture(
-        capture_files(files), side.value, keyring or (), key_log or (), session=session, ports=tcp_ports(ports)
+        capture_files(files),
+        side.value,
+        keyring or (),
+        key_log or (),
+        session=session,
+        ports=tcp_ports(ports),
+        save=save,
     )
     if as_json:
         print(json.dumps(_as_json(result), indent=2))
@@ -57,7 +73,8 @@ def replay(
     problem = "; ".join(filter(None, [result.problem, "nothing was replayed" if idle else None]))
     if problem:
         print(f"msgrlab: {problem}", file=sys.stderr)
-    return DIFFERS if problem or result.differs else 0
+    unsaved = any(each.problem not in {"", NOTHING_PASSED} for each in result.saved)
+    return DIFFERS if problem or result.differs or unsaved else 0
 
 
 def _lines(result: "ReplayResult") -> "Iterator[str]":
@@ -73,6 +90,14 @@ def _lines(result: "ReplayResult") -> "Iterator[str]":
         f"{len(replayed)} of {len(result.sessions)} sessions replayed as {result.role}: {compared} frames "
         f"compared, {equal} equal, {allowed} differ as allowed, {compared - equal - allowed} differ"
     )
+    yield from map(_saved_line, result.saved)
+
+
+def _saved_line(each: "Saved") -> str:
+    if each.problem:
+        return f"session {each.session}, {each.title}: not saved: {each.problem}"
+    without = f"; without {', '.join(each.left_out)}" if each.left_out else ""
+    return f"saved {each.scenario}, {each.steps} steps{without}"
 
 
 def _line(each: "Replayed") -> str:
@@ -112,5 +137,6 @@ def _as_json(result: "ReplayResult") -> dict[str, object]:
             }
             for each in result.sessions
         ],
+        "saved": [asdict(each) for each in result.saved],
         "problem": result.problem,
     }

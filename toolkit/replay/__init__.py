@@ -2,5 +2,17 @@
 
 from toolkit.replay.compare import Comparison, Difference
 from toolkit.replay.replaying import Replayed, ReplayResult, Role, replay_capture
+from toolkit.replay.saved import SavedSession
+from toolkit.replay.saving import NOTHING_PASSED, Saved
 
-__all__ = ["Comparison", "Difference", "ReplayResult", "Replayed", "Role", "replay_capture"]
+__all__ = [
+    "NOTHING_PASSED",
+    "Comparison",
+    "Difference",
+    "ReplayResult",
+    "Replayed",
+    "Role",
+    "Saved",
+    "SavedSession",
+    "replay_capture",
+]

@@ -12,6 +12,7 @@ from toolkit.dissect.keys import KeyBook
 from toolkit.replay.compare import Comparison
 from toolkit.replay.player import Player
 from toolkit.replay.record import RecordedSession, Recording
+from toolkit.replay.saving import Saved, save_sessions
 
 NOTHING_SENT = "that side sent nothing"
 """Why there was nothing to compare."""
@@ -50,6 +51,8 @@ class ReplayResult:
     sessions: list[Replayed]
     problem: str | None
     """What of the capture could not be read or decoded; None if everything was."""
+    saved: list[Saved] = field(default_factory=list)
+    """The sessions as scenarios, if they were to be saved."""
 
     @property
     def differs(self) -> bool:
@@ -65,6 +68,7 @@ def replay_capture(
     *,
     session: int | None = None,
     ports: Collection[int] | None = None,
+    save: Path | None = None,
 ) -> ReplayResult:
     """Put our messenger in the place of one side of each session of a capture.
 
@@ -75,14 +79,28 @@ def replay_capture(
         key_logs: files with keys of links; those inside the capture are used in any case.
         session: replay this one only, by the number that ``msgrlab analyze`` gives it.
         ports: look at connections only that have one of these at either end; None: at all.
+        save: write the sessions as scenarios to this file, which must not exist; their frames go beside it.
 
     Raises:
-        LocalError: a file cannot be read or is of another kind, or there is no such session.
+        LocalError: a file cannot be read, written or is of another kind, or there is no such session.
     """
     role = Role(role)
     recording = Recording(source, KeyBook.read(keyrings, key_logs), ports)
     chosen = recording.sessions if session is None else [recording.session(session)]
-    return ReplayResult(role, [_replayed(each, role, recording.book) for each in chosen], recording.problem)
+    result = ReplayResult(role, [_replayed(each, role, recording.book) for each in chosen], recording.problem)
+    if save is not None:
+        result.saved = save_sessions(chosen, _party(role), save, _shown(source))
+    return result
+
+
+def _party(role: Role) -> int:
+    return 0 if role is Role.CLIENT else 1
+
+
+def _shown(source: CaptureFiles) -> str:
+    """The name of a capture, or of its first file."""
+    first = source[0] if isinstance(source, Sequence) and not isinstance(source, str) else source
+    return Path(first).name if isinstance(first, str | Path) else "-"
 
 
 def _replayed(session: RecordedSession, role: Role, book: KeyBook) -> Replayed:
@@ -90,7 +108,7 @@ def _replayed(session: RecordedSession, role: Role, book: KeyBook) -> Replayed:
     result = Replayed(session.index, session.title, session.protocol, session.mode, streams, session.problem)
     if result.not_replayed:
         return result
-    party = 0 if role is Role.CLIENT else 1
+    party = _party(role)
     try:
         result.comparison, result.authenticated = _compared(session, party, book, {})
         if result.comparison.differences:
