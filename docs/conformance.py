@@ -45,6 +45,10 @@ session behind in the target, announce gigabytes, or have crashed a release of C
 Exit codes: 0 all as expected, 1 something differs, 2 bad input, 3 the target cannot be reached. `--junit` and
 `--html` write reports. Not covered: races, which take a target that dials, and the connector's side.
 
+From Python, `toolkit.conformance.try_address("v2:10.1.2.3:3300", ["v2/ack"], keyring=FILE)` runs cases and returns
+`Results` (`table()`, `counts`, `differing`), and `toolkit.conformance.kept()` is the table below as a DataFrame:
+[the lesson](../notebooks/40-conformance.ipynb).
+
 ## Results
 
 Passed / as another implementation / differs, by target and area; a dash: skipped. The columns are daemons of Ceph,

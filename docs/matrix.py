@@ -49,6 +49,17 @@ logs of both sides for the time of the cell, and `outcome.txt` with what was see
 it. Exit codes: 0, 1 if a cell failed or had no cluster, 2 bad input, 130 interrupted; what was run by then is
 reported. `--json`, `--junit` and `--html` write reports.
 
+`msgrlab matrix --dask ADDRESS` shares the setups among [several machines](simulation.md#on-several-machines), each
+of which needs what one machine needs: root, the images, the same source. `--dask local` has a worker for each core
+of this machine. Progress is shown cell by cell; when all cells of a setup have run, their files come into DIR. The
+setup of a lost worker begins again on another one; a setup that has lost several workers is *not run*, and the
+others go on. Reports name the machine of each cell. After Ctrl-C workers finish their setup and take
+its cluster down, but no longer send what it left.
+
+From Python, `toolkit.matrix.results.kept()` is the table below as a DataFrame, `toolkit.matrix.runner.Run` runs
+cells that `toolkit.matrix.table.select` has chosen, and `toolkit.matrix.evidence.Wire` judges a capture:
+[the lesson](../notebooks/41-matrix.ipynb).
+
 Network namespaces, images of releases and captures take root. What a machine lacks is a reason of its cells.
 """
 

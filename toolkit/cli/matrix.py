@@ -1,5 +1,6 @@
 """``msgrlab matrix``: releases of Ceph against our messenger, cell by cell."""
 
+import contextlib
 import json
 import shutil
 import sys
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from toolkit.cli.report_files import Html, Junit, ReportFiles
+from toolkit.cli.sharing import Dask
 
 if TYPE_CHECKING:
     from toolkit.matrix.runner import Outcome, Run
@@ -40,6 +42,7 @@ def matrix(
             metavar="DIR", help="Keep capture, keys, logs, history and command of each cell in this new folder."
         ),
     ] = None,
+    dask: Dask = "",
     list_cells: Annotated[
         bool, typer.Option("--list", help="List the cells instead; nothing is started.")
     ] = False,
@@ -53,9 +56,11 @@ def matrix(
     unmodified, out of the images of their releases; each setup has a cluster
     of its own, in network namespaces. A cell has succeeded if the evidence is
     there: in the capture, in the history of our side, in what was read back.
+    With --dask machines share the setups, and what cells leave comes here.
     docs/matrix.md has the results of the four releases.
     """
     from toolkit.matrix.runner import Run
+    from toolkit.matrix.sharing import SharedRun
     from toolkit.matrix.table import select
 
     files = ReportFiles(html, junit)
@@ -64,8 +69,12 @@ def matrix(
         _list(cells, as_json=as_json)
         return 0
     directory, is_kept = _directory(out)
-    run = Run(cells, directory)
-    interrupted = _go(run, quiet=as_json)
+    run = SharedRun(cells, directory, dask=dask) if dask else Run(cells, directory)
+    try:
+        interrupted = _go(run, quiet=as_json)
+    finally:
+        with contextlib.suppress(OSError):  # it is not empty if anything was run
+            directory.rmdir()
     outcomes = run.so_far()
     if files:
         files.write([_report(outcome) for outcome in outcomes], _TITLE)
@@ -77,8 +86,8 @@ def matrix(
         _print(outcomes, counts)
     has_failed = any(outcome.is_failure for outcome in run.outcomes)
     if not is_kept and not has_failed:
-        shutil.rmtree(directory)
-    elif not as_json:
+        shutil.rmtree(directory, ignore_errors=True)
+    elif directory.exists() and not as_json:
         print(f"what the cells have left: {directory}")
     if interrupted:
         return INTERRUPTED
@@ -105,14 +114,21 @@ def _directory(out: Path | None) -> tuple[Path, bool]:
 def _go(run: "Run", *, quiet: bool) -> bool:
     """Run the cells; True if Ctrl-C ended that."""
     from toolkit.cli.progress import progress
+    from toolkit.matrix.sharing import SharedRun
 
     with progress("running", len(run.cells), quiet=quiet) as steps:
+        counted: set[str] = set()
 
-        def report(outcome: "Outcome") -> None:
-            steps.show(f"{outcome.cell.id} {outcome.verdict}")
-            steps.advance()
+        def show(line: str) -> None:
+            steps.show(line)
+            cell = line.partition(" ")[0]
+            if cell not in counted:  # a cell of a lost worker is run again
+                counted.add(cell)
+                steps.advance()
 
-        run.report = report
+        run.report = lambda outcome: show(f"{outcome.cell.id} {outcome.verdict}")
+        if isinstance(run, SharedRun):
+            run.progress = show
         try:
             run.go()
         except KeyboardInterrupt:
@@ -161,6 +177,8 @@ def _print(outcomes: "Sequence[Outcome]", counts: dict[str, int]) -> None:
             line(f"  {outcome.cell.id} failed: {outcome.reason}", "red")
             for text in outcome.evidence:
                 line(f"    seen      {text}")
+            if outcome.machine:
+                line(f"    machine   {outcome.machine}")
             line(f"    left      {outcome.directory}")
             line(f"    again     {outcome.command}")
 
@@ -174,7 +192,7 @@ def _report(outcome: "Outcome") -> "ScenarioReport":
     cell = outcome.cell
     verdicts = {CellVerdict.SUCCEEDED: Verdict.PASSED, CellVerdict.FAILED: Verdict.FAILED}
     facts = {"Release": cell.release, "Authentication": cell.auth, "Role": cell.role.value}
-    facts |= {"Verdict": outcome.verdict.value}
+    facts |= {"Verdict": outcome.verdict.value} | ({"Machine": outcome.machine} if outcome.machine else {})
     facts |= {f"Seen {number}": text for number, text in enumerate(outcome.evidence, 1)}
     return ScenarioReport(
         title=f"{cell.case}: {cell.release}, {cell.wire}, {cell.auth}, {cell.role}",

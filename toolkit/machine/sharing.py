@@ -1,20 +1,24 @@
 """Calls shared by processes of this machine, or by the workers of a Dask cluster on any number of machines."""
 
 import os
+import secrets
 import signal
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from hashlib import sha256
+from queue import SimpleQueue
 from threading import Lock
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from toolkit.errors import Unsupported
 from toolkit.extras import require
 from toolkit.machine.interpreters import PACKAGES, safe_workers
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, Future
 
 LOCAL = "local"
 """Instead of a scheduler's address: one of our own, with a worker process for each core."""
@@ -27,6 +31,29 @@ _SOURCES = ("messenger", "toolkit")
 _Unit = TypeVar("_Unit")
 _Result = TypeVar("_Result")
 _alone = Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line that a call reports while it runs. A call that begins again on another worker reports again."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[_Unit, _Result]):
+    """A call that has returned."""
+
+    unit: _Unit
+    result: _Result
+
+
+@dataclass(frozen=True, slots=True)
+class Lost(Generic[_Unit]):
+    """A call without a result: its workers, or the scheduler, are gone."""
+
+    unit: _Unit
+    reason: str
 
 
 def begin_worker() -> None:
@@ -67,9 +94,7 @@ def by_dask(work: Callable[[_Unit], _Result], units: Sequence[_Unit], address: s
         MissingExtra: ``distributed`` is not installed.
         Unsupported: no scheduler answers there, it has no workers, or one of them has another msgrlab.
     """
-    client = _client(address)
-    try:
-        _require_same_source(client, address)
+    with _workers(address) as client:
         futures = deque(client.map(partial(_one_at_a_time, work), units, pure=False, retries=_RETRIES))
         try:
             while futures:
@@ -77,6 +102,75 @@ def by_dask(work: Callable[[_Unit], _Result], units: Sequence[_Unit], address: s
                 futures.popleft()  # the scheduler forgets the result
         finally:
             client.cancel(list(futures))
+
+
+def stream_by_dask(
+    work: Callable[[_Unit, Callable[[str], None]], _Result], units: Sequence[_Unit], address: str
+) -> Iterator[Line | Done[_Unit, _Result] | Lost[_Unit]]:
+    """What calls report and return, as it comes, from the workers of a Dask cluster.
+
+    A call whose worker is lost begins again on another worker. One that has lost several workers is :class:`Lost`,
+    and the other calls go on. There are never more calls at the scheduler than workers: Dask counts the loss of a
+    worker against all calls that it had, also those that it had not begun.
+
+    Args:
+        work: as for :func:`by_processes`; its second argument takes the lines that it reports.
+        units: its first arguments.
+        address: as for :func:`by_dask`.
+
+    Raises:
+        MissingExtra: as :func:`by_dask`.
+        Unsupported: as :func:`by_dask`.
+    """
+    require("distributed")
+    from distributed import Future
+
+    come: SimpleQueue[str | Future[Any]] = SimpleQueue()
+    with _workers(address) as client:
+        topic = f"msgrlab-{secrets.token_hex(8)}"
+        client.subscribe_topic(topic, lambda event: come.put(event[1]))
+        call = partial(_one_at_a_time, partial(_reporting, work, topic))
+        left, waiting = deque(units), dict[Future[Any], _Unit]()
+        try:
+            while left or waiting:
+                while left and len(waiting) < max(1, len(client.nthreads())):
+                    unit = left.popleft()
+                    future = client.submit(call, unit, pure=False)
+                    waiting[future] = unit
+                    future.add_done_callback(come.put)
+                event = come.get()
+                yield Line(event) if isinstance(event, str) else _ended(event, waiting.pop(event))
+        finally:
+            client.cancel(list(waiting))
+
+
+def _ended(future: "Future[_Result]", unit: _Unit) -> Done[_Unit, _Result] | Lost[_Unit]:
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+
+    try:
+        return Done(unit, future.result())
+    except KilledWorker as error:
+        return Lost(unit, f"each of {error.allowed_failures + 1} workers was lost that had it")
+    except CancelledError:
+        return Lost(unit, "the Dask scheduler is gone")
+
+
+def _reporting(work: Callable[[_Unit, Callable[[str], None]], _Result], topic: str, unit: _Unit) -> _Result:
+    """On a worker: do a call that reports lines to the topic."""
+    from distributed import get_worker
+
+    worker = get_worker()
+    return work(unit, lambda line: worker.log_event(topic, line))
+
+
+@contextmanager
+def _workers(address: str) -> "Iterator[Client]":
+    client = _client(address)
+    try:
+        _require_same_source(client, address)
+        yield client
     finally:
         client.close()
 

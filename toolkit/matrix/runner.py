@@ -23,6 +23,10 @@ class Grounds(Protocol):
         """A ground with a method ``trial``."""
 
 
+Trying = Callable[[Trial], None]
+"""Runs the case of a trial."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """A cell and what came of it."""
@@ -36,6 +40,8 @@ class Outcome:
     duration_s: float = 0.0
     directory: Path | None = None
     """Of what it left."""
+    machine: str = ""
+    """The name of the machine that ran it; empty for this one."""
 
     @property
     def was_run(self) -> bool:
@@ -62,6 +68,7 @@ class Outcome:
             "evidence": list(self.evidence),
             "seconds": round(self.duration_s, 3),
             "directory": None if self.directory is None else str(self.directory),
+            "machine": self.machine,
             "again": self.command,
         }
 
@@ -82,7 +89,7 @@ class Run:
     directory: Path
     report: Callable[[Outcome], None] = lambda _outcome: None
     grounds: Grounds = Ground.open
-    case: Callable[[Trial], None] = run_case
+    case: Trying = run_case
     outcomes: list[Outcome] = field(default_factory=list)
 
     def go(self) -> list[Outcome]:
@@ -98,8 +105,7 @@ class Run:
             else:
                 self._add(Outcome(cell, reason.verdict, str(reason)))
         ordered = sorted(possible, key=lambda cell: self._place(cell.setup))
-        for _, group in groupby(ordered, key=lambda cell: cell.setup):
-            self._run_setup(list(group))
+        self._run_setups([list(group) for _, group in groupby(ordered, key=lambda cell: cell.setup)])
         return self.so_far()
 
     def so_far(self) -> list[Outcome]:
@@ -109,8 +115,16 @@ class Run:
             known.get(cell) or Outcome(cell, Verdict.NOT_RUN, "the run ended before it") for cell in self.cells
         ]
 
+    def directory_of(self, cell: Cell) -> Path:
+        """Where a cell leaves its files."""
+        return self.directory / cell.id.replace("/", "-")
+
     def _place(self, setup: tuple[str, str, str, bool]) -> int:
         return next(number for number, cell in enumerate(self.cells) if cell.setup == setup)
+
+    def _run_setups(self, setups: Sequence[Sequence[Cell]]) -> None:
+        for cells in setups:
+            self._run_setup(cells)
 
     def _run_setup(self, cells: Sequence[Cell]) -> None:
         left = list(cells)
@@ -132,7 +146,7 @@ class Run:
 
     def _run_cell(self, ground: Any, cell: Cell) -> Outcome:  # noqa: ANN401 - a Ground, or a test's
         began_s = time.monotonic()
-        directory = self.directory / cell.id.replace("/", "-")
+        directory = self.directory_of(cell)
         verdict, reason, trial = Verdict.SUCCEEDED, "", None
         try:
             with ground.trial(cell, directory) as trial:

@@ -19,6 +19,7 @@ from toolkit.matrix.table import Cell, Verdict, select
 @dataclass
 class FakeTrial:
     cell: Cell
+    directory: Path
     evidence: list[str] = field(default_factory=list)
 
 
@@ -43,7 +44,7 @@ class Fake:
     def trial(self, cell: Cell, directory: Path) -> Iterator[FakeTrial]:
         directory.mkdir(parents=True)
         self.log.append(f"{cell.role} {cell.case}")
-        yield FakeTrial(cell)
+        yield FakeTrial(cell, directory)
 
 
 def run(directory: Path, only: list[str], case: Callable[[Any], None], fake: Fake | None = None) -> Run:
