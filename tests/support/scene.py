@@ -45,6 +45,8 @@ class RecordedNode:
 
 
 class RecordedNetwork(NetworkFaults):
+    has_rdma = True
+
     def __init__(self, called: Callable[..., None]) -> None:
         self._called = called
         self.states: dict[tuple[str, str], LinkState] = {}
@@ -74,6 +76,9 @@ class RecordedNetwork(NetworkFaults):
     def nat_flush(self, sender: str, receiver: str, *, silent: bool = False) -> int:
         self._called("nat_flush", sender, receiver, *["silent"] * silent)
         return 1
+
+    def set_rdma_port(self, name: str, *, is_up: bool) -> None:
+        self._called("rdma_up" if is_up else "rdma_down", name)
 
     def reset(self, a: str, b: str) -> int:
         self._called("reset", a, b)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from toolkit.checks.records import MESSAGE_TAGS, Record
+from toolkit.checks.records import MESSAGE_TAGS, SETTLED, Record
 
 TELLING_FIELDS: Mapping[str, tuple[str, ...]] = {
     "HELLO": ("entity_type",),
@@ -120,6 +120,9 @@ def _end(f: Mapping[str, Any]) -> str:
 
 
 def _operation(f: Mapping[str, Any]) -> str:
+    if f["action"] == SETTLED:
+        ways = len(f.get("points", ()))
+        return f"{f['object']} was judged up to {f['verb']} {f['number']}; it may be in {ways} states then"
     value = _with(f"{f['action']} {f['verb']} {f['object']}, operation {f['number']}", show(f.get("value", "")))
     return _with(value, f.get("error"))
 

@@ -3,16 +3,17 @@
 A long run repeats itself: messages are sent, arrive and are acknowledged. Once that is judged, the records of such
 a message excuse or convict nothing that comes later, and leave the history: its ``send`` and ``deliver``, and its
 frames. What stays of consecutive frames is one ``FOLDED`` frame at each end of the link, with their number and
-bytes, so that the frames behind it continue the stream. Everything that is not about messages stays as it is:
-handshakes, states, events, faults.
+bytes, so that the frames behind it continue the stream. The same holds for operations on objects
+(:mod:`toolkit.checks.folding_operations`). Everything else stays as it is: handshakes, states, events, faults.
 """
 
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from toolkit.checks.folding_operations import foldable_operations
 from toolkit.checks.index import Index
 from toolkit.checks.records import FOLDED, MESSAGE_TAGS, Record, frames_of, long_frames_of, traffic_until_s
 from toolkit.checks.sessions import SessionLog
@@ -56,20 +57,19 @@ def foldable(index: Index, until_s: float) -> Folded:
                 found[part[0][0]] = _stands_for(part)
     found.update(dict.fromkeys(_of_applications(index, settled)))
     found.update(dict.fromkeys(_throttles(index, until_s)))
+    found.update(foldable_operations(index, until_s))
     return found
 
 
 def _settled(index: Index, until_s: float) -> Iterator[_Way]:
     """Messages that arrived as they were sent and that no session will send again."""
-    sends: dict[_Way, list[Record]] = defaultdict(list)
-    for _, record in index.by_kind.get("send", ()):
-        sends[_Way(record.node, record["peer"], record["tid"])].append(record)
+    sends = Counter(way for way, _ in _of_kind(index, "send"))
     acked: dict[SessionLog, list[tuple[int, int]]] = {}
     delivered: set[_Way] = set()
-    for position, _, sent in index.streams.deliveries:
+    for position, log, sent in index.streams.deliveries:
         record = index.history[position]
-        way = _Way(record["peer"], record.node, record["tid"])
-        if sent is None or record.time_s > until_s or way in delivered or len(sends.get(way, ())) != 1:
+        way = _Way(_peer_of(log), log.node, record["tid"])
+        if sent is None or record.time_s > until_s or way in delivered or sends[way] != 1:
             delivered.add(way)  # what is there twice is no ordinary message
             continue
         delivered.add(way)
@@ -83,16 +83,73 @@ def _settled(index: Index, until_s: float) -> Iterator[_Way]:
         # What a state counts as queued or kept for replay has to be there as well.
         if through is not None and bisect_left(states, sent.index) == bisect_left(states, through):
             yield way
+    for log in _strangers(index):
+        yield from _settled_with(index, log, sends, until_s)
 
 
 def _largest(index: Index) -> Iterator[_Way]:
     """The largest message that each node got: a throttle may exceed its limit by as much."""
-    found: dict[str, Record] = {}
-    for _, record in index.by_kind.get("deliver", ()):
-        if record.node not in found or record["size"] > found[record.node]["size"]:
-            found[record.node] = record
-    for record in found.values():
-        yield _Way(record["peer"], record.node, record["tid"])
+    found: dict[str, tuple[int, _Way]] = {}
+    for way, position in _of_kind(index, "deliver"):
+        size = index.history[position]["size"]
+        if way.receiver not in found or size > found[way.receiver][0]:
+            found[way.receiver] = size, way
+    for _, way in found.values():
+        yield way
+
+
+def _of_kind(index: Index, kind: str) -> Iterator[tuple[_Way, int]]:
+    """The ``send`` or ``deliver`` records of applications, and where they stand."""
+    for log in index.sessions.values():
+        peer = _peer_of(log)
+        for position, record in log.of(kind):
+            sender, receiver = (log.node, peer) if kind == "send" else (peer, log.node)
+            yield _Way(sender, receiver, record["tid"]), position
+
+
+def _peer_of(log: SessionLog) -> str:
+    """The peer's name; an address if it is not a node of the history."""
+    return log.peer_node or next(iter(log.peers), "")
+
+
+def _strangers(index: Index) -> list[SessionLog]:
+    """Sessions with peers that record no frames, such as daemons of Ceph."""
+    recording = {link.key.node for link in index.links.values() if link.tx or link.rx}
+    return [
+        log
+        for log in index.sessions.values()
+        if log.peer_node not in recording and all(link.far is None for link in log.links)
+    ]
+
+
+def _settled_with(index: Index, log: SessionLog, sends: Counter[_Way], until_s: float) -> Iterator[_Way]:
+    """Messages from and to a stranger that this end is done with."""
+    peer = _peer_of(log)
+    frames: dict[_Way, list[tuple[int, int]]] = defaultdict(list)
+    for link in log.links:
+        for position, record in link.data:
+            if record["tag"] in MESSAGE_TAGS and (way := _way(link, peer, record)) is not None:
+                frames[way].append((position, record["fields"]["seq"]))
+    acks, states = _acks(log, until_s), [at for at, _ in log.of("state")]
+    end = index.ended(log)
+    is_over = index.lossy(log) or (end is not None and index.history[end].time_s <= until_s)
+    delivers = Counter(_Way(peer, log.node, record["tid"]) for _, record in log.of("deliver"))
+    for kind in ("send", "deliver"):
+        for position, record in log.of(kind):
+            ends = (log.node, peer) if kind == "send" else (peer, log.node)
+            way = _Way(*ends, record["tid"])
+            if (
+                record.time_s > until_s
+                or len(frames[way]) != 1
+                or (sends if kind == "send" else delivers)[way] != 1
+            ):
+                continue
+            ((at, seq),) = frames[way]
+            through: int | None = at
+            if kind == "send" and not is_over:
+                through = _acked_at(acks, at, seq)
+            if through is not None and bisect_left(states, position) == bisect_left(states, through):
+                yield way
 
 
 def _acks(log: SessionLog, until_s: float) -> list[tuple[int, int]]:
@@ -116,8 +173,9 @@ def _acked_at(acks: list[tuple[int, int]], position: int, seq: int) -> int | Non
 def _messages(index: Index) -> Iterator[tuple[_Way, int]]:
     """The frames of messages, and where they stand."""
     for link in index.links.values():
-        peer = index.peer_of(link)
-        if peer is None:
+        log = index.session_of(link)
+        peer = index.peer_of(link) or (log and _peer_of(log))
+        if not peer:
             continue
         for position, record in link.data:
             if record["tag"] in MESSAGE_TAGS and (way := _way(link, peer, record)) is not None:
@@ -160,6 +218,23 @@ def _runs(index: Index, settled: set[_Way], until_s: float) -> Iterator[list[Ent
             ]
             for first, last in _stretches(alone):
                 yield rest[first:last]
+    for log in _strangers(index):
+        yield from _runs_with(index, log, settled, until_s)
+
+
+def _runs_with(index: Index, log: SessionLog, settled: set[_Way], until_s: float) -> Iterator[list[Entry]]:
+    """Consecutive frames of one direction, at the one end of links that is in the history."""
+    states, peer = [position for position, _ in log.of("state")], _peer_of(log)
+    for link in log.links:
+        if index.is_mangled(link):
+            continue
+        for frames in (link.tx, link.rx):
+            parts = [
+                (bisect_left(states, entry[0]), 0) if _is_foldable(link, entry, peer, settled, until_s) else None
+                for entry in frames
+            ]
+            for first, last in _stretches(parts):
+                yield frames[first:last]
 
 
 def _state_places(index: Index, link: LinkLog) -> list[int]:
@@ -221,12 +296,8 @@ def _numbers(run: list[Entry]) -> dict[str, int]:
 
 
 def _of_applications(index: Index, settled: set[_Way]) -> Iterator[int]:
-    for position, record in index.by_kind.get("send", ()):
-        if _Way(record.node, record["peer"], record["tid"]) in settled:
-            yield position
-    for position, record in index.by_kind.get("deliver", ()):
-        if _Way(record["peer"], record.node, record["tid"]) in settled:
-            yield position
+    for kind in ("send", "deliver"):
+        yield from (position for way, position in _of_kind(index, kind) if way in settled)
 
 
 def _throttles(index: Index, until_s: float) -> Iterator[int]:

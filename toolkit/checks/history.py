@@ -67,7 +67,10 @@ The kinds and their fields in order (``?``: may be null, ``*``: may be missing):
   (invoke; ok; fail: refused, and not done; unknown: no answer, so it may be done, yet or never; an invoke without
   any of these is the same), verb (write: all data; append; create: exclusively; remove; omap_set; read; omap_get),
   object (POOL/NAME), value* (what an invocation writes, or an ok read gives: a text, of omap an object), error*
-  (of fail and unknown).
+  (of fail and unknown). The action settled stands for all answers on the object up to then, which were judged
+  already; node, number and verb are those of the last one, and points* is a list of how the object may be then:
+  exists, data, omap, and done (node and number of each operation under way that has been done). Without any
+  point its later operations cannot be judged.
 * ``step``: by node ``scenario``: a line of the scenario's script. verb, args.
 * ``expect``: by node ``scenario``: how often an event is to be raised at a node in the whole run. of (the node),
   peer, event, count, most* (if it may be more often than ``count``: how often at most).

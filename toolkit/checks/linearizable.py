@@ -6,11 +6,10 @@ orders is the object's state and which operations of those under way have been d
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Iterator
 
 from toolkit.checks.index import Index
-from toolkit.checks.operations import ABSENT, OBSERVERS, ObjectState, Operation, Step, steps_of_objects
+from toolkit.checks.operations import OBSERVERS, ObjectLife, ObjectState, Operation, Point, lives_of_objects
 from toolkit.checks.result import Findings
 
 MOST_TRIALS = 50_000
@@ -20,28 +19,31 @@ _SHOWN_STATES = 3
 _SHOWN_CHARS = 60
 
 
-class _Point(NamedTuple):
-    """Where an object may be: its state, and those operations under way that have been done already."""
-
-    state: ObjectState
-    done: frozenset[Operation]
-
-
-class _TooMany(Exception):
+class TooManyOrders(Exception):
     """There are more orders than are tried."""
 
 
-class _Object:
-    """An object's life so far, in all orders that explain it."""
+class Search:
+    """An object's life so far, in all orders that explain it.
 
-    def __init__(self, steps: Iterable[Step]) -> None:
-        self._steps = list(steps)
+    Args:
+        life: of the object.
+        until_s: steps that are later are left out.
+    """
+
+    def __init__(self, life: ObjectLife, until_s: float = float("inf")) -> None:
+        self._steps = [step for step in life.steps if step.time_s <= until_s]
         self._left = MOST_TRIALS + TRIALS_OF_A_STEP * len(self._steps)
-        self._changers: set[Operation] = set()
+        self._changers = {each for each in life.under_way if not each.changes_nothing}
         """Operations under way that change the object."""
-        self._observers: set[Operation] = set()
+        self._observers = {each for each in life.under_way if each.changes_nothing}
         """Those that do not."""
-        self._points: set[_Point] = {_Point(ABSENT, frozenset())}
+        self._points = life.points()
+
+    @property
+    def points(self) -> list[Point]:
+        """Where the object may be; none before the first step if it was not known any more."""
+        return self._sorted()
 
     @property
     def concurrent(self) -> int:
@@ -52,7 +54,7 @@ class _Object:
         """The first operation whose answer no order explains, with the states that it could have met.
 
         Raises:
-            _TooMany: so many operations are concurrent that not all orders can be tried.
+            TooManyOrders: so many operations are concurrent that not all orders can be tried.
         """
         for operation, is_answer in self._steps:
             if not is_answer:
@@ -67,14 +69,14 @@ class _Object:
             self._changers.discard(operation)
             self._observers.discard(operation)
             essential = _Essential()
-            rest = [_Point(point.state, point.done - {operation}) for point in self._sorted()]
+            rest = [Point(point.state, point.done - {operation}) for point in self._sorted()]
             self._points = {point for point in rest if essential.take(point)}
 
     def _explain(self, operation: Operation) -> list[ObjectState]:
         """Go on to the points at which an operation has been done; returns the states on the way."""
         seen = _Essential()
         open_ = deque(point for point in self._sorted() if seen.take(point))
-        found: list[_Point] = []
+        found: list[Point] = []
         while open_:  # what has little done comes first, since it makes other points needless
             point = open_.popleft()
             if operation in point.done:
@@ -84,23 +86,23 @@ class _Object:
                 self._left -= 1
                 state = each.applied(point.state)
                 if state is not None:
-                    after = self._observed(_Point(state, point.done | {each}))
+                    after = self._observed(Point(state, point.done | {each}))
                     if seen.take(after):
                         open_.append(after)
             if self._left < 0:
-                raise _TooMany
+                raise TooManyOrders
         self._points = set(found)
         return seen.states
 
-    def _sorted(self) -> list[_Point]:
+    def _sorted(self) -> list[Point]:
         return sorted(self._points, key=lambda point: len(point.done))
 
-    def _observed(self, point: _Point) -> _Point:
+    def _observed(self, point: Point) -> Point:
         """The point with all done that change nothing and fit: doing them now excludes nothing later."""
         fitting = [
             each for each in self._observers if each not in point.done and each.applied(point.state) is not None
         ]
-        return _Point(point.state, point.done.union(fitting)) if fitting else point
+        return Point(point.state, point.done.union(fitting)) if fitting else point
 
 
 class _Essential:
@@ -112,7 +114,7 @@ class _Essential:
     def __init__(self) -> None:
         self._silent: dict[tuple[ObjectState, frozenset[Operation]], list[frozenset[Operation]]] = {}
 
-    def take(self, point: _Point) -> bool:
+    def take(self, point: Point) -> bool:
         """Take a point, unless it is needless."""
         silent = frozenset(each for each in point.done if each.answer is None)
         kept = self._silent.setdefault((point.state, point.done - silent), [])
@@ -134,17 +136,20 @@ def linearizable(index: Index, findings: Findings) -> None:
     one is refused. An operation whose answer was lost may have been done or not.
     """
     judged = False
-    lives = steps_of_objects(index)
-    for name, steps in lives.items():
-        life = _Object(steps)
+    lives = lives_of_objects(index)
+    for name, life in lives.items():
+        if life.settled is not None and not life.points():
+            findings.note(f"{name} was not judged from {life.settled.time_s:.3f} s on: its state was not known")
+            continue
+        search = Search(life)
         try:
-            for operation, met in life.unexplained():
+            for operation, met in search.unexplained():
                 findings.add(operation.position, f"{name}: {_answer(operation)}, but {_expected(operation, met)}")
             judged = True
-        except _TooMany:
-            findings.note(f"{name} was not judged: {life.concurrent} operations are concurrent")
+        except TooManyOrders:
+            findings.note(f"{name} was not judged: {search.concurrent} operations are concurrent")
     if lives and not judged:
-        findings.skip("there are too many concurrent operations on every object")
+        findings.skip("no object could be judged")
 
 
 def _answer(operation: Operation) -> str:

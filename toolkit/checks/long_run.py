@@ -76,12 +76,14 @@ class LongRun:
             self._left = len(records)
             return False
         index = Index(History(records))
-        results = [judged_so_far(invariant, index) for invariant in INVARIANTS.values()]
+        changes = foldable(index, until_s)
+        judged = [judged_so_far(invariant, index) for invariant in INVARIANTS.values()]
+        earlier = [record for record in records if record.time_s <= records[-1].time_s - self._settled_s / 2]
+        results = _standing(judged, records, {id(records[place]) for place in changes}, earlier)
         for result in results:
             for violation in result.violations:
                 if (at_s := records[violation.record].time_s) <= until_s:
                     self._found[result.id].setdefault(violation.text, at_s)
-        changes = foldable(index, until_s)
         self._fold({id(records[place]): record for place, record in changes.items()})
         self.judged_until_s = until_s
         self.results = self.completed(
@@ -134,6 +136,28 @@ class LongRun:
             except Exception as error:  # noqa: BLE001 - the status shows it; the cluster goes on
                 self.error = f"{type(error).__name__}: {error}"
                 return
+
+
+def _standing(
+    results: Iterable[CheckResult], records: Sequence[Record], leaving: set[int], earlier: Sequence[Record]
+) -> list[CheckResult]:
+    """Without violations that only the newest records show: the next record may excuse them.
+
+    Args:
+        results: on all records.
+        records: which they are.
+        leaving: ids of the records that will not be there the next time.
+        earlier: those that are older.
+    """
+    before = Index(History(earlier))
+    found = []
+    for result in results:
+        stood = set(leaving)
+        if any(id(records[violation.record]) not in leaving for violation in result.violations):
+            stood |= {id(earlier[one.record]) for one in judged_so_far(INVARIANTS[result.id], before).violations}
+        violations = [one for one in result.violations if id(records[one.record]) in stood]
+        found.append(replace(result, ok=not violations, violations=violations))
+    return found
 
 
 def _until(result: CheckResult, records: Sequence[Record], until_s: float) -> CheckResult:

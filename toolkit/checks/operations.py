@@ -1,12 +1,12 @@
 """Operations of clients on objects, and what an object makes of them (docs/clusters.md, workloads)."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from toolkit.checks.index import Index
-from toolkit.checks.records import Record
+from toolkit.checks.records import SETTLED, Record
 
 OBSERVERS = frozenset({"read", "omap_get"})
 """They change nothing."""
@@ -36,6 +36,8 @@ class Operation:
     """Of its answer in the history; of its invocation while there is none."""
     answer: Record | None = None
     """None if the client did not get one, or does not know what it means: it may be done, yet or never."""
+    lost: Record | None = None
+    """The record that no answer came."""
     refused_as: str = ""
     """Name of the error with which the object's state refused it."""
 
@@ -53,6 +55,14 @@ class Operation:
     def changes_nothing(self) -> bool:
         """True if its answer says so, or if it never does."""
         return self.verb in OBSERVERS or bool(self.refused_as)
+
+    @property
+    def tells(self) -> bool:
+        """False if nothing follows from it: an observer without an answer, or refused for another reason."""
+        if self.answer is None:
+            return self.verb not in OBSERVERS
+        expected = _EXISTS if self.verb == "create" else _IS_MISSING
+        return not self.refused_as or (self.verb not in WRITERS and self.refused_as == expected)
 
     def __str__(self) -> str:
         return f"{self.verb} {self.invoked['number']} of {self.invoked.node}"
@@ -88,46 +98,106 @@ class Step(NamedTuple):
     operation: Operation
     is_answer: bool
 
+    @property
+    def time_s(self) -> float:
+        """When that was."""
+        answer = self.operation.answer
+        return answer.time_s if self.is_answer and answer is not None else self.operation.invoked.time_s
 
-def steps_of_objects(index: Index) -> dict[str, list[Step]]:
-    """What happened to each object, in the order of time; answers that say that nothing was done are left out.
+
+class Point(NamedTuple):
+    """Where an object may be: its state, and those operations under way that have been done already."""
+
+    state: ObjectState
+    done: frozenset[Operation]
+
+
+@dataclass(slots=True)
+class ObjectLife:
+    """What a history has of an object."""
+
+    steps: list[Step]
+    """In the order of time; without answers that say that nothing was done, and without what they answer."""
+    settled: Record | None = None
+    """The record that stands for all answers that were judged already; None if there is none."""
+    under_way: tuple[Operation, ...] = ()
+    """Operations that were under way then; ``steps`` has their answers, if there are any."""
+
+    def points(self) -> set[Point]:
+        """Where the object may be before the steps; empty if that is not known, so that they cannot be judged."""
+        if self.settled is None:
+            return {Point(ABSENT, frozenset())}
+        named = {(each.invoked.node, each.invoked["number"]): each for each in self.under_way}
+        try:
+            return {_parsed_point(point, named) for point in self.settled.fields.get("points", ())}
+        except (KeyError, TypeError, ValueError, AttributeError):  # of a file that somebody else wrote
+            return set()
+
+
+def _parsed_point(point: Mapping[str, Any], named: Mapping[tuple[str, str], Operation]) -> Point:
+    state = ObjectState(bool(point["exists"]), str(point["data"]), frozenset(point["omap"].items()))
+    return Point(state, frozenset(named[node, number] for node, number in point["done"]))
+
+
+def point_json(point: Point) -> dict[str, Any]:
+    """A point, as the record of settled operations has it."""
+    state = point.state
+    done = sorted([each.invoked.node, each.invoked["number"]] for each in point.done)
+    return {"exists": state.exists, "data": state.data, "omap": dict(sorted(state.omap)), "done": done}
+
+
+def lives_of_objects(index: Index) -> dict[str, ObjectLife]:
+    """What happened to each object, by its name.
 
     Of one moment invocations come first: those operations may have overlapped.
     """
-    objects: dict[str, list[tuple[float, bool, int, Operation]]] = defaultdict(list)
-    for name, operation in _operations(index):
-        answer = operation.answer
-        if answer is None and operation.verb in OBSERVERS:
+    settled = {record["object"]: record for _, record in operation_records(index) if is_settled(record)}
+    objects: dict[str, list[tuple[float, bool, int, Operation]]] = {name: [] for name in settled}
+    under_way: dict[str, list[Operation]] = defaultdict(list)
+    for name, operation in operations_of(index):
+        if not operation.tells:
             continue
-        if operation.refused_as and not _can_be_refused(operation):
-            continue
-        steps = objects[name]
-        steps.append((operation.invoked.time_s, False, operation.position, operation))
-        if answer is not None:
-            steps.append((answer.time_s, True, operation.position, operation))
+        steps = objects.setdefault(name, [])
+        if name in settled and operation.invoked.time_s <= settled[name].time_s:
+            under_way[name].append(operation)
+        else:
+            steps.append((operation.invoked.time_s, False, operation.position, operation))
+        if operation.answer is not None:
+            steps.append((operation.answer.time_s, True, operation.position, operation))
     return {
-        name: [Step(step[3], step[1]) for step in sorted(steps, key=lambda step: step[:3])]
+        name: ObjectLife(
+            [Step(step[3], step[1]) for step in sorted(steps, key=lambda step: step[:3])],
+            settled.get(name),
+            tuple(under_way[name]),
+        )
         for name, steps in objects.items()
     }
 
 
-def _operations(index: Index) -> Iterator[tuple[str, Operation]]:
+def operation_records(index: Index) -> Iterable[tuple[int, Record]]:
+    """All records of operations, with their places."""
+    return index.by_kind.get("operation", ())
+
+
+def is_settled(record: Record) -> bool:
+    """True if a record stands for operations on an object that were judged already."""
+    return bool(record["action"] == SETTLED)
+
+
+def operations_of(index: Index) -> Iterator[tuple[str, Operation]]:
     """The operations with their objects, in the order in which they were written down."""
     open_: dict[tuple[str, str], Operation] = {}
     found: list[tuple[str, Operation]] = []
-    for position, record in index.by_kind.get("operation", ()):
+    for position, record in operation_records(index):
         key = (record.node, record["number"])
         if record["action"] == "invoke":
             open_[key] = Operation(record, position)
             found.append((record["object"], open_[key]))
-        elif key in open_ and record["action"] != "unknown":
+        elif key in open_ and record["action"] == "unknown":
+            open_[key].lost = record
+        elif key in open_ and record["action"] != SETTLED:
             operation = open_.pop(key)
             operation.position, operation.answer = position, record
             if record["action"] == "fail":
                 operation.refused_as = str(record.fields.get("error", "")) or "error"
     yield from found
-
-
-def _can_be_refused(operation: Operation) -> bool:
-    expected = _EXISTS if operation.verb == "create" else _IS_MISSING
-    return operation.verb not in WRITERS and operation.refused_as == expected

@@ -21,6 +21,8 @@ HEAD_BYTES = 96
 """A frame of msgr 2.1 has this length if all of it is in its head."""
 FOLDED = "FOLDED"
 """Tag of a record that stands for several frames in a row, all of them judged (:mod:`toolkit.checks.folding`)."""
+SETTLED = "settled"
+"""Action of a record that stands for operations on an object, all of them judged."""
 MANGLINGS = ("flip", "truncate", "insert", "drop", "duplicate", "replay", "swap", "reflect", "rewrite", "join")
 """What a man in the middle may do to a frame."""
 OPERATION_VERBS = ("write", "append", "create", "remove", "omap_set", "read", "omap_get")
@@ -47,7 +49,14 @@ class Field:
     def __str__(self) -> str:
         if self.choices:
             return "one of " + ", ".join(sorted(self.choices))
-        names = {int: "a whole number", float: "a number", str: "a text", dict: "an object", NoneType: "null"}
+        names = {
+            int: "a whole number",
+            float: "a number",
+            str: "a text",
+            dict: "an object",
+            list: "a list",
+            NoneType: "null",
+        }
         return " or ".join(names[kind] for kind in self.types)
 
 
@@ -169,11 +178,12 @@ KINDS: Mapping[str, Mapping[str, Field]] = {
     "clock": {"step_s": _NUMBER},
     "operation": {
         "number": _TEXT,
-        "action": _one_of(("invoke", "ok", "fail", "unknown")),
+        "action": _one_of(("invoke", "ok", "fail", "unknown", SETTLED)),
         "verb": _one_of(OPERATION_VERBS),
         "object": _TEXT,
         "value": Field((str, dict), optional=True),
         "error": _NOTE,
+        "points": Field((list,), optional=True),
     },
     "step": {"verb": _TEXT, "args": _TEXT},
     "process": {

@@ -29,6 +29,7 @@ def value_of(field):
         float: st.floats(0, 1e6),
         str: st.text(),
         dict: st.dictionaries(st.text(), JSON, max_size=3),
+        list: st.lists(JSON, max_size=3),
     }
     return st.one_of([kinds.get(kind, st.none()) for kind in field.types])
 

@@ -125,6 +125,54 @@ def test_an_hour_of_traffic() -> None:
     assert most < 15_000 < len(records) / 5
 
 
+def of_one_end(records: list[Record]) -> list[Record]:
+    """What is left where one node records nothing, as a daemon of Ceph does."""
+    return [record for record in records if record.node != "b"]
+
+
+def by_address(records: list[Record]) -> list[Record]:
+    """Applications know their peers by address, as the clients of Ceph do."""
+    addresses = {"a": "v2:10.0.0.1:6800/1", "b": "v2:10.0.0.2:6800/2"}
+    return [
+        replace(record, fields={**record.fields, "peer": addresses[record["peer"]]})
+        if record.kind in {"send", "deliver", "state", "event"} and record["peer"] in addresses
+        else record
+        for record in records
+    ]
+
+
+@pytest.mark.parametrize("known", [of_one_end, by_address])
+@pytest.mark.parametrize("way", ["v2-crc", "v2-secure"])
+def test_messages_of_peers_without_records_or_names_leave_memory(
+    known: Callable[[list[Record]], list[Record]], way: str
+) -> None:
+    records = known(long_history(way, 400))
+    found, most, _ = judged(records, 1000, settled_s=5.0)
+    assert found == whole(records)
+    assert most < 4000
+    assert all(found.values())
+
+
+@pytest.mark.parametrize("part", [0.05, 0.5, 0.97])
+@pytest.mark.parametrize("wrong", [twice, cut_out, skipped])
+def test_violations_at_one_end_are_found(
+    wrong: Callable[[list[Record], float], list[Record]], part: float
+) -> None:
+    records = wrong(of_one_end(long_history("v2-crc", 200)), part)
+    found, _, _ = judged(records, 400, settled_s=5.0)
+    assert found == whole(records)
+    assert not all(found.values())
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_lives_full_of_faults_that_one_end_records_raise_no_alarm(seed: int) -> None:
+    records = [record for record in live(seed).history if record.kind != "end"]
+    nodes = sorted({record.node for record in records} - {"network", "scenario"})
+    kept = [record for record in records if record.node != nodes[0]]
+    found, _, _ = judged(kept, 20, settled_s=0.5)
+    assert found == whole(kept)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_lives_full_of_faults_raise_no_alarm(seed: int) -> None:
     outcome = live(seed)
