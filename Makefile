@@ -48,7 +48,6 @@ fuzz: $(INSTALLED)  ## look for inputs that break a parser; TARGET=name and SECO
 	@$(BIN)/python -m tests.fuzz $(TARGET) $(if $(SECONDS),--seconds $(SECONDS))
 
 mutants: $(INSTALLED)  ## which suite notices which mistake; AREA, SUITE and JOBS to choose
-	@$(BIN)/python -c 'import coverage' 2>/dev/null || $(BIN)/python -m pip install -qq --group mutants
 	@$(BIN)/python -m tests.mutations $(AREA) $(if $(SUITE),--suite $(SUITE)) $(if $(JOBS),--jobs $(JOBS)); status=$$?; \
 	 PYTHONPATH=. $(BIN)/python docs/mutants.py; exit $$status
 

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutations.jobs import Job, lines_of
+from tests.mutations.jobs import Job, Process
 from tests.mutations.listing import AREAS, applies, listed
 from tests.mutations.mutant import Mutant
 from tests.mutations.page import few_killers, killed, page, summary
 from tests.mutations.results import Results
+from tests.mutations.survey import Part, Survey
 
 MOST_GONE = 20
 """The source moves on: so many may not apply before new ones must be drawn."""
@@ -45,14 +46,18 @@ PARTS = {
 }
 
 
-def noticed(mutant: Mutant | None, suite: str) -> list[str]:
-    return [line["what"] for line in lines_of(Job(mutant, suite, (PARTS[suite],))) if line["what"]]
-
-
 @pytest.mark.parametrize("suite", PARTS)
 def test_each_suite_notices_a_mistake_and_nothing_else(suite: str) -> None:
-    assert noticed(FORGETS, suite)
-    assert noticed(None, suite) == []
+    process = Process(suite)
+
+    def noticed(mutant: Mutant | None, *, at_import: bool = False) -> list[str]:
+        job = Job(mutant, (PARTS[suite],), at_import)
+        return [line["what"] for line in process.lines_of(job) if line["what"]]
+
+    assert noticed(FORGETS)
+    assert noticed(FORGETS, at_import=True), "in a process that imports the messenger with the mistake"
+    assert noticed(None) == [], "the mistakes before were those of forks"
+    process.close()
 
 
 def some(count: int) -> list[Mutant]:
@@ -73,6 +78,37 @@ def test_the_table_counts_verdicts(tmp_path: Path) -> None:
     assert last == "| all | 3 | 1 of 2 (50 %) | 1 of 1 (100 %) | - | - | 1 of 2 (50 %) |"
     assert few_killers([one, two], again) == {"AU-01": [one]}
     assert two.id in page([one, two, three], again).partition("nothing noticed")[2]
+
+
+def test_lines_that_nothing_reaches_are_counted_apart(tmp_path: Path) -> None:
+    one, two = some(2)
+    results = Results()
+    results.put(one, "catalogue", {"AU-01": "1"}, ["AU-01"], deep=True)
+    results.put(two, "catalogue", {"AU-01": "1"}, [], deep=True, reached=False)
+    results.save(tmp_path / "results.json")
+    again = Results.load(tmp_path / "results.json")
+    assert "| 1 of 1 (100 %), 1 not reached |" in summary([one, two], again)
+    assert "not reached by catalogue; not run units" in page([one, two], again)
+
+
+def test_a_mutant_is_run_against_sound_parts_that_reach_it() -> None:
+    inside = FORGETS
+    outside = Mutant("core", "prioritized:", "1", "2")
+    survey = Survey(
+        {
+            name: Part(name, "", 1.0, wrong, frozenset(reached))
+            for name, wrong, reached in (
+                ("reaches", [], {inside.id}),
+                ("fails anyway", ["wrong"], {inside.id}),
+                ("reaches neither", [], set[str]()),
+            )
+        },
+        frozenset(),
+    )
+    assert [part.name for part in survey.reaching(inside)] == ["reaches"]
+    assert [part.name for part in survey.reaching(outside)] == ["reaches", "reaches neither"], (
+        "anything may use it"
+    )
 
 
 def test_only_what_changed_is_run_again() -> None:

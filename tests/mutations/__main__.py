@@ -27,7 +27,13 @@ def main() -> int:
     parser.add_argument("--suite", action="append", choices=SUITES, help="which suites; all unless given")
     parser.add_argument("--jobs", type=int, default=2, help="processes at a time (default 2)")
     parser.add_argument("--all", action="store_true", help="run again what did not change, too")
-    parser.add_argument("--quick", action="store_true", help="leave survivors of some of a suite at that")
+    parser.add_argument(
+        "--budget",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="processor time for a mutant and a suite, after which no part is begun (default 60)",
+    )
     parser.add_argument(
         "--draw", type=int, metavar="COUNT", help="list so many mutants for an area, and run nothing"
     )
@@ -72,8 +78,8 @@ def _run(mutants: list[Mutant], options: argparse.Namespace) -> int:
             print(f"applies no more: {reason}")
         elif not mutant.equivalent:
             sound.append(mutant)
-    plan = Plan(results, options.suite or SUITES, again=options.all, quick=options.quick)
-    todo = plan.jobs(sound)
+    plan = Plan(results, options.suite or SUITES, again=options.all, budget_s=options.budget, jobs=options.jobs)
+    todo = plan.tasks(sound)
     print(f"{len(sound)} mutants, {len(todo)} times a suite to run", flush=True)
     with ThreadPoolExecutor(options.jobs) as pool:
         waiting = [pool.submit(plan.carry_out, *job) for job in todo]
@@ -83,6 +89,7 @@ def _run(mutants: list[Mutant], options: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             pool.shutdown(cancel_futures=True)
             raise
+    plan.close()
     print(summary(listed(), Results.load()))
     alive = [
         m for m in sound if not m.survives and not any(v.killed for v in results.verdicts.get(m.id, {}).values())

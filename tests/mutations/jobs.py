@@ -1,64 +1,89 @@
-"""Jobs for processes of their own: a mutant, a suite, and which of its parts to run."""
+"""Jobs for processes that run suites: a mutant, a suite, and which of its parts to run."""
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
-from threading import Timer
 from typing import Any
 
 from tests.mutations.mutant import ROOT, Mutant
 
-_LIMIT_S = 3600
-"""Of a whole job; single parts have limits of their own."""
+_OVER_LIMIT = {-signal.SIGXCPU, -signal.SIGKILL}
+"""What a process ends with that has used more time than it may."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One process."""
+    """One run of some parts."""
 
     mutant: Mutant | None
-    suite: str
-    parts: tuple[str, ...] | None
-    """Which, in this order; None: survey all."""
-    deep: bool = False
+    parts: tuple[str, ...]
+    """Which, in this order."""
+    at_import: bool = False
+    """Whether the mutated code runs as the messenger is imported."""
+    enough: int = 1
+    """Stop when so many have noticed the mutant; of a scenario's parts, only one counts."""
+    budget_s: float = 1e9
+    """Begin no part once so much processor time is used."""
 
 
-def lines_of(job: Job) -> Iterator[dict[str, Any]]:
-    """What the process says, line by line.
+class Process:
+    """A process that has imported a suite, for any number of jobs, one at a time."""
 
-    One that ends before it is done has died of the mutant, in the part that it had begun: that is a line as well.
-    """
-    mutant = None if job.mutant is None else asdict(job.mutant)
-    request = json.dumps({"mutant": mutant, "suite": job.suite, "parts": job.parts, "deep": job.deep})
-    done, begun = False, job.parts[0] if job.parts else ""
-    with tempfile.TemporaryDirectory() as folder, _child(folder) as process:
-        limit = Timer(_LIMIT_S, process.kill)
-        limit.start()
-        try:
+    def __init__(self, suite: str) -> None:
+        self._folder = tempfile.TemporaryDirectory()
+        self._process = _child(self._folder.name, suite, "serve")
+
+    def close(self) -> None:
+        """End it."""
+        with suppress(BrokenPipeError), self._process as process:
             assert process.stdin is not None
-            assert process.stdout is not None
-            with process.stdin as stdin:
-                stdin.write(request)
-            for text in process.stdout:
-                line = json.loads(text)
-                done |= "done" in line
+            process.stdin.close()
+        self._folder.cleanup()
+
+    def lines_of(self, job: Job) -> Iterator[dict[str, Any]]:
+        """What a job says, line by line.
+
+        One that ends before it is done has died of the mutant, in the part that it had begun: that is a line, too.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(asdict(job)) + "\n")
+        self._process.stdin.flush()
+        done, begun = False, job.parts[0] if job.parts else ""
+        for text in self._process.stdout:
+            line = json.loads(text)
+            if "ended" in line:
                 if not done:
-                    begun = line["part"]
-                    yield line
-        finally:
-            limit.cancel()
-    if not done:
-        yield {"part": begun, "what": f"the process ended with {process.returncode}"}
+                    late = "TooLong: " if line["ended"] in _OVER_LIMIT else ""
+                    yield {"part": begun, "what": f"{late}the process ended with {line['ended']}"}
+                return
+            done |= "done" in line
+            if not done:
+                begun = line["part"]
+                yield line
+        raise RuntimeError(f"the process for {job.mutant} has ended")
 
 
-def _child(folder: str) -> "subprocess.Popen[str]":
-    """A process that waits for its job; what hypothesis finds goes to the folder."""
+def surveyed(suite: str, share: str) -> list[dict[str, Any]]:
+    """What a survey of a share of a suite says."""
+    with tempfile.TemporaryDirectory() as folder, _child(folder, suite, "survey", share) as process:
+        assert process.stdout is not None
+        rows = [json.loads(line) for line in process.stdout]
+    if process.returncode:
+        raise SystemExit(f"the survey of {suite} has ended with {process.returncode}")
+    return rows
+
+
+def _child(folder: str, *words: str) -> "subprocess.Popen[str]":
+    """A process; what hypothesis finds goes to the folder."""
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.mutations.child"],
+        [sys.executable, "-m", "tests.mutations.child", *words],
         cwd=ROOT,
         env=os.environ | {"MSGRLAB_STRICT": "1", "HYPOTHESIS_STORAGE_DIRECTORY": folder, "PYTHONHASHSEED": "0"},
         stdin=subprocess.PIPE,

@@ -5,14 +5,14 @@ applied to the source as a module is imported: no file changes.
 """
 
 import ast
-import sys
+import gc
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType
+
+from tests.mutations.importing import replace_sources
 
 ROOT = Path(__file__).parent.parent.parent
 TOP = "messenger."
@@ -145,33 +145,6 @@ def _head(node: ast.stmt) -> range:
     return range(node.lineno, max(behind, node.lineno + 1))
 
 
-class _Loader(SourceFileLoader):
-    """Compiles a mutated source; bytecode that is cached is neither used nor written."""
-
-    def __init__(self, mutant: Mutant) -> None:
-        super().__init__(mutant.module, str(mutant.path))
-        self._source = mutant.mutated()
-
-    def get_code(self, fullname: str) -> CodeType | None:
-        return self.source_to_code(self._source.encode(), self.path)
-
-
-class _Finder(MetaPathFinder):
-    def __init__(self, mutant: Mutant) -> None:
-        self._mutant = mutant
-
-    def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if fullname != self._mutant.module:
-            return None
-        spec = PathFinder.find_spec(fullname, path, target)
-        assert spec is not None
-        spec.loader = _Loader(self._mutant)
-        spec.cached = None
-        return spec
-
-
 def install(mutant: Mutant) -> None:
     """Have this process import the mutated module from now on.
 
@@ -179,7 +152,41 @@ def install(mutant: Mutant) -> None:
         DoesNotApply: see :meth:`Mutant.mutated`.
         RuntimeError: the module was imported already.
     """
-    mutant.mutated()
-    if mutant.module in sys.modules:
-        raise RuntimeError(f"{mutant.module} was imported before the mutant was installed")
-    sys.meta_path.insert(0, _Finder(mutant))
+    replace_sources({mutant.module: mutant.mutated()})
+
+
+def patch(mutant: Mutant) -> bool:
+    """Put a mutant into the function as it was imported; False if that cannot be done, and nothing is changed.
+
+    It cannot if the mistake is not in the code of a function: in a default, a decorator, the body of a class.
+
+    Raises:
+        DoesNotApply: see :meth:`Mutant.mutated`.
+    """
+    text = mutant.path.read_text(encoding="utf-8")
+    before, after = (
+        _codes(compile(source, str(mutant.path), "exec", dont_inherit=True)) for source in (text, mutant.mutated())
+    )
+    changed = [place for place, code in after.items() if before.get(place) != code and place[0] != "<module>"]
+    inner = [place for place in changed if place[0] == mutant.function]
+    functions = [
+        found
+        for found in gc.get_objects()
+        if isinstance(found, FunctionType)
+        and found.__module__ == mutant.module
+        and (found.__code__.co_qualname, found.__code__.co_firstlineno) in inner
+    ]
+    if len(inner) != 1 or not functions or before[inner[0]].co_freevars != after[inner[0]].co_freevars:
+        return False
+    for function in functions:
+        function.__code__ = after[inner[0]]
+    return True
+
+
+def _codes(code: CodeType) -> dict[tuple[str, int], CodeType]:
+    """All code in some code, by its qualified name and first line."""
+    found = {(code.co_qualname, code.co_firstlineno): code}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= _codes(constant)
+    return found

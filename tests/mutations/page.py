@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from tests.mutations.listing import AREAS
 from tests.mutations.mutant import Mutant
 from tests.mutations.results import Results
-from tests.mutations.running import SUITES
+from tests.mutations.running import ENOUGH, SUITES
 
-_FEW = 3
+_FEW = ENOUGH["catalogue"] - 1
 """A mutant that so many scenarios notice, or fewer, is named by each of them."""
 
 Killed = Mapping[str, bool]
@@ -27,10 +27,17 @@ def summary(mutants: Sequence[Mutant], results: Results) -> str:
     for area in (*AREAS, ""):
         own = [mutant for mutant in mutants if area in {"", mutant.area} and not mutant.equivalent]
         verdicts = [killed(mutant, results) for mutant in own]
-        cells = [_share([one[suite] for one in verdicts if suite in one]) for suite in SUITES]
+        cells = [_cell(own, suite, results) for suite in SUITES]
         together = _share([any(one.values()) for one in verdicts if one])
         rows.append(f"| {area or 'all'} | {len(own)} | " + " | ".join([*cells, together]) + " |")
     return "\n".join(rows)
+
+
+def _cell(mutants: Iterable[Mutant], suite: str, results: Results) -> str:
+    verdicts = [verdict for mutant in mutants if (verdict := results.of(mutant, suite)) is not None]
+    cell = _share([verdict.killed for verdict in verdicts if verdict.reached])
+    missed = sum(not verdict.reached for verdict in verdicts)
+    return f"{cell}, {missed} not reached" if missed else cell
 
 
 def _share(noticed: list[bool]) -> str:
@@ -44,9 +51,9 @@ def few_killers(mutants: Iterable[Mutant], results: Results) -> dict[str, list[M
     found: dict[str, list[Mutant]] = defaultdict(list)
     for mutant in mutants:
         verdict = results.of(mutant, "catalogue")
-        if verdict is not None and len(verdict.killers) <= _FEW:
+        if verdict is not None and verdict.deep and len(verdict.killers) <= _FEW:
             for scenario in verdict.killers:
-                found[scenario].append(mutant)
+                found[scenario.partition(" ")[0]].append(mutant)
     return dict(sorted(found.items()))
 
 
@@ -57,7 +64,7 @@ def page(mutants: Sequence[Mutant], results: Results) -> str:
     parts.append("## Scenarios, and the mutants that at most two others notice\n")
     parts += [f"- {scenario}: {', '.join(_code(one) for one in own)}" for scenario, own in rare.items()]
     if not rare:
-        parts.append("The catalogue has not been run yet.")
+        parts.append("None so far.")
     for title, chosen in (
         ("Mutants that a suite was run on and nothing noticed", _survivors(mutants, results)),
         ("Mutants that are no mistake", [(one, one.equivalent) for one in mutants if one.equivalent]),
@@ -72,9 +79,24 @@ def _survivors(mutants: Iterable[Mutant], results: Results) -> list[tuple[Mutant
     for mutant in mutants:
         verdicts = killed(mutant, results)
         if verdicts and not mutant.equivalent and not any(verdicts.values()):
-            missing = [suite for suite in SUITES if suite not in verdicts]
-            found.append((mutant, mutant.survives or (f"not run on it: {', '.join(missing)}" if missing else "")))
+            found.append((mutant, mutant.survives or _ran(mutant, results)))
     return found
+
+
+def _ran(mutant: Mutant, results: Results) -> str:
+    """What has been run on a survivor, and what not."""
+    words: dict[str, list[str]] = defaultdict(list)
+    for suite in SUITES:
+        verdict = results.of(mutant, suite)
+        if verdict is None:
+            words["not run"].append(suite)
+        elif not verdict.reached:
+            words["not reached"].append(suite)
+        else:
+            words["all of" if verdict.deep else "some of"].append(suite)
+    order = ("all of", "some of", "not reached", "not run")
+    names = {"all of": "survives", "some of": "survives what was run of", "not reached": "not reached by"}
+    return "; ".join(f"{names.get(word, word)} {', '.join(words[word])}" for word in order if word in words)
 
 
 def _code(mutant: Mutant) -> str:
@@ -89,10 +111,16 @@ _HEAD = """# Mutants
 
 Written by `python docs/mutants.py` from the verdicts in `tests/mutations/results.json`. A mutant is one line of
 the messenger that is deliberately wrong. `make mutants` runs each suite by itself against each of them: the unit
-tests of the messenger, the catalogue on the simulator, 400 random lives, and small explorations. A mutant that no
-suite notices is a mistake that fails no test. "-" stands for what was not run yet.
+tests of the messenger, the catalogue on the simulator (at most six cases of a scenario), 400 random lives, and
+small explorations. A mutant that no suite notices is a mistake that fails no test. "-" stands for what was not run
+yet.
+
+A probe at each mutant's line notes which tests, scenarios, lives and scopes reach it. A mutant is run against
+those alone; a line that no part of a suite reaches is "not reached", and counted apart. One unit test,
+scope or life that fails is enough, and a unit test must fail twice. Of the catalogue four scenarios are enough: a
+mutant that so many notice is named by none of them below.
 
 The mutants are drawn by rule from the source, at most two for a function, and listed by area in
 `tests/mutations/listed`. `make mutants AREA=v2 SUITE=simulator` runs some of them; what has not changed since is
-not run again.
+not run again. [Testing](testing.md) says how long it takes.
 """

@@ -25,7 +25,11 @@ class Verdict:
     version: str
     """Which parts there were."""
     deep: bool = False
-    """Whether everything was run that calls the function, or some of it."""
+    """Whether every part was run that reaches the mutant, or as many as there was time for."""
+    reached: bool = True
+    """Whether any part reaches it."""
+    budget_s: float = 0.0
+    """Processor time that there was, if not every part was run."""
 
     @property
     def killed(self) -> bool:
@@ -81,11 +85,21 @@ class Results:
         verdict = self.verdicts.get(mutant.id, {}).get(suite)
         return verdict if verdict is not None and verdict.code == code_digest(mutant) else None
 
-    def put(self, mutant: Mutant, suite: str, parts: Parts, killers: list[str], *, deep: bool) -> None:
+    def put(
+        self,
+        mutant: Mutant,
+        suite: str,
+        parts: Parts,
+        killers: list[str],
+        *,
+        deep: bool,
+        reached: bool = True,
+        budget_s: float = 0.0,
+    ) -> None:
         """Keep a verdict."""
         version = parts_digest(parts)
         self.versions[version] = dict(parts)
-        verdict = Verdict(sorted(killers), code_digest(mutant), version, deep)
+        verdict = Verdict(sorted(killers), code_digest(mutant), version, deep, reached, budget_s)
         self.verdicts.setdefault(mutant.id, {})[suite] = verdict
 
     def keep_only(self, mutants: list[Mutant]) -> None:
@@ -101,7 +115,8 @@ class Results:
 
 def _as_json(verdict: Verdict) -> dict[str, Any]:
     values: dict[str, Any] = {"killers": verdict.killers, "code": verdict.code, "version": verdict.version}
-    return values | ({"deep": True} if verdict.deep else {})
+    values |= {"deep": True} if verdict.deep else {"budget_s": verdict.budget_s}
+    return values | ({} if verdict.reached else {"reached": False})
 
 
 def code_digest(mutant: Mutant) -> str:

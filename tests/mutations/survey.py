@@ -1,21 +1,26 @@
-"""What suites consist of and which lines each part runs: found out once, and again when anything has changed."""
+"""What suites consist of and which mutants each part reaches: noted once, and again when anything has changed."""
 
 import json
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cache
 from hashlib import sha256
 from typing import Any
 
-from tests.mutations.jobs import Job, lines_of
+from tests.mutations.jobs import surveyed
 from tests.mutations.mutant import ROOT, Mutant
 
 _FOLDER = ROOT / "msgrlab-out" / "mutations"
-_SOURCES = (
-    "messenger",
-    *(f"toolkit/{package}" for package in ("node", "lab", "scenarios", "simulation", "exploration")),
-    "tests/messenger",
-)
+_SOURCES = ("messenger", "tests/mutations/suites", "tests/mutations/listed")
+_LAB = ("toolkit/node", "toolkit/lab", "toolkit/checks")
+_SOURCES_OF = {
+    "units": ("tests/messenger", "tests/support", "toolkit/lab"),
+    "catalogue": ("toolkit/scenarios", *_LAB),
+    "simulator": ("toolkit/simulation", *_LAB),
+    "exploration": ("toolkit/exploration", *_LAB),
+}
+_EVERYWHERE = {"config", "rules", "session.policy", "errors", "outputs"}
+"""Modules whose constants and defaults matter wherever anything runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,58 +30,70 @@ class Part:
     name: str
     digest: str
     seconds: float
-    """Processor time that it takes without a mutant, while its lines are noted."""
+    """Processor time that it takes without a mutant."""
     wrong: list[str]
     """What it complains of without a mutant."""
-    lines: Mapping[str, frozenset[int]]
-    """Numbers of the lines that it runs, by module of the messenger."""
-
-    def reaches(self, mutant: Mutant) -> bool:
-        """Whether it runs what the mutant changes; of code outside functions, anything of the module."""
-        module = mutant.where.partition(":")[0]
-        if mutant.is_called:
-            return not self.lines.get(module, _NONE).isdisjoint(_changed_lines(mutant))
-        return module in self.lines or module in _EVERYWHERE
+    mutants: frozenset[str]
+    """The ids of those that it reaches; of code outside functions, those in whose modules it runs a function."""
 
 
-@cache
-def _changed_lines(mutant: Mutant) -> frozenset[int]:
-    """As the mutant finds them, which takes a parse of its module: once, not for each of thousands of parts."""
-    return mutant.statement_lines()
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A suite."""
+
+    parts: Mapping[str, Part]
+    at_import: frozenset[str]
+    """The ids of mutants whose code runs as the messenger is imported."""
+
+    def reaching(self, mutant: Mutant) -> list[Part]:
+        """The parts that reach a mutant; all parts, if it may change what any of them does.
+
+        Those that complain without a mutant are left out.
+        """
+        sound = [part for part in self.parts.values() if not part.wrong]
+        reaching = [part for part in sound if mutant.id in part.mutants]
+        outside = mutant.id in self.at_import or not mutant.is_called
+        if outside and (not reaching or mutant.module.removeprefix("messenger.") in _EVERYWHERE):
+            return sound
+        return reaching
 
 
-_NONE: frozenset[int] = frozenset()
-_EVERYWHERE = {"config", "rules", "session.policy", "errors", "outputs"}
-"""Modules whose constants and defaults matter wherever anything runs."""
-
-
-def survey(suite: str) -> dict[str, Part]:
-    """The parts of a suite by name, from the last survey if nothing has changed since."""
+def survey(suite: str, jobs: int) -> Survey:
+    """A suite as it was last surveyed, if nothing has changed since; else by so many processes."""
     path = _FOLDER / f"survey-{suite}.json"
-    digest = _digest()
+    digest = _digest(suite)
     if path.is_file():
         kept = json.loads(path.read_text(encoding="utf-8"))
         if kept["digest"] == digest:
-            return {row["name"]: _part(row) for row in kept["parts"]}
-    print(f"{suite}: surveying what it runs", flush=True)
-    lines = [line for line in lines_of(Job(None, suite, None)) if "digest" in line]
-    if not lines:
-        raise SystemExit(f"the survey of {suite} has no result: is coverage installed, as `make mutants` does?")
-    rows = [{"name": line.pop("part"), **line} for line in lines]
+            return _survey(kept["rows"])
+    print(f"{suite}: surveying which mutants it reaches", flush=True)
+    with ThreadPoolExecutor(jobs) as pool:
+        shares = list(pool.map(lambda number: surveyed(suite, f"{number}/{jobs}"), range(jobs)))
+    rows = [row for share in shares for row in share]
+    found = _survey(rows)
+    if not found.parts:
+        raise SystemExit(f"the survey of {suite} has no result")
+    for part in found.parts.values():
+        if part.wrong:
+            print(f"{suite}: {part.name} is left out, it fails without a mutant: {part.wrong[0]}", flush=True)
     _FOLDER.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"digest": digest, "parts": rows}), encoding="utf-8")
-    return {row["name"]: _part(row) for row in rows}
+    path.write_text(json.dumps({"digest": digest, "rows": rows}), encoding="utf-8")
+    return found
 
 
-def _part(row: dict[str, Any]) -> Part:
-    lines = {module: frozenset(numbers) for module, numbers in row["lines"].items()}
-    return Part(**{**row, "lines": lines})
+def _survey(rows: list[dict[str, Any]]) -> Survey:
+    parts = {
+        row["part"]: Part(row["part"], row["digest"], row["seconds"], row["wrong"], frozenset(row["mutants"]))
+        for row in rows
+        if "part" in row
+    }
+    return Survey(parts, frozenset(name for row in rows for name in row.get("at_import", ())))
 
 
-def _digest() -> str:
+def _digest(suite: str) -> str:
     """Of every source that a survey depends on."""
     total = sha256()
-    for folder in _SOURCES:
-        for path in sorted((ROOT / folder).rglob("*.py")):
+    for folder in (*_SOURCES, *_SOURCES_OF[suite]):
+        for path in sorted(path for kind in ("*.py", "*.toml") for path in (ROOT / folder).rglob(kind)):
             total.update(path.read_bytes())
     return total.hexdigest()

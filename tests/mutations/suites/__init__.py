@@ -1,8 +1,22 @@
 """What is to notice mutants: one module each.
 
-A suite is run in a process of its own, in which the messenger is imported with the mistake. It has
+A suite has
 
-* ``parts()``: what it consists of, each part with a digest of its source, so that only what changed is run again;
-* ``play(parts, deep)``: runs parts, and yields before each one ``(part, "")`` and for each mistake noticed
-  ``(part, what)``.
+* ``parts()``: the names of what it consists of;
+* ``digest(part)``: of the source of a part, so that only what changed is run again;
+* ``play(parts, watch)``: asks the watch before each part, and reports each mistake that it notices.
 """
+
+from typing import Protocol
+
+
+class Watch(Protocol):
+    """Follows a suite as it runs."""
+
+    def begin(self, part: str) -> bool:
+        """Whether to run this part, and any after it."""
+        ...
+
+    def notice(self, part: str, what: str) -> None:
+        """A part fails."""
+        ...

@@ -1,9 +1,10 @@
 """The catalogue: scenarios on the simulator, each judged by what it expects and by the invariants."""
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from hashlib import sha256
 
+from tests.mutations.suites import Watch
 from tests.mutations.suites.clock import TooLong, at_most_s
 from toolkit.lab.ways import Way, ways
 from toolkit.scenarios.catalogue import CATALOGUE
@@ -12,46 +13,49 @@ from toolkit.scenarios.scenario import Case, Scenario
 
 WAYS = ways("v2-crc", "v1", "v2-secure", "v2-compressed", "v2-crc-w2", "v1-w2", "v2-secure-aes256k", "v1-aes256k")
 """Those that a mutant may need, the usual ones first."""
+_USUAL_WAYS = WAYS[:2]
+_SPARSE = 8
+"""In the other ways, one in so many scenarios is run: they differ in layers that all scenarios use."""
 _FEW_CASES = 6
-_CASE_LIMIT_S = 60.0
+_CASE_LIMIT_S = 20.0
 
 
-def parts() -> dict[str, str]:
-    """``ID WAY`` for every scenario that runs on the simulator."""
-    return {
-        f"{scenario.id} {way.name}": digest
-        for scenario in CATALOGUE.values()
-        if "sim" in scenario.backends and scenario.quick
-        for digest in [_digest(scenario)]
+def parts() -> list[str]:
+    """``ID WAY`` for every scenario that runs on the simulator, and some of them in unusual ways; way by way."""
+    return [
+        f"{scenario.id} {way.name}"
         for way in WAYS
+        for scenario in list(CATALOGUE.values())[:: 1 if way in _USUAL_WAYS else _SPARSE]
+        if "sim" in scenario.backends and scenario.quick
         if way in scenario.ways and scenario.cases_in(way, "sim")
-    }
+    ]
 
 
-def _digest(scenario: Scenario) -> str:
+def digest(part: str) -> str:
     """Of the module that has the script, and of the cases; verbs that scripts share are not in it."""
+    scenario = CATALOGUE[part.partition(" ")[0]]
     module = inspect.getmodule(scenario.script)
     assert module is not None
     cases = [(case.name, sorted(case.params)) for case in scenario.cases]
     return sha256(f"{inspect.getsource(module)}{cases}".encode()).hexdigest()[:8]
 
 
-def play(chosen: Sequence[str], *, deep: bool) -> Iterator[tuple[str, str]]:
-    """Run scenarios, some of their cases or with ``deep`` all; a scenario stops at the first case that fails."""
+def play(chosen: Iterable[str], watch: Watch) -> None:
+    """Run scenarios, some of their cases; a scenario stops at the first case that fails."""
     for part in chosen:
+        if not watch.begin(part):
+            return
         name, _, way = part.partition(" ")
-        yield part, ""
-        for case in _cases(CATALOGUE[name], Way.parse(way), deep=deep):
+        for case in _cases(CATALOGUE[name], Way.parse(way)):
             what = _failure(CATALOGUE[name], Way.parse(way), case)
             if what:
-                yield part, f"{case.name}: {what}" if case.name else what
+                watch.notice(part, f"{case.name}: {what}" if case.name else what)
                 break
 
 
-def _cases(scenario: Scenario, way: Way, *, deep: bool) -> list[Case]:
+def _cases(scenario: Scenario, way: Way) -> list[Case]:
     cases = list(scenario.cases_in(way, "sim"))
-    step = 1 if deep else -(-len(cases) // _FEW_CASES)
-    return cases[::step]
+    return cases[:: -(-len(cases) // _FEW_CASES)]
 
 
 def _failure(scenario: Scenario, way: Way, case: Case) -> str:

@@ -1,12 +1,14 @@
 """The exploration: every schedule of small scopes, none of which may end badly."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
 import toolkit.exploration
 from messenger.link import Protocol
+from tests.mutations.suites import Watch
 from tests.mutations.suites.clock import at_most_s
 from toolkit.exploration.explore import explore
 from toolkit.exploration.scope import FaultKind, Grain, Scope
@@ -24,21 +26,27 @@ _MOST_STATES = 8_000
 _SCOPE_LIMIT_S = 120.0
 
 
-def parts() -> dict[str, str]:
+def parts() -> list[str]:
     """The scopes."""
+    return list(_SCOPES)
+
+
+@cache
+def digest(_part: str) -> str:
+    """Of the exploration's source."""
     (folder,) = toolkit.exploration.__path__
     source = b"".join(path.read_bytes() for path in sorted(Path(folder).glob("*.py")))
-    return dict.fromkeys(_SCOPES, sha256(source).hexdigest()[:8])
+    return sha256(source).hexdigest()[:8]
 
 
-def play(chosen: Sequence[str], *, deep: bool) -> Iterator[tuple[str, str]]:
-    """Explore scopes until one has a violation."""
+def play(chosen: Iterable[str], watch: Watch) -> None:
+    """Explore scopes."""
     for part in chosen:
-        yield part, ""
+        if not watch.begin(part):
+            return
         what = _failure(_SCOPES[part])
         if what:
-            yield part, what
-            return
+            watch.notice(part, what)
 
 
 def _failure(scope: Scope) -> str:

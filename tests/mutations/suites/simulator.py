@@ -1,42 +1,50 @@
 """The simulator: lives of seeds, none of which may fail."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
 import toolkit.checks
 import toolkit.lab.sim
 import toolkit.simulation
+from tests.mutations.suites import Watch
 from tests.mutations.suites.clock import TooLong, at_most_s
 from toolkit.simulation.swarm import live
 
 SEEDS = range(1, 401)
-_AT_A_TIME = 100
+_AT_A_TIME = 20
 _LIFE_LIMIT_S = 15.0
 
 
-def parts() -> dict[str, str]:
+def parts() -> list[str]:
     """Seeds, so many at a time."""
+    return [f"seeds {first} to {first + _AT_A_TIME - 1}" for first in SEEDS[::_AT_A_TIME]]
+
+
+@cache
+def digest(_part: str) -> str:
+    """Of the simulator's source."""
     folders = [
         Path(path)
         for package in (toolkit.simulation, toolkit.lab.sim, toolkit.checks)
         for path in package.__path__
     ]
     source = b"".join(path.read_bytes() for folder in folders for path in sorted(folder.glob("*.py")))
-    digest = sha256(source).hexdigest()[:8]
-    return {f"seeds {first} to {first + _AT_A_TIME - 1}": digest for first in SEEDS[::_AT_A_TIME]}
+    return sha256(source).hexdigest()[:8]
 
 
-def play(chosen: Sequence[str], *, deep: bool) -> Iterator[tuple[str, str]]:
-    """Live the seeds until one fails."""
+def play(chosen: Iterable[str], watch: Watch) -> None:
+    """Live seeds; of those of one part, until one fails."""
     for part in chosen:
-        yield part, ""
+        if not watch.begin(part):
+            return
         _, first, _, last = part.split()
         for seed in range(int(first), int(last) + 1):
             what = _failure(seed)
             if what:
-                yield part, f"seed {seed}: {what}"
-                return
+                watch.notice(part, f"seed {seed}: {what}")
+                break
 
 
 def _failure(seed: int) -> str:

@@ -1,57 +1,71 @@
 """The unit tests of the messenger, but those that need real daemons."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable
+from functools import cache
 from hashlib import sha256
 
 import pytest
 
 from tests.mutations.mutant import ROOT
+from tests.mutations.suites import Watch
 
 _FOLDER = ROOT / "tests" / "messenger"
-_TEST_LIMIT_S = 60
+_TEST_LIMIT_S = 300
+"""Of a test that waits for what a mutant keeps from coming; generous, since machines may be busy."""
 
 
-def parts() -> dict[str, str]:
-    """The test files."""
-    return {
-        path.relative_to(ROOT).as_posix(): sha256(path.read_bytes()).hexdigest()[:8]
-        for path in sorted(_FOLDER.rglob("test_*.py"))
-    }
+def parts() -> list[str]:
+    """The test files; those of a survey are their tests."""
+    return [path.relative_to(ROOT).as_posix() for path in sorted(_FOLDER.rglob("test_*.py"))]
 
 
-class _Watcher:
-    """Remembers the first failure."""
+def digest(part: str) -> str:
+    """Of the file."""
+    return _digest(part.partition("::")[0])
 
-    def __init__(self) -> None:
-        self.failed = ""
+
+@cache
+def _digest(file: str) -> str:
+    return sha256((ROOT / file).read_bytes()).hexdigest()[:8]
+
+
+class _Plugin:
+    """Runs the tests that are chosen, in that order, and reports failures."""
+
+    def __init__(self, chosen: list[str], watch: Watch) -> None:
+        self._order = {name: number for number, name in enumerate(chosen)}
+        self._watch = watch
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Leave out what is not chosen; a file whose chosen tests are not there is run whole."""
+        there = {item.nodeid for item in items}
+        lost = {name.partition("::")[0] for name in self._order if name not in there}
+        items[:] = sorted(
+            (item for item in items if item.nodeid in self._order or item.nodeid.partition("::")[0] in lost),
+            key=lambda item: self._order.get(item.nodeid, len(self._order)),
+        )
+
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        if self._watch.begin(item.nodeid):
+            return None
+        item.session.shouldstop = "enough"
+        return True
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         if report.failed:
-            self.failed = self.failed or f"{report.nodeid}::cannot be imported"
+            self._watch.notice(report.nodeid, "cannot be imported")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:
-            self.failed = self.failed or report.nodeid
+            late = "Timeout (" in report.longreprtext or "Timeout >" in report.longreprtext
+            self._watch.notice(report.nodeid, "TooLong" if late else "fails")
 
 
-def play(chosen: Sequence[str], *, deep: bool) -> Iterator[tuple[str, str]]:
-    """Run the tests of these files, in this order, until one fails."""
-    options = [
-        "-x",
-        "-qq",
-        "-m",
-        "not needs",
-        f"--timeout={_TEST_LIMIT_S}",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:xdist",
-    ]
-    watcher = _Watcher()
-    yield chosen[0], ""
-    code = pytest.main([*options, *chosen], plugins=[watcher])
-    if watcher.failed:
-        file, _, test = watcher.failed.partition("::")
-        yield file, test
-    elif code not in {pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED}:
-        yield chosen[0], f"pytest ended with {pytest.ExitCode(code).name}"
+def play(chosen: Iterable[str], watch: Watch) -> None:
+    """Run tests, or whole files."""
+    names = list(chosen)
+    files = dict.fromkeys(name.partition("::")[0] for name in names)
+    options = ["-qq", "-m", "not needs", f"--timeout={_TEST_LIMIT_S}", "-p", "no:cacheprovider"]
+    code = pytest.main([*options, *files], plugins=[_Plugin(names, watch)])
+    if code in {pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR}:
+        watch.notice(names[0], f"pytest ended with {pytest.ExitCode(code).name}")
