@@ -16,13 +16,15 @@ from toolkit.checks.index import Index
 from toolkit.checks.result import CheckResult, Outcome, tally
 from toolkit.report.chart_data import as_script, chart_values, event_values
 from toolkit.report.frame_bytes import MOST_PAGE_BYTES, FrameLines, FrameSource
-from toolkit.report.rates import LEAST_DELIVERIES, RateChart, deliveries_of
+from toolkit.report.rates import LEAST_DELIVERIES, Delivered, RateChart, deliveries_of
 from toolkit.report.sequence import style
 from toolkit.report.templating import asset, environment
 from toolkit.report.text import duration, printable
 
 GENERATOR = "msgrlab"
 """What a report names as its generator."""
+_TELEPHONE_PLOT = 226.0
+"""Width of the plots of rates in pixels where the window is 390 pixels wide."""
 _SCRIPTS = ("elements.js", "rows.js", "drawing.js", "frame_panel.js", "chart.js", "events.js", "report.js")
 _MOST_VIOLATIONS = 50
 """Of one check; the others are seldom news."""
@@ -131,7 +133,7 @@ class _Page:
             self._shown = frozenset(row[0] for row in events["rows"])
             self._numbers = {row["frame"] for row in values["rows"] if "frame" in row}
             if len(deliveries := deliveries_of(index)) >= LEAST_DELIVERIES:
-                self.rates = Markup(RateChart.of(history, deliveries=deliveries).inline())  # noqa: S704 - by svg.py
+                self.rates = Markup(_rates(history, deliveries))  # noqa: S704 - by svg.py
         return size_bytes
 
     def add_bytes(self, room_bytes: int) -> int:
@@ -203,3 +205,10 @@ def render_report(
         )
     )
     return printable(text.lstrip())
+
+
+def _rates(history: History, deliveries: Sequence[Delivered]) -> str:
+    """The rates in two widths, of which the style sheet shows the one that fits."""
+    widths = {"broad": RateChart.of(history, deliveries=deliveries)}
+    widths["narrow"] = RateChart.of(history, deliveries=deliveries, wide=_TELEPHONE_PLOT)
+    return "".join(f'<div class="{name}">{chart.inline()}</div>' for name, chart in widths.items())

@@ -62,7 +62,7 @@ def deliveries_of(index: Index) -> list[Delivered]:
         latency_s = None if sent is None else max(0.0, record.time_s - sent.record.time_s)
         found.append(Delivered(record.time_s, record["size"], latency_s))
     if found:
-        return sorted(found)
+        return sorted(found, key=lambda each: each.time_s)
     return [
         Delivered(record.time_s, record["length"], None)
         for record in records

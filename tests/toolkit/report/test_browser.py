@@ -148,7 +148,12 @@ def test_a_narrow_screen_cuts_nothing_off(tab: Tab, pages: Path, dark: bool) -> 
         tab.value("for (const run of document.querySelectorAll('details.scenario')) run.open = true")
         tab.until(f"{ROWS} > 5")
         assert tab.value("document.documentElement.scrollWidth") == 390
+        rates = "[...document.querySelectorAll('.scroll')].filter((each) => each.querySelector('.rates'))"
+        assert tab.value(f"{rates}.length") > 0
+        assert tab.value(f"{rates}.filter((each) => each.scrollWidth > each.clientWidth).length") == 0
     tab.screen(1200, 900)
+    shown = "[...document.querySelectorAll('svg.rates')].filter((each) => each.checkVisibility()).length"
+    assert tab.value(shown) == tab.value(f"{rates}.length")
 
 
 def _click(tab: Tab, element: str) -> None:

@@ -4,9 +4,10 @@ import re
 
 import toolkit
 from toolkit.checks.history import History
+from toolkit.checks.index import Index
 from toolkit.report.disturbances import Band
 from toolkit.report.html import ScenarioReport, render_report
-from toolkit.report.rates import Delivered, RateChart
+from toolkit.report.rates import Delivered, RateChart, deliveries_of
 
 
 def test_columns_have_rates_and_the_spread_of_latencies() -> None:
@@ -50,6 +51,15 @@ def test_a_capture_has_rates_of_what_passed_and_no_latency() -> None:
     drawn = RateChart.of(capture.history()).svg()
     assert "messages/s" in drawn
     assert "delivery latency" not in drawn
+
+
+def test_messages_that_arrive_together_need_no_latency_each() -> None:
+    run = toolkit.run("reconnect")
+    first = next(record for record in run.history if record.kind == "deliver")
+    again = History(record for record in run.history if record.time_s <= first.time_s)
+    again.put(first.time_s, first.node, "deliver", {**first.fields, "tid": 99})  # its send is not recorded
+    found = deliveries_of(Index(again))
+    assert {each.latency_s is None for each in found} == {True, False}
 
 
 def test_nothing_is_drawn_wrongly_of_nothing() -> None:
