@@ -17,11 +17,16 @@ AGAIN = "run: make notebooks"
 SVG = "image/svg+xml"
 DOCUMENTED = {
     *("messenger", "toolkit", "toolkit.errors", "toolkit.dissect.layers"),
+    *("toolkit.conformance", "toolkit.faults.live"),
+    *("toolkit.matrix.evidence", "toolkit.matrix.results", "toolkit.matrix.runner", "toolkit.matrix.table"),
     *("toolkit.cluster", "toolkit.cluster.spec", "toolkit.cluster.spec.model", "toolkit.cluster.nemesis"),
 }
 """What the README and docs/ import from."""
-INSIDE = {"11-find-a-bug-and-shrink-it": {"messenger.session.queue"}}
-"""By notebook, what else it imports: here, to plant a bug."""
+INSIDE = {
+    "11-find-a-bug-and-shrink-it": {"messenger.session.queue"},
+    "14-rdma": {"messenger.transport.rdma.record", "toolkit.network"},
+}
+"""By notebook, what else it imports: to plant a bug, or to read what messengers exchange."""
 
 
 CEPH = {"31-real-ceph-under-faults"}

@@ -37,6 +37,7 @@ FINISH = {
     "doctor": [[]],
     "explain": [[CAPTURE]],
     "explore": [["--proto", "v1,v2", "--policy", "lossless_client", "--faults", "0", "--jobs", "2"]],
+    "hunt": [["--list"]],
     "images": [["list"]],
     "init": [["tests", "own"]],
     "link": [["add", "--help"]],
