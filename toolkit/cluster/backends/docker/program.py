@@ -29,10 +29,13 @@ OUTPUT = 1
 _TAIL_BYTES = 4096
 _START_TIMEOUT_S = 20.0
 _POLL_S = 0.004
-_KILL = (
-    "for each in /proc/[0-9]*; do"
-    ' grep -qz "^$0$" "$each/environ" 2>/dev/null && kill -"$1" "${each#/proc/}"; done; true'
+_SIGNAL = (
+    'found=; for each in /proc/[0-9]*; do grep -qz "^$0$" "$each/environ" 2>/dev/null'
+    ' && found="$found ${each#/proc/}"; done;'
+    ' [ "$1" != 9 ] || kill -STOP $found 2>/dev/null; kill -"$1" $found 2>/dev/null; true'
 )
+"""Signal every process that has the token. Before SIGKILL all are stopped, because a parent that notices the end of its
+child first would exit with a code of its own."""
 
 
 class ContainerProgram:
@@ -118,7 +121,7 @@ class ContainerProgram:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
             return
-        sender = self._api.exec_create(self._container, ["sh", "-c", _KILL, self._token, str(int(number))])
+        sender = self._api.exec_create(self._container, ["sh", "-c", _SIGNAL, self._token, str(int(number))])
         self._api.exec_start(sender["Id"])
 
     def errors(self) -> str:
