@@ -17,6 +17,7 @@ from messenger.denc.codec import Buffer
 from messenger.denc.entity import AuthName, EntityType
 from messenger.files import read_text
 from messenger.keylog import MOST_KEY_LOG_BYTES, LinkSecrets, link_digest, parse_key_log
+from toolkit.dissect.keys.midstream import MidstreamSecrets
 from toolkit.dissect.keys.recent import Recent
 
 _MOST_LEARNT = 1 << 16
@@ -51,6 +52,8 @@ class KeyBook:
         self._names: Recent[int, AuthName] = Recent(_MOST_LEARNT)
         self._misfits: Recent[AuthName, bool] = Recent(_MOST_LEARNT)
         self._logged: dict[tuple[str, str], LinkSecrets] = {}
+        self.midstream = MidstreamSecrets()
+        """Secrets of the key log for links whose handshake the capture does not have."""
         for name, key in (principals or {}).items():
             self.add_key(name, key)
         for service, keys in (services or {}).items():
@@ -106,6 +109,7 @@ class KeyBook:
         for entry in parse_key_log(text, source):
             if isinstance(entry, LinkSecrets):
                 self._logged[entry.protocol, entry.link] = entry
+                self.midstream.add(entry.connection_secret)
             else:
                 self.add_service_key(entry.service, entry.secret_id, entry.key)
 

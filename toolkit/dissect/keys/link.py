@@ -35,6 +35,7 @@ from messenger.v2.wire import (
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import Verdict
 from toolkit.dissect.keys.book import KeyBook
+from toolkit.dissect.keys.midstream import MidstreamSecrets
 from toolkit.dissect.keys.monitor import MonitorSession
 from toolkit.dissect.keys.service import ServiceLogin
 
@@ -141,9 +142,19 @@ class LinkKeys:
     def _take(self, session_key: CryptoKey | None, missing: str) -> None:
         self.session_key, self.missing = session_key, missing
 
+    @property
+    def midstream(self) -> MidstreamSecrets:
+        """Secrets that may be those of the link, as long as its handshake was not seen."""
+        return self._book.midstream
+
+    def take_secret(self, secret: bytes) -> None:
+        """Open the link by this connection secret, which opens a frame of it."""
+        self.connection_secret = secret
+        self._book.midstream.claim(secret)
+
     def _take_secret(self, secret: bytes) -> None:
         if len(secret) == CONNECTION_SECRET_SIZE:
-            self.connection_secret = secret
+            self.take_secret(secret)
         elif not self.missing:
             self.missing = f"connection secret, which AUTH_DONE has with {len(secret)} bytes"
 

@@ -4,18 +4,17 @@ from collections.abc import Callable
 from functools import partial
 from operator import setitem
 
-from messenger.v2.framing import CrcReader, FrameCaches, RawReader
-from messenger.v2.rev0 import Rev0CrcReader
+from messenger.v2.framing import FrameCaches
 from messenger.v2.wire import BANNER_PREFIX, V1_BANNER
 from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import CAPTURE_ENDS, DecodedFrame
 from toolkit.dissect.keys import KeyBook
 from toolkit.dissect.links.flow import Flow
 from toolkit.dissect.links.lane import OpenPhase, RecordPhase
-from toolkit.dissect.links.link import LIMIT_BYTES, Link
+from toolkit.dissect.links.link import Link
 from toolkit.dissect.links.names import Names
-from toolkit.dissect.links.search import Proof, Resync, frame_fits, preamble_places
-from toolkit.dissect.links.search_v1 import V1Search
+from toolkit.dissect.links.search import Proof, Resync
+from toolkit.dissect.links.search_midstream import MidstreamSearch, NoSearch
 from toolkit.dissect.links.snapped import passed_over
 from toolkit.dissect.links.v1 import V1Talk, lane_behind
 from toolkit.dissect.links.v2 import V2Talk
@@ -261,7 +260,7 @@ class _Unproven(Resync):
     CONTEXT = "no banner, and no frame that proves itself"
 
     def __init__(self, decoder: LinkDecoder, link: Link, flow: Flow, *, searching: bool) -> None:
-        super().__init__(link, flow, MidstreamSearch() if searching else _NoSearch(), self._joined)
+        super().__init__(link, flow, MidstreamSearch(link, flow) if searching else NoSearch(), self._joined)
         self._decoder = decoder
         self._link = link
         # Nothing here is read in the order of cause and effect.
@@ -270,41 +269,3 @@ class _Unproven(Resync):
     def _joined(self, proof: Proof, view: memoryview, _at: int) -> bool:
         self._decoder.join(self._flow, proof, view)
         return False
-
-
-class _NoSearch:
-    """Finds nothing."""
-
-    exhausted = False
-
-    def find(self, view: memoryview, start: int) -> tuple[Proof | None, int]:  # noqa: ARG002 - see Search
-        """Search ``view[start:]`` for a frame."""
-        return None, len(view)
-
-
-class MidstreamSearch:
-    """For anything that begins with a crc: messages of v1, frames of v2.1 and 2.0 in crc mode."""
-
-    exhausted = False
-
-    def __init__(self) -> None:
-        self._v1 = V1Search(footer_known=False)
-        self._readers: dict[str, RawReader] = {"v2.1": CrcReader(LIMIT_BYTES), "v2.0": Rev0CrcReader(LIMIT_BYTES)}
-
-    def find(self, view: memoryview, start: int) -> tuple[Proof | None, int]:
-        """Search ``view[start:]`` for a frame."""
-        v2, next_v2 = self._find_v2(view, start)
-        v1, next_v1 = self._v1.find(view if v2 is None else view[: v2.at], start)
-        if v1 is not None:
-            return v1, v1.at
-        return v2, v2.at if v2 is not None else min(next_v2, next_v1)
-
-    def _find_v2(self, view: memoryview, start: int) -> tuple[Proof | None, int]:
-        for at in preamble_places(view, start):
-            for protocol, reader in self._readers.items():
-                fits = frame_fits(view, at, reader, rev1=protocol == "v2.1", strict=True)
-                if fits is None:
-                    return None, at
-                if fits:
-                    return Proof(at, protocol=protocol), at
-        return None, len(view)

@@ -1,6 +1,7 @@
 """The bytes of one direction that no frame has taken yet, and the packets that brought them."""
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
 from itertools import accumulate, islice
 
 import numpy as np
@@ -139,6 +140,14 @@ class Flow:
             self._past_end = self._ends[old - 1]
             self._past = self._times_ns[old - 1], self._packets[old - 1]
             del self._ends[:old], self._times_ns[:old], self._packets[:old]
+
+    def packets_from(self, start: int) -> Iterator[int]:
+        """Yield where packets begin in ``view[start:]``. The view's first byte counts as such a place."""
+        if start == 0:
+            yield 0
+        for end in islice(self._ends, bisect_right(self._ends, self.offset), None):
+            if start <= end - self.offset < len(self.view):
+                yield end - self.offset
 
     def skip(self, size_bytes: int) -> None:
         """So many bytes are missing behind those that came, all of which have been dealt with."""

@@ -4,7 +4,7 @@ A place counts as the beginning of a frame if a crc proves it; in secure mode, i
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from struct import Struct
 from typing import Protocol
 
@@ -14,6 +14,7 @@ from messenger.crc import crc32c
 from messenger.errors import PeerError
 from messenger.v2.framing import SECURE_HEAD_SIZE, RawReader
 from messenger.v2.preamble import PREAMBLE_SIZE
+from toolkit.dissect.direction import Direction
 from toolkit.dissect.frames import Verdict
 from toolkit.dissect.links.borders import read_crc_frame
 from toolkit.dissect.links.checksums import Bytes, that_fit
@@ -52,6 +53,10 @@ class Proof:
     """Secure mode: the number of the nonce that it begins with."""
     protocol: str = ""
     """Where several were looked for: ``v1``, ``v2.0`` or ``v2.1``."""
+    secret: bytes = field(default=b"", repr=False)
+    """The connection secret that opens it, if the frame was found by one."""
+    sender: Direction = Direction.TO_SERVER
+    """With ``secret``: whose nonces it has. Without a handshake, the direction itself is a guess."""
 
 
 class Search(Protocol):

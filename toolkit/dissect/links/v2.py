@@ -160,7 +160,12 @@ class V2Talk:
         """A frame of a flow was found whose beginning the capture does not have."""
         self._ordered = self._whole = False
         self._link.prove()
-        self._lane(flow, rev1=proof.protocol == "v2.1")
+        lane = self._lane(flow, rev1=proof.protocol == "v2.1")
+        if proof.secret:
+            self._link.keys.take_secret(proof.secret)
+            start = flow.offset + proof.at
+            sealed = SealedFrames(proof.secret, proof.sender, rev1=True, caches=self._link.caches, start=start)
+            lane.become_secure(sealed, proof.nonce)
 
     def _lane(self, flow: Flow, *, rev1: bool) -> V2Lane:
         msgr2_features = int(Msgr2Feature.REVISION_1) if rev1 else 0

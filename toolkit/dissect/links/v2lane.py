@@ -71,12 +71,12 @@ class V2Lane(Lane):
             None  # first nonce and length of a broken frame that is not complete
         )
 
-    def become_secure(self, sealed: SealedFrames) -> None:
-        """From the next frame on everything is encrypted (§4.6)."""
+    def become_secure(self, sealed: SealedFrames, nonce: int = 0) -> None:
+        """From the next frame on, which begins with the ``nonce``-th nonce, everything is encrypted (§4.6)."""
         self.mode = "secure"
         self.good = Verdict.OK
         self._sealed = sealed
-        self._read_from(0)
+        self._read_from(nonce)
 
     def restored(self, found: Frame) -> Frame:
         """A frame as its sender had it, before it was compressed.
