@@ -5,6 +5,7 @@ See docs/protocol.md §3.3, §4.7, §5.
 
 import hmac
 from collections.abc import Callable
+from contextlib import suppress
 
 from messenger.cephx.ciphers import CIPHERS, KeyType
 from messenger.cephx.connection_secret import CONNECTION_SECRET_SIZE
@@ -27,16 +28,21 @@ from messenger.v2.wire import (
     SIGNATURE_SIZE,
     AuthBadMethod,
     AuthDone,
+    AuthReplyMore,
     AuthRequest,
     AuthRequestMore,
     AuthSignature,
     ControlFrame,
 )
 from toolkit.dissect.direction import Direction
+from toolkit.dissect.fields import json_value
 from toolkit.dissect.frames import Verdict
+from toolkit.dissect.keys import accounts
+from toolkit.dissect.keys.accounts import Account
 from toolkit.dissect.keys.book import KeyBook
 from toolkit.dissect.keys.midstream import MidstreamSecrets
 from toolkit.dissect.keys.monitor import MonitorSession
+from toolkit.dissect.keys.recent import Recent
 from toolkit.dissect.keys.service import ServiceLogin
 
 KEY_MESSAGES = frozenset({int(MessageType.AUTH), int(MessageType.AUTH_REPLY)})
@@ -44,6 +50,7 @@ KEY_MESSAGES = frozenset({int(MessageType.AUTH), int(MessageType.AUTH_REPLY)})
 
 _FINAL = frozenset({V1Tag.READY, V1Tag.SEQ})
 _UNANSWERED = frozenset({V1Tag.CHALLENGE_AUTHORIZER, V1Tag.BADAUTHORIZER})
+_MOST_ACCOUNTS = 64
 _NO_SIGNATURE = bytes(SIGNATURE_SIZE)
 _OPENING_UNSEEN = "the beginning of the link's authentication, which the capture does not have"
 
@@ -76,6 +83,7 @@ class LinkKeys:
         self._login: MonitorSession | ServiceLogin | None = None
         self._monitor = MonitorSession(book)
         self._connect: Connect | None = None
+        self._accounts: Recent[bytes, Account] = Recent(_MOST_ACCOUNTS)
 
     # ---- v2
 
@@ -85,6 +93,8 @@ class LinkKeys:
         try:
             if isinstance(frame, AuthRequest) and to_server:
                 self._begin(frame.method, frame.auth_payload)
+            elif isinstance(frame, AuthReplyMore) and not to_server:
+                self._challenged(frame.auth_payload)
             elif isinstance(frame, AuthRequestMore) and to_server:
                 self._more(frame.auth_payload)
             elif isinstance(frame, AuthBadMethod) and not to_server:
@@ -99,9 +109,12 @@ class LinkKeys:
         self._forget()
         if method == AuthMethod.CEPHX:
             if payload[:1] == bytes([AuthMode.AUTHORIZER]):
-                self._login = ServiceLogin(self._book, payload)
+                self._login = login = ServiceLogin(self._book, payload)
+                self._note(payload, login.account)
             else:
-                self._login = self._monitor = MonitorSession(self._book, Prelude.decode(Decoder(payload)).name)
+                prelude = Prelude.decode(Decoder(payload))
+                self._login = self._monitor = MonitorSession(self._book, prelude.name)
+                self._note(payload, accounts.introduction(prelude.name, prelude.global_id))
         elif method != AuthMethod.NONE:
             self.missing = f"keys of {method_label(method)}, which cannot be followed"
 
@@ -113,11 +126,36 @@ class LinkKeys:
         self._forget()
         self.missing = missing
 
+    def _note(self, payload: Buffer, account: Account) -> None:
+        self._accounts.put(bytes(payload), account)
+
+    def explained(self, fields: dict[str, object], payload: Buffer) -> dict[str, object]:
+        """Return the fields of a frame together with what its payload contains, under ``cephx``.
+
+        Args:
+            fields: of the frame.
+            payload: of the authentication; of MAuth and MAuthReply, the front.
+        """
+        account = self._accounts.get(bytes(payload))
+        return fields | {"cephx": json_value(account)} if account else fields
+
+    def _challenged(self, payload: bytes) -> None:
+        if isinstance(self._login, MonitorSession):
+            with suppress(PeerError):
+                self._note(payload, accounts.challenge(payload))
+        elif isinstance(self._login, ServiceLogin):
+            self._login.challenge(payload)
+            self._note(payload, self._login.account)
+
     def _more(self, payload: bytes) -> None:
         if isinstance(self._login, MonitorSession):
             self._login.request(payload)
-        elif isinstance(self._login, ServiceLogin) and self._login.session_key is None:
-            self._login = ServiceLogin(self._book, payload)
+            self._note(payload, self._login.account)
+        elif isinstance(self._login, ServiceLogin):
+            login = ServiceLogin(self._book, payload)
+            self._note(payload, login.account)
+            if self._login.session_key is None:
+                self._login = login
 
     def _done(self, frame: AuthDone) -> None:
         secret = b""
@@ -126,10 +164,12 @@ class LinkKeys:
             if login.name is not None:
                 self._book.learn_name(frame.global_id, login.name)
             granted = login.reply(payload, frame.global_id)
+            self._note(payload, login.account)
             secret = granted.connection_secret if granted else b""
             self._take(login.session_key if granted else None, login.missing)
         elif isinstance(login, ServiceLogin):
             answer = login.reply(payload)
+            self._note(payload, login.account)
             secret = answer.connection_secret if answer else b""
             self._take(login.session_key, login.missing)
         elif payload and not self.missing:
@@ -208,10 +248,13 @@ class LinkKeys:
 
     def _answered(self, reply: ConnectReply) -> None:
         login = self._login
+        if isinstance(login, ServiceLogin) and reply.tag == V1Tag.CHALLENGE_AUTHORIZER:
+            self._challenged(reply.authorizer)
         if reply.tag in _UNANSWERED or not reply.authorizer:
             return
         if isinstance(login, ServiceLogin):
             login.reply(reply.authorizer)
+            self._note(reply.authorizer, login.account)
             self._take(login.session_key, login.missing)
         elif self._connect is None:
             self.missing = _OPENING_UNSEEN
@@ -242,16 +285,19 @@ class LinkKeys:
                 if asked.protocol == AuthMethod.UNKNOWN:
                     introduction = Introduction.decode(Decoder(asked.auth_payload))
                     self._monitor = MonitorSession(self._book, introduction.name)
+                    self._note(front, accounts.introduction(introduction.name, introduction.global_id))
                 else:
                     self._monitor.request(asked.auth_payload)
+                    self._note(front, self._monitor.account)
             elif type_ == MessageType.AUTH_REPLY and direction is Direction.TO_CLIENT:
-                self._mauth_reply(MAuthReply.decode(Decoder(front), MAuthReply.VERSION, 0))
+                self._mauth_reply(MAuthReply.decode(Decoder(front), MAuthReply.VERSION, 0), front)
         except PeerError:
             return  # nothing of the link itself depends on it
 
-    def _mauth_reply(self, reply: MAuthReply) -> None:
+    def _mauth_reply(self, reply: MAuthReply, front: Buffer) -> None:
         if reply.result:
             return
         if self._monitor.name is not None:
             self._book.learn_name(reply.global_id, self._monitor.name)
         self._monitor.reply(reply.result_bl, reply.global_id)
+        self._note(front, self._monitor.account)

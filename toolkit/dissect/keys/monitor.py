@@ -18,16 +18,20 @@ from messenger.cephx.structures import (
     RequestType,
     ResponseHeader,
     RotatingSecrets,
+    ServiceTicketRequest,
     TicketBlob,
 )
 from messenger.cephx.tickets import decode_ticket_reply
 from messenger.denc.codec import Buffer, Decoder
 from messenger.denc.entity import AuthName
 from messenger.errors import PeerError
+from toolkit.dissect.keys import accounts
+from toolkit.dissect.keys.accounts import Account
 from toolkit.dissect.keys.book import KeyBook
 from toolkit.dissect.keys.phrases import does_not_fit, key_of
 
 T = TypeVar("T")
+_CHALLENGE_SIZE = 9
 
 
 class MonitorSession:
@@ -45,6 +49,9 @@ class MonitorSession:
         """Of the last AUTH ticket."""
         self.missing = ""
         """The key without which the last reply to a proof stays closed."""
+        self.account: Account = {}
+        """What the last request or reply contains."""
+        self._asked = False
         self._old_ticket = NO_TICKET
         self._shown_ticket = NO_TICKET
 
@@ -52,11 +59,19 @@ class MonitorSession:
         """The entity asks for something; raises DecodeError."""
         decoder = Decoder(payload)
         kind = RequestHeader.decode(decoder).request_type
+        self._asked = True
+        self.account = accounts.request(kind)
         if kind == RequestType.GET_AUTH_SESSION_KEY:
-            self._old_ticket = Authenticate.decode(decoder).old_ticket
+            asked = Authenticate.decode(decoder)
+            self._old_ticket = asked.old_ticket
+            self.account |= accounts.authenticate(asked)
         elif kind == RequestType.GET_PRINCIPAL_SESSION_KEY:
             decoder.u8()  # the authorizer's version
-            self._shown_ticket = Authorizer.decode(decoder).ticket
+            shown = Authorizer.decode(decoder)
+            self._shown_ticket = shown.ticket
+            self.account |= accounts.authorizer(shown)
+            with suppress(PeerError):
+                self.account["wanted"] = accounts.services(ServiceTicketRequest.decode(decoder).keys)
 
     def reply(self, payload: Buffer, global_id: int) -> SessionReply | None:
         """The monitor answers.
@@ -71,8 +86,12 @@ class MonitorSession:
         Raises:
             DecodeError: it is none.
         """
+        if not self._asked and len(payload) == _CHALLENGE_SIZE:  # on v1, the answer to the introduction
+            self.account = accounts.challenge(payload)
+            return None
         decoder = Decoder(payload)
         header = ResponseHeader.decode(decoder)
+        self.account = accounts.response(header.request_type, header.status)
         if header.status:
             return None
         if header.request_type == RequestType.GET_AUTH_SESSION_KEY:
@@ -92,6 +111,8 @@ class MonitorSession:
             olds = self._sessions(self._old_ticket, global_id)
             reply = _first(olds, lambda old: decode_session_reply(payload, key, old)) or reply
         self.session_key = reply.auth.ticket.session_key
+        self.account["tickets"] = accounts.tickets((reply.auth, *reply.services))
+        self.account |= accounts.secret(reply.connection_secret)
         if name is not None:
             self._book.learn_name(global_id, name)
         self._book.learn_tickets(global_id, (reply.auth, *reply.services))
@@ -106,7 +127,7 @@ class MonitorSession:
                 self.missing = ""
                 return self.name or owner, key, content
         what = "key of the entity that logs in here" if self.name is None else key_of(self.name)
-        self.missing = does_not_fit(what) if keys else what
+        self.missing = self.account["missing"] = does_not_fit(what) if keys else what
         if keys and self.name is not None:
             self._book.note_misfit(self.name)
         return None
@@ -121,10 +142,15 @@ class MonitorSession:
         keys = self._sessions(self._shown_ticket, global_id)
         grants = _first(keys, lambda key: decode_ticket_reply(Decoder(payload), key))
         if grants:
+            self.account["tickets"] = accounts.tickets(grants)
             self._book.learn_tickets(global_id, grants)
+        else:
+            self.account["missing"] = "session key of the ticket that was shown"
 
     def _rotating(self, sealed: bytes) -> None:
         found = self._fitting(lambda key: key.unseal(KeyUsage.ROTATING_SECRETS, sealed, RotatingSecrets.decode))
+        if found is not None:
+            self.account["keys"] = accounts.rotating(found[2])
         if found is not None and found[0] is not None:
             self._book.learn_rotating(found[0].type, found[2])
 

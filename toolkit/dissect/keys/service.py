@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from contextlib import suppress
 
-from messenger.cephx.authorizer import Authorizer, open_reply
+from messenger.cephx.authorizer import Authorizer, open_challenge, open_reply
 from messenger.cephx.ciphers import KeyUsage
 from messenger.cephx.keys import CryptoKey
-from messenger.cephx.structures import Authorize, AuthorizeReply, TicketBlob
+from messenger.cephx.structures import Authorize, AuthorizeReply
 from messenger.cephx.tickets import open_ticket
 from messenger.denc.codec import Buffer, Decoder
 from messenger.errors import PeerError
+from toolkit.dissect.keys import accounts
 from toolkit.dissect.keys.book import KeyBook
 from toolkit.dissect.keys.phrases import does_not_fit, service_key, ticket_key
 
@@ -32,6 +33,8 @@ class ServiceLogin:
         decoder = Decoder(payload)
         decoder.u8()  # its version, and the auth mode
         self._authorizer = Authorizer.decode(decoder)
+        self.account = accounts.authorizer(self._authorizer)
+        """What the last payload contains."""
         self.session_key: CryptoKey | None = None
         """That of the ticket."""
         self.missing = ""
@@ -44,7 +47,8 @@ class ServiceLogin:
         for session_key in self._candidates(shown):
             tried = True
             with suppress(PeerError):
-                session_key.unseal(KeyUsage.AUTHORIZE, shown.sealed_authorize, Authorize.decode)
+                opened = session_key.unseal(KeyUsage.AUTHORIZE, shown.sealed_authorize, Authorize.decode)
+                self.account["answers_challenge"] = opened.have_challenge
                 book.learn_ticket(shown.ticket, session_key)
                 self.session_key = session_key
                 return
@@ -55,28 +59,37 @@ class ServiceLogin:
             self.missing = does_not_fit(service_key(service, secret_id))
         else:
             self.missing = ticket_key(book, service, secret_id, shown.global_id)
+        self.account["missing"] = self.missing
 
     def _candidates(self, shown: Authorizer) -> Iterator[CryptoKey]:
-        """Session keys: learnt when a monitor gave out the ticket, and what the service itself finds inside."""
+        """Session keys: what the service itself finds in the ticket, and learnt when a monitor gave it out."""
+        for key in self._book.service_keys(shown.service_id, shown.ticket.secret_id):
+            with suppress(PeerError):
+                info = open_ticket(shown.ticket, {shown.ticket.secret_id: key})
+                self.account |= accounts.holder(info)
+                yield info.session_key
         learnt = self._book.session_key(shown.ticket)
         if learnt is not None:
             yield learnt
-        for key in self._book.service_keys(shown.service_id, shown.ticket.secret_id):
+
+    def challenge(self, payload: bytes) -> None:
+        """The service asks for a second authorizer that answers its challenge."""
+        self.account = {"server_challenge": f"{len(payload)} bytes"}
+        if self.session_key is not None:
             with suppress(PeerError):
-                yield _in_ticket(shown.ticket, key)
+                self.account["server_challenge"] = f"0x{open_challenge(self.session_key, payload):016x}"
 
     def reply(self, payload: bytes) -> AuthorizeReply | None:
         """What the service answers; None while the ticket is closed, or if the answer does not fit."""
         if self.session_key is None:
+            self.account = {"missing": self.missing}
             return None
         try:
-            return open_reply(self.session_key, payload)
+            answer = open_reply(self.session_key, payload)
         except PeerError:
             self.session_key = None
             self.missing = _NOT_ITS_HOLDER
+            self.account = {"missing": self.missing}
             return None
-
-
-def _in_ticket(blob: TicketBlob, key: CryptoKey) -> CryptoKey:
-    """The session key in a ticket; raises PeerError if ``key`` does not open it."""
-    return open_ticket(blob, {blob.secret_id: key}).session_key
+        self.account = accounts.secret(answer.connection_secret)
+        return answer

@@ -26,11 +26,11 @@ from messenger.v1.framing import (
     decode_old_header,
     stream_form,
 )
-from messenger.v1.wire import Connect, Frame, Piece, Tag, cut_small
+from messenger.v1.wire import Connect, ConnectReply, Frame, Piece, Tag, cut_small
 from toolkit.dissect.fields import message_fields
 from toolkit.dissect.follow_v1 import V1Opening
 from toolkit.dissect.frames import IN_PART, DecodedFrame, MessageInfo, Verdict
-from toolkit.dissect.keys import KEY_MESSAGES
+from toolkit.dissect.keys import KEY_MESSAGES, LinkKeys
 from toolkit.dissect.links.flow import Flow
 from toolkit.dissect.links.lane import Lane, OpenPhase, wire_of
 from toolkit.dissect.links.link import LIMIT_BYTES, Link
@@ -123,6 +123,8 @@ class V1Lane(Lane):
         record.message = _info(header, sizes)
         record.segments = (view[at + 1 : at + self.head_bytes].tobytes(), *parts)
         record.read_fields, record.features = partial(message_fields, message, self.features), self.features
+        if kind in KEY_MESSAGES:
+            record.read_fields = partial(_key_message_fields, self.link.keys, message, self.features)
         self.link.emit(record)
 
     def _made(self, view: memoryview, at: int, stop: int, tag: str, judged: Judged) -> DecodedFrame:
@@ -350,6 +352,8 @@ class _OpeningReading:
         size, piece = found
         record = made(self._link, flow, flow.view, 0, size, piece.PIECE.value, Judged(crc=Verdict.NONE))
         record.read_fields = piece.printable
+        if isinstance(piece, Connect | ConnectReply):
+            record.read_fields = partial(_connect_fields, self._link.keys, piece)
         self._link.emit(record)
         flow.consume(size)
         self._talk.passed(flow, piece)
@@ -390,3 +394,11 @@ class _OpeningReading:
         link.readings[flow.direction] = Resync(
             link, flow, V1Search(footer_known=False), found, wrong=wrong, crc=crc
         )
+
+
+def _connect_fields(keys: LinkKeys, piece: Connect | ConnectReply) -> dict[str, object]:
+    return keys.explained(piece.printable(), piece.authorizer)
+
+
+def _key_message_fields(keys: LinkKeys, message: Message, features: int) -> dict[str, object]:
+    return keys.explained(message_fields(message, features), message.front)

@@ -16,10 +16,20 @@ from messenger.v2.compressor import Compressor
 from messenger.v2.framing import ABORTED, INLINE_SIZE, Frame, RawReader, SecureReader
 from messenger.v2.preamble import COMPRESSED, PREAMBLE_SIZE
 from messenger.v2.rev0 import Rev0SecureReader
-from messenger.v2.wire import MESSAGE_HEADER, ControlFrame, Tag, decode_control, tag_name
+from messenger.v2.wire import (
+    MESSAGE_HEADER,
+    AuthDone,
+    AuthReplyMore,
+    AuthRequest,
+    AuthRequestMore,
+    ControlFrame,
+    Tag,
+    decode_control,
+    tag_name,
+)
 from toolkit.dissect.fields import message_fields
 from toolkit.dissect.frames import IN_PART, DecodedFrame, MessageInfo, Verdict
-from toolkit.dissect.keys import KEY_MESSAGES
+from toolkit.dissect.keys import KEY_MESSAGES, LinkKeys
 from toolkit.dissect.links.borders import Broken, read_crc_frame, with_right_crc
 from toolkit.dissect.links.flow import Flow
 from toolkit.dissect.links.lane import Lane, OpenPhase, wire_of
@@ -138,9 +148,11 @@ class V2Lane(Lane):
             return
         info = self._info(header, (len(front), len(middle), len(data)))
         kind = info.type
-        if kind in KEY_MESSAGES and not judged.is_bad:
-            self.link.key_message(self.flow.direction, kind, front)
         fields = partial(_message_fields, kept, self.features)
+        if kind in KEY_MESSAGES:
+            fields = partial(_key_message_fields, self.link.keys, kept, self.features)
+            if not judged.is_bad:
+                self.link.key_message(self.flow.direction, kind, front)
         record = self._made(view, at, stop, _MESSAGE_NAME, judged)
         record.message, record.compressed, record.segments, record.read_fields = info, compressed, kept, fields
         record.features = self.features
@@ -175,6 +187,8 @@ class V2Lane(Lane):
             record.error = record.error or in_words(error)
         else:
             record.read_fields = control.printable if kept is parts else partial(_control_fields, tag, kept)
+            if isinstance(control, AuthRequest | AuthReplyMore | AuthRequestMore | AuthDone):
+                record.read_fields = partial(_auth_fields, self.link.keys, control)
         self.link.emit(record)
         return control
 
@@ -413,6 +427,16 @@ def _message_fields(segments: Sequence[Buffer], features: int) -> dict[str, obje
     seq, tid, kind, priority, version, _, off, _, flags, compat, _ = MESSAGE_HEADER.unpack_from(header)
     message = Message(kind, front, middle, data, tid, priority, version, compat, seq, flags, off)
     return message_fields(message, features)
+
+
+def _key_message_fields(keys: LinkKeys, segments: Sequence[Buffer], features: int) -> dict[str, object]:
+    return keys.explained(_message_fields(segments, features), segments[1])
+
+
+def _auth_fields(
+    keys: LinkKeys, control: AuthRequest | AuthReplyMore | AuthRequestMore | AuthDone
+) -> dict[str, object]:
+    return keys.explained(control.printable(), control.auth_payload)
 
 
 def _control_fields(tag: int, segments: Sequence[Buffer]) -> dict[str, object]:
