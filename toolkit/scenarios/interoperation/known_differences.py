@@ -61,10 +61,10 @@ _CASES = {
     v1_cases={name: case for name, case in _CASES.items() if case["rule"] not in _V2_ONLY},
 )
 def known_difference_list(lab: Lab, implementation: str, rule: str, setting: str) -> None:
-    """Nodes under all rules of one implementation show each of its differences.
+    """A node with all rules of one implementation behaves by each rule in which it differs.
 
-    Nodes keep to the rules of AsyncMessenger (classic), of crimson, or of a client of the kernel, all of them
-    together. What is otherwise by one of these rules is shown as by the row that is about that rule alone.
+    The nodes have the rules of AsyncMessenger (classic), of crimson, or of the kernel client, all at once. Each
+    rule in which that implementation differs is tested as in the scenario of that rule alone.
     """
     lab.like(implementation)
     _SHOWN[rule](lab, rule=setting)

@@ -98,9 +98,8 @@ class _Schedule:
 def two_implementations_random(lab: Lab, pair: Pair, number: int) -> None:
     """A seeded schedule of faults gives applications the same events on sockets as in simulation.
 
-    Messages both ways, links that are cut inside messages and while nothing is on its way, faults at interception
-    points, sessions that are marked down: in an order that the seed decides, one after the other. The events that
-    each application hears and the messages it gets, their contents and their order among the events, are equal in
-    both places.
+    Messages both ways, links cut inside messages and between them, faults at interception points, sessions that
+    are marked down: the seed draws the order, and each step ends before the next begins. The events and messages
+    that each application gets, their contents and their order are equal in both places.
     """
     twice(lab, lambda place: _Schedule(number, pair).play(place, 8), told)

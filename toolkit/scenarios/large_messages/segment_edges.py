@@ -72,9 +72,9 @@ class _Halves(Stream):
 def short_reads_writes(lab: Lab, role: str, first: int) -> None:
     """A frame may come in two reads, wherever it is cut.
 
-    A message with all its parts is sent once for each of its bytes, cut in two there, on one link: all of them are
-    delivered, in order. Handshakes in which every frame comes in two parts, cut at another place each time, open
-    the session, whichever side dials.
+    A message with all its parts is sent once for each of its bytes, cut in two at that byte, on one link: all are
+    delivered, in order. Handshakes whose frames each come in two parts, cut at another byte each time, open the
+    session, whichever side dials.
     """
     if not role:
         _messages_in_two(lab)
@@ -131,8 +131,9 @@ _PARTS = {
 def max_segments(lab: Lab, parts: tuple[int, int, int], segments: int) -> None:
     """The last segment that is not empty gives the number of segments, four at most.
 
-    Messages with and without front, middle and data are sent by a node: empty segments at the end are left out,
-    those before others are there with no length. Frames like that are taken from a peer too, with all they carry.
+    A node sends messages with and without front, middle and data: empty segments at the end are left out, empty
+    ones before others are written with length 0. A node that receives such frames from a peer delivers all their
+    parts.
     """
     front, middle, data = parts
     _, link = opened(lab, ACCEPTOR)
@@ -169,9 +170,8 @@ _TAKEN = {0, 1, 2, 8, 4096}
 def alignment_values(lab: Lab, value: int, rule: str) -> None:
     """Segments of any alignment arrive whole or break the link.
 
-    Messages come with that alignment for each of their four segments in turn. Where ``segment_alignment`` says
-    ignored all are delivered; where it says checked those are whose alignment is 0 or a power of two, and the
-    others break the link.
+    Messages declare an alignment for each of their four segments in turn. If ``segment_alignment`` is ignored all
+    are delivered; if it is checked, alignments of 0 or a power of two are, and any other breaks the link.
     """
     peer = stage(lab, ACCEPTOR, segment_alignment=rule)
     good = rule == "ignored" or value in _TAKEN

@@ -14,10 +14,10 @@ _SHORT_LINKS = 8
 def short_links_brake(lab: Lab) -> None:
     """After eight links in a row that broke just after they opened, the next dial pauses, each time twice as long.
 
-    A peer opens the session and hangs up at once, again and again, as where two processes share an address or a
-    message breaks each link that it is replayed on. Eight times the node dials again at once, from the ninth time
-    on it pauses for ms_initial_backoff, then for twice that, and so on. A link that stays open for longer than
-    ms_initial_backoff ends that: the dial after it comes at once.
+    A peer opens the session and hangs up at once, again and again, as happens where two processes share an address
+    or a message breaks each link that it is replayed on. The node dials again at once eight times, then after
+    ms_initial_backoff, twice that, and so on. After a link that stays open for longer than ms_initial_backoff, the
+    next dial comes at once again.
     """
     pause_s = 1.0 if lab.real_time else 0.3
     at_once_s = 0.5 * pause_s

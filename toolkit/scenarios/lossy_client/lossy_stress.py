@@ -13,12 +13,11 @@ _LOSSY_OPTIONS = {"ms_inject_socket_failures": 30, "ms_inject_internal_delays": 
 
 
 def lossy_stress(lab: Lab, servers: int, clients: int, operations: int) -> None:
-    """Many lossy clients under faults: at most once, in order, and a gap only where that connection had a reset.
+    """Under random faults messages of many lossy clients arrive at most once, in order, with gaps only at resets.
 
-    Clients open and use connections with several servers at random, while one in 30 reads and writes finds its
-    socket shut down and decisions are delayed. What arrives is in order and came once. There are clients with
-    reset events. Each reset event at either end of a connection explains one run of consecutive messages that are
-    missing in each direction, and no more.
+    Clients open connections to several servers at random and send, while one in 30 reads and writes finds its
+    socket shut down and decisions are delayed. Each reset event at either end of a connection explains at most one
+    run of consecutive missing messages in each direction. Some clients get reset events.
     """
     nodes, pairs = servers_and_clients(lab, servers, clients, ("stateless_server", "lossy_client"), _LOSSY_OPTIONS)
     mix = Mix(lab, pairs)

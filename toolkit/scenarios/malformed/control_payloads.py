@@ -68,9 +68,9 @@ def _next_step(link: RawV2Link, place: Place) -> None:
 def control_multi_segment(lab: Lab, role: str) -> None:
     """A control frame has one segment, and as many bytes as its fields need.
 
-    Control frames come in two, three and four segments, the proper payload in the first or in the last of them, in
-    place of HELLO and on an open link: there is one rule, they break the link as malformed frames. A control frame
-    without any payload is malformed too, unless it has no fields.
+    Control frames have two, three or four segments, the proper payload in the first or in the last, in place of
+    HELLO and on an open link: they break the link as malformed frames. A control frame without any payload is
+    malformed too, unless it has no fields.
     """
     peer = stage(lab, role)
     for place in places_of(role):
@@ -101,9 +101,9 @@ def _payload(link: RawV2Link, place: Place) -> bytes:
 def control_payload_truncated(lab: Lab, role: str) -> None:
     """Every control frame cut at any byte is malformed; bytes after its fields are ignored.
 
-    A proper handshake is led up to each frame, of which only the first bytes come, properly framed: none, one,
-    two, up to all but one. Each time the link breaks as malformed. With one byte and with a hundred more than the
-    fields need, the handshake goes on.
+    A proper handshake goes up to each frame, whose payload is then cut to each shorter length, from none to all
+    but one byte, in a well-formed frame. Each breaks the link as malformed. With one byte and with 100 bytes more
+    than its fields need, the handshake goes on.
     """
     peer = stage(lab, role)
     places = [place for place in places_of(role) if not place.resumes and place.before not in {"", "compression"}]
@@ -173,8 +173,8 @@ def _hello(link: RawV2Link, addr: bytes) -> bytes:
 def encoding_versions(lab: Lab, role: str) -> None:
     """Fields appended by a newer peer are skipped; a higher compat version is a fault.
 
-    Addresses in HELLO and in idents come in envelopes of a higher version with more bytes behind the fields that
-    are known: they are read as before. With a compat version above the known one they are malformed.
+    Addresses in HELLO and in idents have a higher version and more bytes behind the known fields: they decode as
+    before. With a compat version above the known one they are malformed.
     """
     peer = stage(lab, role)
     hello = next(place for place in early_and_late(role) if place.before)
@@ -206,9 +206,9 @@ def encoding_versions(lab: Lab, role: str) -> None:
 def list_lengths(lab: Lab, role: str) -> None:
     """A list that announces more elements than it has bytes is malformed.
 
-    Lists of methods, of connection modes, of algorithms and of addresses announce 2^31 elements, 2^32 less one,
-    and more than came. Each is malformed, and nothing was put aside for what was announced. A list of modes that
-    is empty is well formed: there is no mode in common, and the refusal names the allowed ones.
+    Lists of methods, connection modes, algorithms and addresses announce 2^31 elements, 2^32 - 1, and 1000, which
+    is more than they have. Each is malformed, and no memory is allocated for the announced number. An empty list
+    of modes is well formed: there is no mode in common, and the refusal names the allowed ones.
     """
     peer = stage(lab, role)
     for place, frame, at in _lists(role):
@@ -270,9 +270,9 @@ _BAD_ADDRESSES = {
 def addresses_malformed(lab: Lab, role: str) -> None:
     """A malformed address breaks the link, and so does an ident with no address or with more than 64.
 
-    HELLO and idents carry addresses of an unknown family, socket addresses without a whole family or that announce
-    more than there is, and unknown markers: malformed, each. So is an ident without any address, with a blank one,
-    or with 65; one with 64 opens the session.
+    HELLO and idents have addresses of an unknown family, socket addresses that are cut or announce more bytes than
+    they have, and unknown markers: each is malformed. So is an ident without any address, with a blank one, or
+    with 65; one with 64 opens the session.
     """
     peer = stage(lab, role)
     hello = next(place for place in early_and_late(role) if place.before)

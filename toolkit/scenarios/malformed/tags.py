@@ -51,9 +51,9 @@ def _open_once(peer: RawPeer, place: Place) -> None:
 def unknown_tag(lab: Lab, role: str) -> None:
     """An unknown tag breaks the link in every state.
 
-    In each state of its links, connecting or accepting, a node gets a frame whose tag means nothing: 0, the
-    numbers behind the last one, 255. Each breaks its link as an unknown tag, in that state, and the node goes on
-    with others. On v1, where only replies and the stream have tags, the same holds for those.
+    In each state of its links, connecting or accepting, a node gets a frame with an undefined tag: 0, numbers
+    behind the last one, 255. Each breaks its link with the fault UNKNOWN_TAG, which names the state, and the node
+    goes on with other links. On v1, where only replies and the stream have tags, the same holds for those.
     """
     peer = stage(lab, role)
     if lab.is_v1:
@@ -77,12 +77,12 @@ def _has_tags(place: Place) -> bool:
 
 @MF.scenario("MF-02", "wrong_state_tag", cases=ROLES, ways=FEW_WAYS, quick=False)
 def wrong_state_tag(lab: Lab, role: str) -> None:
-    """Every frame in every state acts by the table, and breaks the link if it is not in it.
+    """A frame that the current state does not accept breaks the link; one that it accepts is handled.
 
-    A peer brings links of a node into each state that receives anything, and says there, one link after the other,
-    every frame there is, well formed. Those that the protocol has in that state are taken, whatever comes of what
-    they say. All others break the link as not expected, the fault names the state, and nothing is delivered.
-    On v1 the same is done with the tags of replies and of the stream, and with noise where there are no tags.
+    A raw peer brings links of a node into each state that receives anything, and sends every well-formed frame
+    there, one for each link. Frames that the protocol allows in that state are handled. All others break the link
+    as unexpected, the fault names the state, and nothing is delivered. On v1 the same is done with the tags of
+    replies and of the stream, and with random bytes where there are no tags.
     """
     peer = stage(lab, role)
     if lab.is_v1:

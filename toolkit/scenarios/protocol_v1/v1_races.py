@@ -63,13 +63,13 @@ MATRIX = {
 
 @V1.scenario("V1-10", "race_matrix", ways=V1_WAYS, cases=MATRIX)
 def race_matrix(lab: Lab, state: str, seq: int, lower: bool, resetcheck: bool) -> None:  # noqa: FBT001 - a case
-    """Every CONNECT gets the reply that the table has for the session it meets.
+    """CONNECT gets the reply that the session's state, its connect_seq and the addresses require.
 
-    A node has a session with a peer in a state: none, marked down, dialling for the first time or again, waiting
-    after WAIT, standing by before it was ever open or after, open, or being taken over. The peer dials and sends a
-    connect_seq, with the lower address or the higher, under a policy with resetcheck or without. The answer
-    follows the decision list of the protocol: RETRY_GLOBAL if the peer may take over, RETRY_SESSION with the
-    connect_seq to exceed, RESETSESSION, WAIT, or the session.
+    A node's session with a peer is in one of these states: none, marked down, dialling for the first time or
+    again, waiting after WAIT, in STANDBY before or after it was open, open, or being taken over. The peer dials
+    with a connect_seq, with the lower or the higher address, and the node's policy has resetcheck or not. The
+    reply is RETRY_GLOBAL if the peer may take over, RETRY_SESSION with the connect_seq to exceed, RESETSESSION,
+    WAIT, or SEQ, which opens the session.
     """
     peer = _pair(lab, "lossless_peer_reuse" if resetcheck else "lossless_peer", lower=lower)
     _bring(lab, peer, state)
@@ -91,9 +91,9 @@ LOSSY = {
 def accept_race_lost_registration(lab: Lab, policy: str, reset: int) -> None:
     """Two links of one peer that open at the same moment leave one registered session.
 
-    Two links of a lossy client reach a server side by side, each a step behind the other. Where lossy clients are
-    registered, the second ends the first by a reset; where they are not, both live. Ended by the application while
-    a third is opening, nothing comes back to life.
+    Two links of a lossy client reach a server together, each one step behind the other. If lossy clients are
+    registered, the second link ends the first session with a reset event; if not, both stay open. If the
+    application marks the session down while a third link is opening, that one opens a new session.
     """
     peer = _pair(lab, policy, lower=True)
     one, two = peer.dial("a"), peer.dial("a")

@@ -21,8 +21,8 @@ _CLEAR_BYTES = 16
 def secure_failover(lab: Lab, row: str, order: str) -> None:
     """Every row of the crimson table has the same result with encryption and cephx.
 
-    All sub-runs, on links in secure mode: the counters of every connection on both sides are those of the table,
-    whatever was sealed on the link that broke. On the simulator no text of a message is seen on any wire.
+    All sub-runs, on links in secure mode: the counters of every connection on both sides are those of the table.
+    In simulation no text of a message is seen on any wire.
     """
     seen = bytearray()
     network = lab.network

@@ -8,8 +8,8 @@ from toolkit.scenarios.sequence_numbers import SQ
 def reconnect_seq_both_ways(lab: Lab, read: int) -> None:
     """After a reconnect each side replays what the other has not received, in order.
 
-    Two peers send each other four messages. One breaks the link when it has read some of them, or none; neither
-    knows for sure what arrived. They exchange their in_seqs, and each sends the messages above the other's.
+    Two peers send each other four messages, and one breaks the link after it has read 0 to 3 of them. Both
+    announce their in_seqs as they reconnect, and each side replays the messages above the other's in_seq.
     """
     tag = "MSG" if lab.is_v1 else "MESSAGE"
     lab.two("lossless_peer")

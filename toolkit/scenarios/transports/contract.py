@@ -42,11 +42,11 @@ def _frames(lab: Lab, node: str) -> list[tuple[object, ...]]:
     cases=_PAIRS,
 )
 def unix_or_inproc(lab: Lab, pair: Pair) -> None:
-    """A conversation is the same over pipes in memory as over TCP, frame by frame.
+    """A session exchanges the same frames over pipes in memory as over TCP.
 
-    Two nodes open a session and exchange messages of several sizes, one at a time. Tags and lengths of all frames
-    that each of them writes, acknowledgements apart, and the states that their sessions go through are equal over
-    both transports; so are the events of the applications.
+    Two nodes open a session and exchange messages of several sizes, one at a time. Over both transports each node
+    writes frames with the same tags and lengths, acknowledgements apart, its session goes through the same states,
+    and its application gets the same events.
     """
     twice(
         lab,
@@ -66,9 +66,9 @@ def unix_or_inproc(lab: Lab, pair: Pair) -> None:
 def transport_contract(lab: Lab, size_bytes: int, pair: Pair) -> None:
     """Sessions work over any transport that carries a stream of bytes.
 
-    A transport connects late, delivers a byte or a few at a time, hardly takes what is written, and a client has
-    no address of its own. Session, messages and keepalives come to what they come to over any other: nothing
-    faults, and each side reads the frames that the other one wrote.
+    A transport connects late, delivers one byte or seven at a time, and takes written bytes slowly, and a client
+    has no address of its own. Session, messages and keepalives work as over any other transport: nothing faults,
+    and each side reads the frames that the other one wrote.
     """
     pair.start(lab)
     lab.delay_dial("a", "b", 2.0)
