@@ -1,4 +1,4 @@
-"""The exchange of authorizer, challenge and reply, and everything in it that may be wrong."""
+"""The exchange of authorizer, challenge and reply, and malformed frames in it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,7 +27,7 @@ def _client_and_osd(lab: Lab, **options: Any) -> None:  # noqa: ANN401 - Config 
 
 
 def _gets_in_afterwards(lab: Lab, count: int = 2) -> None:
-    """Left alone, the client gets in, and what it had to say arrives once."""
+    """Require that the client opens its session without further changes, and its messages arrive once."""
     lab.spoil("a")
     lab.expect_delivered("a", "b", count, within_s=30)
     lab.settle()
@@ -149,7 +149,7 @@ def _second_try(lab: Lab) -> None:
 
 
 def _session_key(lab: Lab, seen: list[bytes]) -> CryptoKey:
-    """The session key that a holder of the service's key gets from the authorizer that has passed."""
+    """The session key that a holder of the service's key can decrypt from the recorded authorizer."""
     session_key = ServiceLogin(lab.keys, seen[-1]).session_key
     assert session_key is not None
     return session_key
@@ -170,7 +170,7 @@ def _listen(lab: Lab) -> list[bytes]:
 
 
 def _rewrite_reply(lab: Lab, edit: Callable[[bytes], bytes]) -> Mangle:
-    """Have the acceptor's last word in the next exchange be another."""
+    """Replace the acceptor's last reply in the next exchange."""
     if lab.is_v1:
 
         def reply(frame: ConnectReply) -> ConnectReply:

@@ -1,4 +1,4 @@
-"""Methods and modes: what is offered, what is allowed, and that no attacker in between decides it."""
+"""Methods and modes: those offered and allowed, and attackers who try to change the choice."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -333,7 +333,7 @@ def auth_order_violations(lab: Lab, violation: str) -> None:
 
 
 def _break_order(link: Any, violation: str) -> None:  # noqa: ANN401 - a link of v2
-    """Authenticate in the wrong order, behind the banner."""
+    """Authenticate in a wrong order, after the banner."""
     if violation == "request before hello":
         link.expect_banner()
         link.auth_request()

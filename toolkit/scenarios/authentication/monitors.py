@@ -1,4 +1,4 @@
-"""Monitors as authenticators: accepted and refused clients, and many of them at once."""
+"""Monitors: accepted and refused clients, and clients that dial many monitors."""
 
 from typing import Any
 
@@ -190,7 +190,7 @@ def hunting_parallel(lab: Lab, how: str) -> None:
 
 
 def _one_kept(lab: Lab) -> str:
-    """Wait for the end of a hunt; the monitor that was kept."""
+    """Wait for the end of a hunt; returns the monitor whose login the client kept."""
     lab.expect_hunted("c")
     lab.wait(1.0)
     state = lab.auth("c")

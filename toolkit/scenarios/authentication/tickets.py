@@ -1,4 +1,4 @@
-"""Tickets: expired, of unknown keys, spoilt, renewed, and keys that rotate under them."""
+"""Tickets: expired, of unknown keys, changed, renewed, and keys that rotate."""
 
 from typing import Any
 
@@ -64,7 +64,7 @@ _SPOILT = {
 """Bytes in which a bit is flipped. Byte 0 marks an authorizer, and byte 13 is the version of the encoding of the
 ticket, of which there may be newer ones."""
 _FIRST_BLOCK = range(16)
-"""Of a sealed ticket: it has the magic, so that a change of it is always noticed."""
+"""The first block of a sealed ticket; it has the magic, so that a change of it is always detected."""
 
 
 @AU.scenario(
@@ -106,7 +106,7 @@ def ticket_bit_flips(lab: Lab, part: str, step: int) -> None:
 
 
 def _let_in(lab: Lab, part: str, byte: int) -> bool:
-    """True if a client gets in that presents something with a bit of that byte flipped."""
+    """True if a client's session opens although a bit of that byte of its ticket or authorizer is flipped."""
     lab.spoil("a", **{part: (byte, 1 << byte % 8)})
     before, got = len(lab.faults("a")), lab.delivered("a", "b")
     lab.send("a", "b")
@@ -213,7 +213,7 @@ def service_key_rotation_live(lab: Lab, how: str) -> None:
 
 
 def _fetch_keys(lab: Lab, *, wipe: bool) -> None:
-    """The OSD asks for its keys on a tick; of a wipe it learns when it logs in again."""
+    """Have the OSD fetch its keys on a tick; after a wipe it does so when it logs in again."""
     if not wipe:
         lab.wait(SERVICE_TTL_S / 4)
         lab.renew("o")
@@ -226,7 +226,7 @@ def _fetch_keys(lab: Lab, *, wipe: bool) -> None:
 
 
 def _renewal_inside_reconnect(lab: Lab) -> None:
-    """The first dial that gets through finds no ticket that is good; the same session goes on by another one."""
+    """The first dial that succeeds has no valid ticket; the same session goes on with a new one."""
     cluster(lab)
     enter(lab)
     lab.expect_acked("c")

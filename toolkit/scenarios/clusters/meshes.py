@@ -1,4 +1,4 @@
-"""CL: what monitors see of each other: meshes of lossless peers that come, go and come back."""
+"""CL: meshes of monitors, which are lossless peers, that start, die and restart."""
 
 from itertools import combinations
 
@@ -9,11 +9,11 @@ from toolkit.scenarios.clusters import CL
 
 _FOUR_WAYS = ways("v2-crc", "v2-secure", "v2-crc-w2", "v1")
 _GRACE_S = 10.0
-"""A monitor that is silent for longer counts as cut off."""
+"""Seconds of silence after which a monitor counts as cut off."""
 
 
 def _monitors(lab: Lab, count: int) -> list[str]:
-    """Monitors as Ceph has them: peers that keep sessions and check for lost ones."""
+    """Describe monitors with Ceph's policies: peers that keep sessions and have resetcheck."""
     names = [chr(ord("a") + index) for index in range(count)]
     for index, name in enumerate(names):
         lab.node(name, f"mon.{index}", "lossless_peer_reuse client=stateless_server", ms_max_backoff=5.0)
@@ -21,7 +21,7 @@ def _monitors(lab: Lab, count: int) -> list[str]:
 
 
 def _everybody_greets(lab: Lab, names: list[str], count: int = 1) -> None:
-    """Each sends to each, all at once."""
+    """Have each monitor send to every other at the same time."""
     for a in names:
         for b in names:
             if a != b:
@@ -74,13 +74,13 @@ def mon_kill_revive(lab: Lab, count: int) -> None:
         lab.wait(0.1 if lab.real_time else 1.0)
         living = next(name for name in names if name != victim)
         before = lab.delivered("client", living)
-        lab.send("client", victim)  # in vain
+        lab.send("client", victim)  # the victim is dead
         lab.send("client", living)
         lab.expect_delivered("client", living, before + 1)
         lab.mark_down("client", victim)
         lab.mark_down("client", living)
         lab.revive(victim)
-        # The first message of a pair may be lost with the session that the victim does not know any more.
+        # The first message of a pair may be lost with the session that the victim has lost.
         _everybody_greets(lab, names)
         lab.wait(6.0 if not lab.real_time else 0.5)
         heard = {(a, b): lab.delivered(b, a) for a in names for b in names if a != b}

@@ -1,4 +1,4 @@
-"""CO: compression."""
+"""CO: negotiation of compression, compressed frames, and malformed ones."""
 
 from typing import Any
 
@@ -17,17 +17,17 @@ from toolkit.scenarios.shared.by_hand import hang_up
 _FORCE: dict[str, Any] = {"ms_osd_compress_mode": "force"}
 _HEADER_BYTES = MESSAGE_HEADER.size
 _AROUND_BYTES = 32 + _HEADER_BYTES + 4 + 13
-"""Of a message with data only, in crc mode: all but the data."""
+"""Length of a message with data only, in crc mode, without its data."""
 _LARGE_BYTES = 50_000
 _LIMIT_BYTES = 1 << 20
-"""Longest frame that the node of CO-09 takes."""
+"""The max_frame_bytes of the node of CO-09."""
 _SPARE_BYTES = 512 << 20
-"""So much memory it may have beyond what its process has."""
+"""Memory that its process may allocate above its present use."""
 _ALGORITHMS = {algorithm.name.lower(): {"algorithm": algorithm} for algorithm in list(Algorithm)[1:]}
 
 
 def _done(lab: Lab) -> tuple[bool, int]:
-    """Fields of the last COMPRESSION_DONE, which both sides have seen alike."""
+    """Fields of the last COMPRESSION_DONE, which are equal on both sides."""
     written, read = (lab.frames("b", "COMPRESSION_DONE"), lab.frames("a", "COMPRESSION_DONE", "rx"))
     fields = written[-1]["fields"]
     lab.require(read[-1]["fields"] == fields, "both sides have the same COMPRESSION_DONE")
@@ -40,7 +40,7 @@ def _expect_done(lab: Lab, algorithm: Algorithm) -> None:
 
 
 def _expect_large(lab: Lab, *, smaller: bool) -> None:
-    """Send a large message each way; on the wire it is smaller than it is, or not."""
+    """Send a large message each way, and require that it is compressed on the wire, or that it is not."""
     for node, peer in ("a", "b"), ("b", "a"):
         before = lab.delivered(node, peer)
         lab.send(node, peer, 1, _LARGE_BYTES)
@@ -285,7 +285,7 @@ def compressed_without_negotiation(lab: Lab, when: str, *, dialled: bool) -> Non
 
 
 def _bomb(algorithm: Algorithm) -> bytes:
-    """A segment of about a kilobyte that says to be 4 GiB, or would be large if it were all restored."""
+    """A segment of about a kilobyte that claims 4 GiB, or would decompress to a large size."""
     huge = 0xFFFFFFF0
     if algorithm is Algorithm.SNAPPY:
         return b"\xf0\xff\xff\xff\x0f" + b"\xfe\x01\x00" * 300

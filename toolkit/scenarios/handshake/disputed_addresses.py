@@ -1,4 +1,4 @@
-"""HS: disputed rules (docs/disputes.md), a case for each setting, with a peer by hand."""
+"""HS: disputed rules (docs/disputes.md), a case for each setting, with a raw peer."""
 
 from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.v2.wire import ClientIdent
@@ -9,7 +9,7 @@ from toolkit.scenarios.shared.node_states import FEW_V2_WAYS
 from toolkit.scenarios.shared.settings import settings
 
 _FOREIGN = EntityAddr.from_host("192.0.2.9", 0)
-"""On no host of a lab."""
+"""An address of no host of a lab."""
 
 
 @HS.scenario(

@@ -93,7 +93,7 @@ def _queued_by_the_server(lab: Lab) -> None:
     lab.dial("a", "b")
     lab.send("a", "b")
     if lab.is_v1:
-        # There the reply comes before the event, and a lossy client does not dial again.
+        # On v1 the reply comes before the event, and a lossy client does not dial again.
         lab.expect_event("a", "b", "reset")
         lab.connect("a", "b")
         lab.send("a", "b")

@@ -1,4 +1,4 @@
-"""HS: what a peer may say first, and what becomes of it: banners, HELLO, addresses, silence, odd pieces."""
+"""HS: the first frames of a peer: banners, HELLO, addresses, silence, split and joined bytes."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def handshake_blackhole_each_step(lab: Lab, step: int) -> None:
     mangle = lab.mangle("a", "b", Mangle(sender, tag, nth, change=Drop(rest=True)))
     lab.send("a", "b", 2)
     lab.expect_mangled(mangle)
-    # Behind its SEQ a connector of v1 takes the session for open: it is the acceptor that waits.
+    # After its SEQ a connector of v1 takes the session for open, so the acceptor is the waiting side.
     waiting = "b" if (sender, tag) == ("a", "SEQ") else "a"
     lab.expect_broken(waiting, 1, within_s=timeout_s + _SLACK_S)
     fault = lab.records(waiting, "fault")[0]
@@ -76,7 +76,7 @@ _SAID: dict[str, tuple[bytes | None, str, str]] = {
     "nothing": (b"", "READY_TIMEOUT", "READY_TIMEOUT"),
     "half a banner": (b"ceph v", "READY_TIMEOUT", "READY_TIMEOUT"),
 }
-"""Bytes sent instead of a banner, and why a link of v2 and one of v1 breaks."""
+"""Bytes sent instead of a banner, and the fault of a v2 link and of a v1 link."""
 
 
 @HS.scenario(
@@ -303,7 +303,7 @@ def byte_at_a_time(lab: Lab, joined: str) -> None:
         lab.expect_delivered("a", "b", 3)
         lab.send("b", "a", 3)
     else:
-        # The acceptor's first message leaves right behind its ident, which may wait for it.
+        # The held ident is joined with the acceptor's first message, so that message must come first.
         lab.expect_event("b", "a", "accept")
         lab.send("b", "a", 3)
         lab.expect_delivered("b", "a", 3)

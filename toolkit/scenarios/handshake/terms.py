@@ -1,4 +1,4 @@
-"""HS: what both sides agree on, and going on until they do."""
+"""HS: parameters that both sides agree on, and repeated dials until they do."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ from toolkit.scenarios.handshake import HS
 from toolkit.scenarios.scenario import ON_SOCKETS
 
 _DISPUTED_FEATURE = int(Feature.CEPHX_V2)
-"""What one side of HS-15 requires; without it, cephx on v1 works, unless it is required."""
+"""The feature that one side of HS-15 requires; cephx on v1 works without it unless it is required."""
 _PAIRS: dict[str, dict[str, Any]] = {name: {"pair": pair} for name, pair in PAIRS.items()}
 
 
 def _agreed(lab: Lab, mode: str) -> None:
-    """Both ends record the same terms of the link, and each has the other's nonces."""
+    """Require that both ends record the same parameters of the link, and each other's global_seqs."""
     (one,), (other,) = ([r.fields for r in lab.records(node, "auth")] for node in ("a", "b"))
     for name in ("method", "mode", "cipher", "global_id", "revision", "key"):
         lab.require(one[name] == other[name], f"{name} is {one[name]} at a and {other[name]} at b")

@@ -1,4 +1,4 @@
-"""HS: every action at points of the handshake that other scenarios do not come to."""
+"""HS: every action at points of the handshake that other scenarios do not reach."""
 
 from toolkit.lab.lab import Lab
 from toolkit.lab.ways import V2_WAYS

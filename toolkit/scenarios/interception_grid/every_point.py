@@ -86,7 +86,7 @@ def client_talking(lab: Lab, stop: Stop, flow: Flow) -> None:
 
 
 def _unacknowledged(points: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """Without acks, which lossy sessions do not have."""
+    """The points without those of acks, which lossy sessions do not send."""
     return {point: nodes for point, nodes in points.items() if not point.startswith("ACK")}
 
 

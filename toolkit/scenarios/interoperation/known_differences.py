@@ -1,4 +1,4 @@
-"""IX: what other implementations do otherwise, between nodes that keep to all rules of one of them."""
+"""IX: the differences of other implementations, between nodes with all rules of one of them."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -37,7 +37,7 @@ _SHOWN: Mapping[str, Callable[..., None]] = {
     "unknown_message": claims.message_type_unknown,
     "standby_keepalive": partial(standby.standby_wake_by_keepalive, node="a"),
 }
-"""What shows a setting of each rule that some implementation has otherwise; takes the lab and ``rule``."""
+"""The scenario of each rule in which an implementation differs; called with the lab and ``rule``."""
 
 _V2_ONLY = {
     *("restarted_peer", "server_addresses", "partial_reset", "reconnect_cookies"),

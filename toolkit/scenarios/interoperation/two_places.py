@@ -1,4 +1,4 @@
-"""IX: the same schedule of faults on sockets and in simulation comes to the same."""
+"""IX: the same schedule of faults on sockets and in simulation."""
 
 from random import Random
 
@@ -10,7 +10,7 @@ from toolkit.scenarios.shared.two_labs import COMPARED, WAYS, settled, told, twi
 
 
 class _Schedule:
-    """Steps drawn from a seed; each is over before the next begins, so that no race decides what happens."""
+    """Steps drawn from a seed; each ends before the next begins, so that no race decides the result."""
 
     def __init__(self, number: int, pair: Pair) -> None:
         self._rng = Random(f"schedule {number}")
@@ -18,7 +18,7 @@ class _Schedule:
         self._sent = {"a": 0, "b": 0}
 
     def play(self, lab: Lab, steps: int) -> None:
-        """Carry out so many steps."""
+        """Carry out that many steps."""
         self._pair.start(lab, ms_initial_backoff=0.05)
         lab.connect("a", "b")
         self._send(lab, "a")

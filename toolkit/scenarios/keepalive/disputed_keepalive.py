@@ -1,4 +1,4 @@
-"""KA: disputed rules (docs/disputes.md), a case for each setting, with a peer by hand."""
+"""KA: disputed rules (docs/disputes.md), a case for each setting, with a raw peer."""
 
 from messenger.v1.wire import KeepAlive2 as V1KeepAlive2
 from messenger.v1.wire import KeepAlive2Ack as V1KeepAlive2Ack

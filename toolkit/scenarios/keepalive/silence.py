@@ -17,7 +17,7 @@ def _pair(lab: Lab, **options: Any) -> None:  # noqa: ANN401 - Config options
 
 
 def _expect_answer(lab: Lab, newer_than_s: float = 0.0) -> float:
-    """Wait until a has had an answer to a keepalive newer than that; its unix time."""
+    """Wait until a has an answer to a keepalive later than ``newer_than_s``; returns its Unix time."""
     lab.wait_until(lambda: lab.session("a", "b")["keepalive_acked_s"] > newer_than_s, "a's keepalive answered")
     return float(lab.session("a", "b")["keepalive_acked_s"])
 
@@ -293,7 +293,7 @@ def keepalive_flood(lab: Lab) -> None:
 
 
 def _ask(lab: Lab, link: Any, before: int) -> int:  # noqa: ANN401 - of either protocol
-    """Send the flood, each question with its number as stamp; the most bytes that waited to be written at a."""
+    """Send the flood of keepalives, numbered by their timestamps; returns the most bytes waiting at a."""
     question = V1KeepAlive2 if lab.is_v1 else KeepAlive2
     most_bytes = 0
     for first in range(before + 1, before + _FLOOD, _TOGETHER):
@@ -306,7 +306,7 @@ def _ask(lab: Lab, link: Any, before: int) -> int:  # noqa: ANN401 - of either p
 
 
 def _answers(link: Any) -> list[int]:  # noqa: ANN401 - of either protocol
-    """The numbers of the questions that have been answered."""
+    """The numbers of the keepalives that were answered."""
     return [frame.nanoseconds for frame in link.rest(0.5) if isinstance(frame, KeepAlive2Ack | V1KeepAlive2Ack)]
 
 
@@ -330,6 +330,6 @@ def fastclose(lab: Lab) -> None:
         lab.expect_no_event(node, other, "reset")
         lab.expect_no_event(node, other, "remote_reset")
     lab.require(_idle_faults(lab, "a") + _idle_faults(lab, "b") > 1, "links must have been idle in between")
-    # the last link goes as well: nothing changes any more while the counters are taken
+    # the last link times out as well, so that nothing changes while the counters are read
     lab.wait_until(lambda: not (lab.snapshot("a")["links"] or lab.snapshot("b")["links"]), "the last link is idle")
     lab.settle()

@@ -1,4 +1,4 @@
-"""LG: frames in every piece, with every number of segments, at every alignment."""
+"""LG: frames split at every byte, with every number of segments, and with every alignment."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,17 +17,17 @@ from toolkit.scenarios.large_messages import LG
 from toolkit.scenarios.shared.by_hand import header, messages, opened
 
 _LONGEST_BYTES = 240
-"""No frame of these handshakes is much longer."""
+"""About the length of the longest frame of these handshakes."""
 _STRIDE = 9
 
 
 class _Halves(Stream):
-    """A stream on which everything arrives in two reads.
+    """A stream that delivers each write in two reads.
 
     Args:
-        stream: the bytes.
-        at: so many come first.
-        pause: lets them arrive.
+        stream: the stream below it.
+        at: length of the first part.
+        pause: lets the first part arrive.
     """
 
     def __init__(self, stream: Stream, at: int, pause: Callable[[], None]) -> None:
@@ -154,7 +154,7 @@ def max_segments(lab: Lab, parts: tuple[int, int, int], segments: int) -> None:
 
 _ALIGNMENTS = (0, 1, 2, 3, 8, 4096, 65535)
 _TAKEN = {0, 1, 2, 8, 4096}
-"""Where alignments are checked."""
+"""The alignments that are accepted if they are checked."""
 
 
 @LG.scenario(

@@ -1,4 +1,4 @@
-"""LG: large messages, and segments of awkward sizes."""
+"""LG: large messages, and segments of unusual sizes."""
 
 from itertools import product
 
@@ -8,7 +8,7 @@ from toolkit.lab.ways import ways
 from toolkit.scenarios.large_messages import LG
 
 _EDGES = (0, 1, 15, 16, 17, 47, 48, 49, 4095, 4096, 4097, 65536)
-"""Around the inlined part of secure frames, the cipher's blocks and pages."""
+"""Lengths around the inlined part of secure frames, the cipher's blocks and pages."""
 _ROUGH_EDGES = (0, 1, 48, 49, 4096)
 _MIB = 1 << 20
 
@@ -33,7 +33,7 @@ def zero_everything(lab: Lab) -> None:
 
 
 def _around(edge: int) -> list[tuple[int, int, int]]:
-    """Lengths of front, middle and data with the edge in each place, next to other edges."""
+    """Lengths of front, middle and data with the edge at each place, beside other edges."""
     others = list(product(_ROUGH_EDGES, repeat=2))
     return [
         *((edge, second, third) for second, third in others),

@@ -1,4 +1,4 @@
-"""SH: markdown, shutdown, lifecycle."""
+"""SH: mark_down, shutdown, lifecycle."""
 
 from messenger.errors import LocalError
 from messenger.interception import Action
@@ -11,7 +11,7 @@ _WHOSE = {"connection": {"whole": False}, "messenger": {"whole": True}}
 
 
 def _held_message(lab: Lab, policy_a: str, policy_b: str, **options: float) -> str:
-    """A message of a's is not acknowledged, since b is held where it reads it; which point that is."""
+    """Leave a message of a's unacknowledged by blocking b where it reads it; returns that point."""
     lab.two(policy_a, policy_b, "client.1" if policy_a.endswith("client") else "osd.1", **options)  # type: ignore[arg-type]
     lab.connect("a", "b")
     lab.exchange(count=2)
@@ -24,7 +24,7 @@ def _held_message(lab: Lab, policy_a: str, policy_b: str, **options: float) -> s
 
 
 def _shut(lab: Lab, *, whole: bool) -> None:
-    """Shut a's session, or all of a, gracefully."""
+    """Shut down a's session, or all of a, gracefully."""
     if whole:
         lab.stop("a", graceful=True)
     else:
@@ -163,7 +163,7 @@ def markdown_in_dispatch(lab: Lab, whom: str) -> None:
     lab.node("b", "osd.2", "stateless_server")
     lab.start()
     if not whom:
-        lab.connect("a", "b")  # or the other's messages end it before a has come
+        lab.connect("a", "b")  # or messages of c stop b before a is connected
         lab.on_delivery("b", "stop", nth=5, graceful=False)
         lab.send("a", "b", count=20)
         lab.send("c", "b", count=20)
@@ -335,7 +335,7 @@ def loopback(lab: Lab) -> None:
 
 
 def _sum(dump: dict[str, dict[str, float]], counter: str) -> int:
-    """A counter over all workers."""
+    """The sum of a counter over all workers."""
     return int(sum(group[counter] for name, group in dump.items() if name.startswith("AsyncMessenger::Worker-")))
 
 
@@ -362,7 +362,7 @@ def dump_and_counters(lab: Lab) -> None:
     lab.cut("a", "b")
     lab.exchange(count=2)
     lab.settle()
-    lab.wait(0.1)  # what other shards were owed is given back
+    lab.wait(0.1)  # shares of other shards are returned
     workers = [name for name in lab.counters("a") if name.startswith("AsyncMessenger::Worker-")]
     lab.require(len(workers) == 1 + lab.way.workers, f"one group for each shard: {workers}")
     throttle = next(

@@ -1,4 +1,4 @@
-"""LC: disputed rules (docs/disputes.md), a case for each setting, with a peer by hand."""
+"""LC: disputed rules (docs/disputes.md), a case for each setting, with a raw peer."""
 
 from messenger.v2.wire import ClientIdent, SessionReset
 from toolkit.lab.lab import Lab

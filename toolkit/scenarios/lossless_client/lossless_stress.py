@@ -5,7 +5,7 @@ from toolkit.scenarios.lossless_client import LC
 from toolkit.scenarios.shared.mix import LARGE, SMALL, Mix, servers_and_clients
 
 _THROTTLE_BYTES = 6000
-"""Two of the largest messages of a mix are more than that."""
+"""Less than two of the largest messages of a mix."""
 _LOSSLESS_OPTIONS = {
     "ms_inject_socket_failures": 30,
     "ms_inject_internal_delays": 0.1,

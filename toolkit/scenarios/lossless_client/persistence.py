@@ -1,4 +1,4 @@
-"""LC: how long a lossless client goes on trying, when, and with what."""
+"""LC: how long a lossless client keeps dialling, with which pauses, and what it keeps."""
 
 from itertools import pairwise
 from typing import Any
@@ -31,7 +31,7 @@ def _client_and_server(lab: Lab, **options: Any) -> None:  # noqa: ANN401 - Conf
 
 
 def _connect_seqs(lab: Lab) -> list[int]:
-    """connect_seq of a's session at each of its states since the first time it was open, in order."""
+    """The connect_seq at each state of a's session since it was first open, in order."""
     states = lab.records("a", "state")
     first = next(number for number, record in enumerate(states) if record["state"] == "READY")
     return [record["connect_seq"] for record in states[first:]]

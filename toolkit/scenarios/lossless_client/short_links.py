@@ -1,4 +1,4 @@
-"""LC: how soon a client whose links are short dials again, with a server that is spoken by hand."""
+"""LC: pauses of a client whose links are short, with a raw peer."""
 
 from toolkit.lab.lab import Lab
 from toolkit.lab.raw_places import CONNECTOR
@@ -7,7 +7,7 @@ from toolkit.scenarios.shared.by_hand import hang_up, opened
 from toolkit.scenarios.shared.redialling import dial_after_fault_s
 
 _SHORT_LINKS = 8
-"""So many links may break just after they opened before the next dial waits."""
+"""Number of links in a row that may break just after they opened before the next dial pauses."""
 
 
 @LC.scenario("LC-11", "short_links_brake")

@@ -1,4 +1,4 @@
-"""LP: how soon a session whose replacement failed dials again, with a peer that is spoken by hand."""
+"""LP: pauses of a session whose takeover broke, with a raw peer."""
 
 from messenger.v1.wire import Tag as V1Tag
 from toolkit.lab.lab import Lab
@@ -38,7 +38,7 @@ def broken_takeovers_keep_no_step(lab: Lab) -> None:
 
 
 def _break_takeover(lab: Lab, peer: RawPeer, turn: int) -> None:
-    """Have the peer resume the session, ahead of all its attempts before, and break the link before the answer."""
+    """Have the peer resume the session with a higher connect_seq, and break the link before the answer."""
     faults = len(lab.faults("a"))
     link = peer.dial("a")
     if lab.is_v1:

@@ -1,4 +1,4 @@
-"""LP-01 to LP-16: two peers that dial each other, and what they hold of each other while they do."""
+"""LP-01 to LP-16: two peers that dial each other, after crimson's failover suite."""
 
 from toolkit.lab.lab import Lab
 from toolkit.scenarios.crimson.model import Order
@@ -8,11 +8,11 @@ from toolkit.scenarios.lossless_peer import LP
 _ORDERS = {f"a {order}": {"order": order.value} for order in (Order.LOWER, Order.HIGHER)}
 _CUSTOM = {"TM06": {"row": "", "order": ""}}
 _SETTLE_S = 0.05
-"""Long enough for a dial to come to the point where it is blocked."""
+"""Seconds in which a dial reaches the point where it is blocked."""
 
 
 def _two_peers(lab: Lab, order: str, policy: str = "lossless_peer") -> None:
-    """Nodes a and b, which may dial each other; a has the lower address or the higher one."""
+    """Start nodes a and b, which may dial each other; a has the lower or the higher address."""
     names = ("a", "b") if order == Order.LOWER else ("b", "a")
     for name in names:  # addresses go up in this order
         lab.node(name, {"a": "osd.2", "b": "osd.4"}[name], policy)

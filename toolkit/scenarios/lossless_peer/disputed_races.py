@@ -1,4 +1,4 @@
-"""LP: races whose outcome implementations dispute; a case for each setting of the rule."""
+"""LP: races whose outcome differs between implementations; a case for each setting of the rule."""
 
 from messenger.rules import SETTINGS
 from toolkit.lab.lab import Lab
@@ -52,7 +52,7 @@ _RECONNECTS = 4
 
 
 def _remembered_global_seq(lab: Lab) -> int:
-    """Let b reconnect several times: what a then remembers of its global_seq."""
+    """Have b reconnect several times; returns b's global_seq as a remembers it."""
     lab.connect("b", "a")
     for sent in range(1, _RECONNECTS + 1):
         lab.expect_acked("a")

@@ -1,4 +1,4 @@
-"""LP: one link takes the place of another: faults around it, what was negotiated, what was left unread."""
+"""LP: takeovers of a session by a new link: faults around them, negotiated features, unread bytes."""
 
 from typing import Any
 
@@ -138,7 +138,7 @@ def feature_change_on_replace(lab: Lab, terms: tuple[_Options, _Options]) -> Non
 
 
 def _terms(lab: Lab, number: int) -> tuple[object, ...]:
-    """What a's first link (1) or last one (-1) has agreed on."""
+    """Mode, revision and compression of a's first link (1) or last one (-1)."""
     links = [record["link"] for record in lab.records("a", "link", action="open")]
     links += [record["link"] for record in lab.records("a", "link", action="accept")]
     link = links[0] if number == 1 else links[-1]

@@ -1,4 +1,4 @@
-"""LP-26: a peer that dials at two addresses while it is dialled."""
+"""LP-26: a peer that dials from two addresses while it is dialled."""
 
 from toolkit.lab.lab import Lab
 from toolkit.lab.raw_places import CONNECTOR, stage

@@ -37,7 +37,7 @@ _STEPS = {
 
 
 def _race(lab: Lab) -> tuple[str, str]:
-    """Both dial; the winner's dial is blocked before CLIENT_IDENT, and the loser has got WAIT."""
+    """Have both dial; the winner's dial is blocked before it connects, and the loser has got WAIT."""
     winner, loser = lab.race_winner("a", "b")
     lab.arm(winner, "SOCKET_CONNECTING", Action.BLOCK)
     lab.dial(winner, loser)
@@ -147,7 +147,7 @@ def _random_addr(lab: Lab, kind: str) -> EntityAddr:
 
 
 def _random_pair(lab: Lab, kinds: tuple[str, str]) -> tuple[AddrVec, AddrVec]:
-    """Two different peers' addresses."""
+    """The addresses of two different peers."""
     first = _random_addr(lab, "v6" if kinds[0] == "v6" else "v4")
     while True:
         if kinds[1] == "port":
@@ -173,7 +173,7 @@ def _dialling(peer: AddrVec) -> Session:
 
 
 def _v2_accepts(mine: AddrVec, peer: AddrVec) -> bool:
-    """True if the messenger at ``mine``, which dials ``peer`` itself, lets the dial of the peer win."""
+    """True if the messenger at ``mine``, which dials ``peer`` itself, accepts the peer's dial."""
     ident = ClientIdent(peer, mine.front, 1, 1, CLIENT_FEATURES, 0, 0, client_cookie=7)
     return judge_client_ident(_dialling(peer), ident, mine.msgr2_addr()).verdict is Verdict.REUSE
 

@@ -1,4 +1,4 @@
-"""LS: what becomes of a stateful server's session, and of a session that stands by."""
+"""LS: a stateful server's session after its link breaks or a side marks it down."""
 
 from toolkit.lab.lab import Lab
 from toolkit.scenarios.crimson.rows import play, rows, v1_rows

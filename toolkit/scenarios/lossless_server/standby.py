@@ -1,4 +1,4 @@
-"""LS: sessions that wait for their peer, and what wakes or replaces them."""
+"""LS: sessions in STANDBY, and what wakes or replaces them."""
 
 from itertools import permutations
 from typing import Any
@@ -15,7 +15,7 @@ def _client_and_server(lab: Lab, **options: Any) -> None:  # noqa: ANN401 - Conf
 
 
 def _idle_link_dies(lab: Lab) -> None:
-    """Everything is acknowledged, then the link dies."""
+    """Wait until everything is acknowledged, then cut the link."""
     lab.expect_acked("a")
     lab.expect_acked("b")
     lab.cut("a", "b")

@@ -1,4 +1,4 @@
-"""LY: what ends a lossy session, and that nothing of it outlives it."""
+"""LY: what ends a lossy session, and that it leaves nothing behind."""
 
 from messenger.interception import Action
 from toolkit.lab.lab import Lab
@@ -18,7 +18,7 @@ _EARLY = {
     "signature in": ("AUTH_SIGNATURE READ", "SEQ READ", 1),
 }
 _V1_TRIES_AGAIN = {"SOCKET_CONNECTING", "BANNER_WRITE"}
-"""On v1 a lossy client may do so only until it has sent its banner (docs/protocol.md §3.9)."""
+"""Points at which a lossy client on v1 dials again: until it has sent its banner (docs/protocol.md §3.9)."""
 
 
 def _lossy(lab: Lab, server: str = "stateless_server") -> None:
@@ -26,7 +26,7 @@ def _lossy(lab: Lab, server: str = "stateless_server") -> None:
 
 
 def _ends_in_a_reset(lab: Lab, **counts: int) -> None:
-    """The session at a has ended with one reset event, and neither side dials any more."""
+    """Require that a's session has ended with one reset event, and that neither side dials any more."""
     lab.expect_event("a", "b", "reset")
     lab.expect_no_dial(0.3 if lab.real_time else 2.0, "a", "b")
 

@@ -37,7 +37,7 @@ LY.scenario("LY-10-large", "lossy_stress_large", cases=_LARGE_LOSSY, quick=False
 
 
 def _gaps(lab: Lab, sender: str, receiver: str) -> int:
-    """How many runs of consecutive messages of a sender's to a receiver were not delivered."""
+    """Number of runs of consecutive messages from a sender to a receiver that were not delivered."""
     delivered = {record["tid"] for record in lab.records(receiver, "deliver", peer=sender)}
     arrived = [record["tid"] in delivered for record in lab.records(sender, "send", peer=receiver)]
     return sum(before and not now for before, now in pairwise([True, *arrived]))

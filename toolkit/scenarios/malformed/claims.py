@@ -1,4 +1,4 @@
-"""Malformed: messages, and their claimed senders."""
+"""MF: malformed messages, and false identities of peers."""
 
 from dataclasses import replace
 from functools import partial
@@ -17,11 +17,11 @@ from toolkit.scenarios.shared.settings import settings
 
 _HEADER_BYTES = 41
 _OSD_MAP = 41
-"""A type of message that is known."""
+"""A known type of message."""
 
 
 def _open(lab: Lab, role: str) -> Place:
-    """The open link of that role."""
+    """The open state of that role."""
     return next(place for place in places_of(role, v1=lab.is_v1) if place.state in {"READY", "OPENED"})
 
 
@@ -104,7 +104,7 @@ def segment_crc(lab: Lab, role: str) -> None:
 
 
 def _change(lab: Lab, peer: RawPeer, place: Place, part: float, reason: str) -> None:
-    """A message with one byte changed somewhere behind its preamble or header, and behind a good one."""
+    """Send a good message, and behind it one with a byte changed at a place after its preamble or header."""
     before = len(lab.tids("a"))
     link = arrive(peer, place)
     seq = 2 * len(peer.links)

@@ -1,4 +1,4 @@
-"""Malformed: what stands in control frames."""
+"""MF: malformed payloads of control frames."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,16 +28,16 @@ from toolkit.scenarios.malformed import MF
 from toolkit.scenarios.shared.node_states import FEW_V2_WAYS, ROLES, early_and_late, places_of
 
 _MANY = (1 << 31, (1 << 32) - 1, 1000)
-"""Lengths of lists that have fewer elements than that."""
+"""Announced lengths of lists that have fewer elements."""
 
 
 class Spoiler:
     """Changes the payload of the next control frame that a link writes.
 
     Args:
-        link: whose frames.
-        change: gives the payload to write instead.
-        tag: of the frame, where it is not the next one.
+        link: the link.
+        change: returns the payload to write instead.
+        tag: tag of the frame to change; 0: the next one.
     """
 
     def __init__(self, link: RawV2Link, change: Callable[[bytes], bytes], tag: int = 0) -> None:
@@ -48,7 +48,7 @@ class Spoiler:
         link.writer = self
 
     def control(self, tag: int, payload: bytes) -> bytes:
-        """A control frame: one segment."""
+        """Encode a control frame, which has one segment."""
         if self._tag not in {0, tag}:
             return self._writer.control(tag, payload)
         self._link.writer = self._writer
@@ -60,7 +60,7 @@ class Spoiler:
 
 
 def _next_step(link: RawV2Link, place: Place) -> None:
-    """What a proper peer says next in that state."""
+    """Send the frame that a proper peer sends next in that state."""
     getattr(link, place.before)()
 
 
@@ -126,7 +126,7 @@ def control_payload_truncated(lab: Lab, role: str) -> None:
 
 
 def _frame_sent(peer: RawPeer, place: Place) -> bytes:
-    """The payload that a proper peer sends there."""
+    """The payload that a proper peer sends in that state."""
     link = arrive(peer, place)
     seen: list[bytes] = []
     Spoiler(link, lambda payload: seen.append(payload) or payload[:0])  # type: ignore[func-returns-value]
@@ -158,7 +158,7 @@ def _cut_on_open_link(lab: Lab, peer: RawPeer, role: str) -> None:
 
 
 def _addr(addr: EntityAddr, *, version: int = 1, compat: int = 1, more: bytes = b"") -> bytes:
-    """An entity_addr_t in an envelope of another version, with more behind the fields that are known."""
+    """An entity_addr_t with another version, and with more bytes behind the known fields."""
     known = Encoder()
     addr.encode(known)
     body = known.getvalue()[7:] + more
@@ -230,7 +230,7 @@ def list_lengths(lab: Lab, role: str) -> None:
 
 
 def _lists(role: str) -> list[tuple[Place, Callable[[RawV2Link], Any], int]]:
-    """Where a frame with a list belongs, the frame, and where the list begins."""
+    """States that expect a frame with a list, the frame, and the offset of the list's length in it."""
     by_step = {place.before: place for place in places_of(role) if not place.resumes}
     if role == CONNECTOR:
         return [
@@ -250,7 +250,7 @@ def _lists(role: str) -> list[tuple[Place, Callable[[RawV2Link], Any], int]]:
 
 
 def _sockaddr(family: int, size: int, *, announced: int | None = None) -> bytes:
-    """An entity_addr_t with such a socket address in it."""
+    """An entity_addr_t with a socket address of this family and size."""
     inside = (2).to_bytes(4, "little") + (7).to_bytes(4, "little")
     inside += (size if announced is None else announced).to_bytes(4, "little")
     inside += (family.to_bytes(2, "little") + bytes(size))[:size]

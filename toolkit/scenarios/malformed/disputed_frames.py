@@ -1,4 +1,4 @@
-"""MF: disputed rules (docs/disputes.md), a case for each setting, with a peer by hand."""
+"""MF: disputed rules (docs/disputes.md), a case for each setting, with a raw peer."""
 
 from collections.abc import Callable
 
@@ -78,7 +78,7 @@ def control_segments(lab: Lab, rule: str) -> None:
 
 
 def _several(link: RawV2Link, place: Place, more: int) -> bytes:
-    """HELLO or KEEPALIVE2 behind other segments."""
+    """HELLO or KEEPALIVE2 with further segments before its own."""
     if place.before:
         tag, payload = Tag.HELLO, Hello(link.name.type, link.other.addr).encode()
     else:

@@ -1,4 +1,4 @@
-"""Malformed: streams that are slow, or noise, or anything at all."""
+"""MF: slow streams, random bytes, and drawn frames."""
 
 from contextlib import suppress
 from typing import Any
@@ -13,7 +13,7 @@ from toolkit.scenarios.malformed.drawn_speech import utter
 from toolkit.scenarios.shared.node_states import FEW_WAYS, ROLES, places_of
 
 _FUZZED = 60
-"""Links of one run of the fuzzing; more runs are more seeds."""
+"""Number of links in one run of the fuzzing; run more seeds for more."""
 _HELD_BYTES = 1 << 20
 _FUZZ_WAYS = ways("v2-crc", "v2-secure", "v2-compressed", "v2-crc-w2", "v1", "v1-w2")
 
@@ -99,7 +99,7 @@ def grammar_fuzz(lab: Lab, role: str) -> None:
 
 
 def _proper(lab: Lab, peer: RawPeer, role: str) -> Any:  # noqa: ANN401 - a link of either protocol
-    """An open link of a peer that does as it should; dials of the node's that it has given up are passed over."""
+    """Open a session with a proper peer; skips dials that the node has abandoned."""
     place = next(place for place in places_of(role, v1=lab.is_v1) if not place.before)
     for _ in range(_FUZZED):
         with suppress(ScenarioFailed):

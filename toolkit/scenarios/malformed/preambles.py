@@ -1,4 +1,4 @@
-"""Malformed: what the preamble of a frame says."""
+"""MF: malformed preambles of frames."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,17 +22,17 @@ from toolkit.scenarios.shared.node_states import FEW_V2_WAYS, FEW_WAYS, ROLES, e
 
 _HUGE = (0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF)
 _PREAUTH_BYTES = 128 << 10
-"""Longest frame that is taken before the peer has authenticated."""
+"""Longest frame that is accepted before the peer has authenticated."""
 _DATA_BYTES = 1 << 20
-"""Longest frame that nodes of MF-05 take of a peer that has authenticated."""
+"""Longest frame that nodes of MF-05 accept from a peer that has authenticated."""
 _MARGIN_BYTES = 256
-"""More than what surrounds the segments of a frame, whatever its mode."""
+"""More than the overhead of a frame around its segments, in any mode."""
 _READ_AHEAD_BYTES = 1 << 20
-"""What a node may put aside beyond the frame that it waits for."""
+"""Bytes that a node may hold beyond the frame that it waits for."""
 
 
 def proper(link: RawV2Link, place: Place, seq: int = 1, **fields: Any) -> RawFrame:  # noqa: ANN401 - of RawFrame
-    """A frame that belongs where the link is, with other fields than it should have: HELLO, or a message."""
+    """A well-formed frame for the state of the link, HELLO or a message, with some fields changed."""
     if place.state == "READY":
         return RawFrame(Tag.MESSAGE, (header(seq), b"front", b"", b"data"), **fields)
     seen = link.other.addr if link.connecting else link.socket_addr
@@ -43,7 +43,7 @@ Build = Callable[[RawV2Link, Place], bytes]
 
 
 def _everywhere(lab: Lab, peer: RawPeer, role: str, build: Build, *reasons: str) -> None:
-    """Said before authentication, and in the data phase, the frame breaks its link."""
+    """Require that the frame breaks its link, before authentication and in the data phase."""
     for place in early_and_late(role):
         link = arrive(peer, place)
         breaks(lab, link, lambda: link.write(build(link, place)), *reasons, state=place.state)  # noqa: B023
@@ -124,7 +124,7 @@ def segment_length_huge(lab: Lab, role: str) -> None:
 
 
 def _waits(lab: Lab, link: Any, limit_bytes: int) -> None:  # noqa: ANN401 - of either protocol
-    """The node waits for the rest of what was announced, and has not put aside more than that; ends the link."""
+    """Require that the node waits for the rest, and holds no more than the announced length; ends the link."""
     faults = len(lab.faults("a"))
     lab.wait(0.01)
     lab.require(not link.closed and len(lab.faults("a")) == faults, f"it broke the link: {lab.last_fault('a')}")
@@ -133,7 +133,7 @@ def _waits(lab: Lab, link: Any, limit_bytes: int) -> None:  # noqa: ANN401 - of 
 
 
 def _v1_lengths(lab: Lab, peer: RawPeer, role: str) -> None:
-    """Authorizers of CONNECT and of its reply, and the parts of a message."""
+    """Lengths of authorizers in CONNECT and in its reply, and of the parts of a message."""
     place = next(place for place in places_of(role, v1=True) if place.before == "connect")
     for length in (_PREAUTH_BYTES - _MARGIN_BYTES, _PREAUTH_BYTES + _MARGIN_BYTES, *_HUGE):
         link = arrive(peer, place)
@@ -181,10 +181,10 @@ def goes_on(lab: Lab, link: RawV2Link, place: Place, delivered: int) -> None:
     """Require that the frame sent in place of HELLO, or as a message, was accepted; ends the link.
 
     Args:
-        lab: where.
-        link: on which it was sent.
-        place: the state the link was in.
-        delivered: how many messages there must have been by now.
+        lab: the lab of the scenario.
+        link: the link on which it was sent.
+        place: the state of the link when it was sent.
+        delivered: number of messages that must be delivered by now.
     """
     if place.state == "READY":
         lab.expect_delivered("b", "a", delivered)

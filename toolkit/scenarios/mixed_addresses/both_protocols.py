@@ -11,11 +11,11 @@ from toolkit.scenarios.mixed_addresses import MX
 _BEHIND_NAT = "10.9.8.7"
 _BOTH = "v2 v1"
 _EITHER = ways("v2-crc", "v2-secure", "v2-crc-w2", "v1", "v1-aes256k")
-"""The way says what cipher and shards are used; each case says which protocols there are."""
+"""The way decides cipher and shards; each case decides the protocols."""
 
 
 def _protocols_seen(lab: Lab, node: str) -> set[Protocol]:
-    """The protocols in which a node's messages were carried."""
+    """The protocols that carried a node's messages."""
     names = {"MSG": Protocol.V1, "MESSAGE": Protocol.V2}
     return {names[frame["tag"]] for frame in lab.history.node(node).of("frame") if frame["tag"] in names}
 
@@ -114,7 +114,7 @@ def protocol_switch_existing(lab: Lab, before: str, after: str) -> None:
 
 
 def _only(addrs: str, protocol: str) -> str:
-    """The one of a node's addresses that is for a protocol."""
+    """The addresses of a node for one protocol."""
     return str(AddrVec(tuple(addr for addr in AddrVec.parse(addrs) if Protocol.of(addr) is Protocol(protocol))))
 
 
@@ -189,7 +189,7 @@ def learn_address_setting(lab: Lab, from_peer: bool) -> None:  # noqa: FBT001 - 
 
 
 def _place(addrs: AddrVec) -> tuple[str, int, int]:
-    """Host, port and nonce of the first address, whatever its type."""
+    """Host, port and nonce of the first address, without its type."""
     return addrs.front.host, addrs.front.port, addrs.front.nonce
 
 

@@ -1,4 +1,4 @@
-"""MX: a client behind address translation, on networks that have packets."""
+"""MX: a client behind a NAT, on backends with packets."""
 
 from toolkit.lab.lab import Lab
 from toolkit.lab.verbs.policies import PAIRS, Pair

@@ -1,4 +1,4 @@
-"""NF: a payload that is changed on the way."""
+"""NF: a payload with a bit flipped on the way."""
 
 from toolkit.faults.mangle import Flip, Mangle
 from toolkit.lab.lab import Lab

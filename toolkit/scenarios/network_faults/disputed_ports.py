@@ -1,4 +1,4 @@
-"""NF: disputed rules (docs/disputes.md), a case for each setting, with a peer by hand."""
+"""NF: disputed rules (docs/disputes.md), a case for each setting, with a raw peer."""
 
 from dataclasses import replace
 

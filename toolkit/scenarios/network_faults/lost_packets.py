@@ -1,4 +1,4 @@
-"""NF: what happens to packets, on networks that have some."""
+"""NF: faults of packets, on backends with packets."""
 
 from messenger.denc.address import EntityAddr
 from toolkit.lab.lab import Lab
@@ -9,7 +9,7 @@ from toolkit.scenarios.shared.packets import LOSSLESS, PACKETS, all_have_come
 
 
 def _both_ways(lab: Lab, rounds: int, pause_s: float) -> int:
-    """Both send two messages a round; how many each has sent."""
+    """Have both nodes send two messages in each round; returns the number that each has sent."""
     for _ in range(rounds):
         lab.send("a", "b", 2, 5000)
         lab.send("b", "a", 2, 5000)
@@ -153,5 +153,5 @@ def conntrack_flush(lab: Lab, pair: Pair) -> None:
 
 
 def _seen_ports(lab: Lab) -> list[int]:
-    """From which ports b was dialled so far, in order."""
+    """The source ports of the dials that b has accepted so far, in order."""
     return [EntityAddr.parse(link["peer"]).port for link in lab.records("b", "link", action="accept")]

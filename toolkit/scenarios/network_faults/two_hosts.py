@@ -1,4 +1,4 @@
-"""NF: network faults, as two hosts see them that do nothing wrong."""
+"""NF: network faults between two correct hosts."""
 
 from itertools import combinations
 from typing import Any
@@ -11,13 +11,13 @@ from toolkit.scenarios.scenario import ON_NETWORKS, ON_SOCKETS
 _READY_TIMEOUT_S = 10.0
 _IDLE_TIMEOUT_S = 900.0
 _LONGEST_PAUSE_S = 15.0
-"""Between two dials; Ceph's default, as the ready timeout."""
+"""Longest pause between two dials; Ceph's default, as is the ready timeout."""
 _LOSSLESS = {name: {"pair": PAIRS[name]} for name in ("peers", "reuse", "client")}
 _TWO_WAYS = {"there": {"from_a": True}, "back": {"from_a": False}}
 
 
 def _conversation(lab: Lab, rounds: int, pause_s: float, count: int = 4) -> int:
-    """Both send, again and again, whatever the network does; how many each has sent."""
+    """Have both nodes send in rounds, whatever the network does; returns the number that each has sent."""
     for _ in range(rounds):
         lab.send("a", "b", count)
         lab.send("b", "a", count)
@@ -26,7 +26,7 @@ def _conversation(lab: Lab, rounds: int, pause_s: float, count: int = 4) -> int:
 
 
 def _all_arrives(lab: Lab, count: int, within_s: float = 120.0) -> None:
-    """Every message has come, and no node raised an event of a lost session."""
+    """Wait until every message has arrived, and require that no node raised a reset event."""
     lab.expect_delivered("a", "b", count, within_s=within_s)
     lab.expect_delivered("b", "a", count, within_s=within_s)
     for node, peer in ("a", "b"), ("b", "a"):
@@ -176,7 +176,7 @@ def blackhole_both(lab: Lab, seconds: float, open_before: bool, pair: Pair) -> N
 
 
 def _expect_timeouts(lab: Lab, seconds: float, began_s: float, *, open_before: bool) -> None:
-    """What a's links must have broken of by now, and when its dials must have begun."""
+    """Require that a's links broke by their timeouts so far, and that its dials came after the right pauses."""
     faults = lab.faults("a")
     dialling_s = seconds
     if open_before:
@@ -271,7 +271,7 @@ def half_close(lab: Lab, from_a: bool, pair: Pair) -> None:  # noqa: FBT001 - a 
 
 
 def _splits(names: str) -> dict[str, dict[str, Any]]:
-    """Every way to split nodes into two parts that do not see each other, and a bridge between both."""
+    """Every split of the nodes into two parts that cannot reach each other, and splits with a bridge."""
     cases: dict[str, dict[str, Any]] = {}
     for size in range(1, len(names) // 2 + 1):
         for part in combinations(names, size):
@@ -322,7 +322,7 @@ def partition_matrix(lab: Lab, apart: list[tuple[str, str]]) -> None:
 
 
 def _mesh(lab: Lab, count: int) -> list[str]:
-    """Lossless peers that are all connected, each pair having exchanged a message each way."""
+    """Start lossless peers that are all connected; each pair has exchanged a message each way."""
     names = [chr(ord("a") + index) for index in range(count)]
     for index, name in enumerate(names):
         lab.node(name, f"osd.{index}", "lossless_peer")

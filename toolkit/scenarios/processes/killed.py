@@ -14,13 +14,13 @@ HANDSHAKE_FRAMES = (
     *("BANNER", "HELLO", "AUTH_REQUEST", "AUTH_REPLY_MORE", "AUTH_REQUEST_MORE", "AUTH_DONE"),
     *("AUTH_SIGNATURE", "CLIENT_IDENT", "SERVER_IDENT"),
 )
-"""The frames of a cephx handshake in their order, of both sides."""
+"""The frames of a cephx handshake on v2, of both sides, in order."""
 
 
 def _meet_again(lab: Lab) -> None:
-    """After one of two processes was started again: both find each other, and talk in a new session.
+    """Wait until two processes, one of which was restarted, exchange messages in a new session.
 
-    What was queued for the old session may be lost with it, so the first message only brings them together.
+    Messages queued for the old session may be lost with it, so the first message is not required to arrive.
     """
     lab.send("a", "b")
     lab.wait(0.1)

@@ -1,4 +1,4 @@
-"""PK: a host that loses power, on networks that have packets."""
+"""PK: a host that loses power, on backends with packets."""
 
 from toolkit.lab.lab import Lab
 from toolkit.lab.verbs.policies import Pair

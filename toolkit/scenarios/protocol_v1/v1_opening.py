@@ -331,7 +331,7 @@ def resetsession(lab: Lab, tag: str, features: int) -> None:
 
 
 def _begin_anew(lab: Lab, link: Any, tag: Tag) -> None:  # noqa: ANN401 - a RawV1Link
-    """Answer a node that wants to resume its session by RESETSESSION, and its next CONNECT by ``tag``."""
+    """Answer the node's wish to resume its session with RESETSESSION, and its next CONNECT with ``tag``."""
     link.send(link.reply_to(asked(lab, link), Tag.RESETSESSION))
     again = link.expect(Connect)
     lab.require(again.connect_seq == 0, f"{again} came")

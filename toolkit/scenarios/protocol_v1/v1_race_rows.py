@@ -1,4 +1,4 @@
-"""V1: crimson's races over the points of msgr v1."""
+"""V1: crimson's races at the points of msgr v1."""
 
 from toolkit.lab.lab import Lab
 from toolkit.lab.ways import V1_WAYS

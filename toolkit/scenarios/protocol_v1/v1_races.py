@@ -1,4 +1,4 @@
-"""V1: what becomes of a CONNECT when there is a session, and of a session whose link breaks: the two tables."""
+"""V1: replies to a CONNECT that finds a session, and links of one peer that open together."""
 
 from messenger.v1.wire import Connect, Tag
 from toolkit.lab.lab import Lab
@@ -19,7 +19,7 @@ _RETRY_GLOBAL, _RETRY_SESSION, _RESET, _WAIT, _OPEN = (
 
 
 def _by_seq(state: str, *, lower: bool, resetcheck: bool) -> dict[int, tuple[Tag, int] | Tag]:
-    """The replies by the connect_seq that the peer asks with, as docs/protocol.md §3.4 has them."""
+    """The expected replies by the connect_seq of the peer's CONNECT, after docs/protocol.md §3.4."""
     race = _RETRY_GLOBAL if lower else _WAIT
     ahead = _RESET if resetcheck else _RETRY_GLOBAL
     table: dict[str, dict[int, tuple[Tag, int] | Tag]] = {
@@ -119,7 +119,7 @@ def accept_race_lost_registration(lab: Lab, policy: str, reset: int) -> None:
 
 
 def _pair(lab: Lab, policy: str, *, lower: bool) -> RawPeer:
-    """Node ``a``, and raw peer ``b`` with the lower address or the higher one: they are given out in order."""
+    """Start node ``a``, and raw peer ``b`` with the lower or the higher address, as described first or second."""
     peer = lab.raw("b", "osd.2") if lower else None
     lab.node("a", "osd.1", policy, **(SOON | {"ms_max_backoff": 9.0}))
     peer = peer or lab.raw("b", "osd.2")
@@ -128,7 +128,7 @@ def _pair(lab: Lab, policy: str, *, lower: bool) -> RawPeer:
 
 
 def _bring(lab: Lab, peer: RawPeer, state: str) -> None:
-    """Have a session of the node's with the peer in that state."""
+    """Bring a session of the node's with the peer into that state."""
     if state == "none":
         return
     if state in {"open", "standby again", "connecting again", "replacing", "closed"}:
@@ -164,7 +164,7 @@ def _bring(lab: Lab, peer: RawPeer, state: str) -> None:
 
 
 def _asking(peer: RawPeer) -> RawV1Link:
-    """The node's dial, which has come as far as its CONNECT and gets no answer."""
+    """Accept the node's dial up to its CONNECT, and leave that without an answer."""
     link: RawV1Link = peer.accept("a")
     link.handshake(until=link.connect)
     return link

@@ -1,4 +1,4 @@
-"""V1: messages, acknowledgements and signs of life of msgr v1, and what a broken link does to a session."""
+"""V1: messages, acknowledgements and keepalives of msgr v1, and sessions after a broken link."""
 
 from functools import partial
 
@@ -56,7 +56,7 @@ def fault_decision_table(lab: Lab, row: tuple[str, str, bool, str]) -> None:
     peer = stage(lab, ACCEPTOR if server else CONNECTOR, policy=policy, **backoff)
     if where == "open":
         link = peer.dial("a") if server else peer.accept("a")
-        if policy == "lossy_client":  # whether a session is lossy is the acceptor's to say
+        if policy == "lossy_client":  # the acceptor decides whether a session is lossy
             link.handshake(until=link.connect)
             link.answer(flags=FLAG_LOSSY)
             link.seq()
@@ -185,7 +185,7 @@ def footer_header_integrity(lab: Lab, at: int, reason: str) -> None:
 
 
 def _without_data_crc(link: object) -> bytes:
-    """A signed message whose footer marks its data as without crc."""
+    """A signed message whose footer has the flag for data without crc."""
     from messenger.cephx.signature import message_signer  # noqa: PLC0415
     from messenger.v1.framing import MessageWriter  # noqa: PLC0415
     from toolkit.node.raw.v1 import RawV1Link  # noqa: PLC0415
@@ -198,7 +198,7 @@ def _without_data_crc(link: object) -> bytes:
 
 
 def _changed_with_its_crc(lab: Lab, peer: object) -> None:
-    """Data and its crc changed together, by an attacker without the session's key."""
+    """Send a message whose data and crc were changed together, as an attacker without the session key can do."""
     from messenger.crc import crc32c  # noqa: PLC0415
     from toolkit.node.raw.peer import RawPeer  # noqa: PLC0415
 
@@ -234,7 +234,7 @@ def throttle_states(lab: Lab, part: float) -> None:
     lab.wait(0.05)
     link.hang_up()
     lab.wait(0.05)
-    lab.release("a")  # the end of the stream shows at the latest when it is read on
+    lab.release("a")  # the node may notice the end of the stream only when it reads on
     lab.expect_fault_count("a", 1)
     lab.expect_throttles_empty("a")
     lab.expect_memory("a", 0)

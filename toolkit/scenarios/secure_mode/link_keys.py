@@ -1,4 +1,4 @@
-"""Keys and nonces, the border at which they come into force, and what can be read without them."""
+"""SE: keys and nonces, where encryption starts, and what an observer can read."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def _by_reconnects(lab: Lab) -> None:
 
 
 def _by_requeues(lab: Lab) -> None:
-    """What was sealed under one key and not acknowledged is sealed again under the next."""
+    """Cut links so that messages sealed under one key are sealed again under the next."""
     for nth in (2, 5, 9):
         lab.cut_at("a", "b", Breakpoint("a", "MESSAGE", nth, 50))
     lab.send("a", "b", 20)
@@ -35,7 +35,7 @@ def _by_requeues(lab: Lab) -> None:
 
 
 def _by_races(lab: Lab) -> None:
-    """Both dial at once, several times over."""
+    """Cut the link and have both sides dial, several times."""
     for _ in range(3):
         lab.cut("a", "b")
         lab.send("a", "b", 2)
@@ -45,7 +45,7 @@ def _by_races(lab: Lab) -> None:
 
 
 def _by_tampering(lab: Lab) -> None:
-    """Frames are flipped, cut short, extended, swallowed and doubled, by lot."""
+    """Flip, cut, extend, drop and duplicate random frames."""
     rng = lab.rng
     for _ in range(12):
         changes: tuple[Change, ...] = (
@@ -93,7 +93,7 @@ def nonce_unique_property(lab: Lab, schedule: str, frames: str) -> None:
     peers(lab, **_FRAMES[frames])
     _SCHEDULES[schedule](lab)
     lab.settle()
-    # Preambles of equal messages are equal: under one nonce their ciphertext would be, too.
+    # Preambles of equal messages are equal: with the same nonce their ciphertexts would be equal as well.
     heads = [frame.raw[:32] for tape in tapes for frame in tape.frames if frame.tag == "MESSAGE"]
     lab.require(len(heads) > 20 and len(set(heads)) == len(heads), "two frames begin with the same ciphertext")
     ends = {node: [r.fields for r in lab.records(node, "auth")] for node in ("a", "b")}

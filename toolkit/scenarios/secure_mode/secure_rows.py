@@ -1,4 +1,4 @@
-"""SE: crimson's failover table as a whole, encrypted."""
+"""SE: crimson's failover table as a whole, in secure mode."""
 
 from toolkit.lab.lab import Lab
 from toolkit.lab.sim.network import Network
@@ -8,7 +8,7 @@ from toolkit.scenarios.crimson.table import TABLE
 from toolkit.scenarios.secure_mode import SE
 
 _CLEAR_BYTES = 16
-"""So many bytes of a message's text in a row do not come about by chance."""
+"""Number of consecutive bytes of a message's text that ciphertext does not contain by chance."""
 
 
 @SE.scenario(

@@ -1,4 +1,4 @@
-"""Bytes that were changed on the way: every change breaks the link, and nothing of it is delivered."""
+"""SE: frames changed on the way: every change breaks the link, and nothing of the frame is delivered."""
 
 from toolkit.dissect.regions import regions_of
 from toolkit.faults.mangle import Change, Drop, Duplicate, Flip, Insert, Mangle, Reflect, Replay, Swap, Truncate
@@ -9,7 +9,7 @@ from toolkit.scenarios.secure_mode.secure_peers import REVISIONS, breaks, peers,
 
 
 def _reasons(features: int) -> tuple[str, ...]:
-    """With msgr 2.0 the preamble must be believed before its tag is there: its own crc notices first."""
+    """The possible faults; with msgr 2.0 the preamble is used before its tag, so its crc may fail first."""
     return ("AUTH_TAG",) if features else ("AUTH_TAG", "PREAMBLE_CRC", "FRAME", "OVERSIZE")
 
 
@@ -53,7 +53,7 @@ def truncate_extend(lab: Lab, features: int) -> None:
     changes: list[Change] = [Truncate(border) for border in (*borders, len(probe.hit.raw) - 1)]
     changes += [Insert(b"\x5a", border) for border in (*borders, len(probe.hit.raw))]
     for number, change in enumerate(changes, 1):
-        # Two messages: the second one comes where the receiver waits for the rest of the first.
+        # Two messages: the receiver reads the second in place of the missing rest of the first.
         mangle = lab.mangle("a", "b", Mangle("a", "MESSAGE", change=change))
         send_parts(lab, 2)
         lab.expect_mangled(mangle)

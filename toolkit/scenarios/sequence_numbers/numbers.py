@@ -1,4 +1,4 @@
-"""SQ: sequence numbers, acknowledgements and replay, with a peer that is spoken by hand or with nodes."""
+"""SQ: sequence numbers, acknowledgements and replay, with a raw peer or between nodes."""
 
 from itertools import pairwise
 
@@ -93,7 +93,7 @@ def skipped_seq(lab: Lab, rule: str) -> None:
 
 
 def _holds(lab: Lab, acked: int, sent: int) -> None:
-    """Wait until a's session has that much acknowledged, and keeps so many messages for replay."""
+    """Wait until a's session has this acked_seq, and keeps this number of messages for replay."""
     lab.wait_until(
         lambda: (lab.session("a", "b")["acked_seq"], lab.session("a", "b")["sent"]) == (acked, sent),
         f"{acked} acknowledged and {sent} kept",
@@ -157,7 +157,7 @@ def ack_from_the_future(lab: Lab, rule: str) -> None:
         return
     for seq in (1_000_000, (1 << 64) - 1):
         acknowledge(lab, link, seq)
-    lab.wait(0.05)  # what is sent before it arrives, it acknowledges
+    lab.wait(0.05)  # the ACK must arrive before the next messages are sent
     lab.expect_acked("a")
     lab.send("a", "b", 2)
     lab.require([message.seq for message in messages(link)] == [4, 5], "the next messages are not 4 and 5")
@@ -187,7 +187,7 @@ def ack_in_header(lab: Lab) -> None:
 
 
 _MOST_SEQ = 1 << 63
-"""A node counts on from here where its peer claims to have more."""
+"""The highest seq from which a node continues after a peer announced a higher one."""
 BEYOND = {
     f"{rule} {seq}": {"rule": rule, "seq": seq}
     for rule in ("adopt", "fault")
@@ -384,7 +384,7 @@ def ack_coalescing(lab: Lab, role: str) -> None:
 
 
 def _expect_coalesced(lab: Lab, told: list[int], before: int, most: int) -> None:
-    """Acknowledgements of a thousand messages behind ``before`` must be that many at most."""
+    """Require at most ``most`` acknowledgements of the thousand messages after ``before``."""
     last = before + 1000
     lab.require(told[-1] == last, f"the last acknowledgement is {told[-1]}, not {last}")
     lab.require(len(told) <= most, f"{len(told)} acknowledgements, {most} are enough")

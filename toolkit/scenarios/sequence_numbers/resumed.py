@@ -1,4 +1,4 @@
-"""SQ: what a session keeps when it is resumed."""
+"""SQ: the messages of a session that is resumed."""
 
 from toolkit.lab.lab import Lab
 from toolkit.scenarios.sequence_numbers import SQ
@@ -36,7 +36,7 @@ def _resumed_in_seq(lab: Lab, node: str) -> int:
 
 
 def _judge_replay(lab: Lab, node: str, peer: str) -> None:
-    """The messages that a node wrote on its last link follow its peer's in_seq without a gap."""
+    """Require that the messages on a node's last link follow its peer's in_seq without a gap."""
     frames = lab.messages(node)
     last = frames[-1]["link"]
     seqs = [frame["fields"]["seq"] for frame in frames if frame["link"] == last]

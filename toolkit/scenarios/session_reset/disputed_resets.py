@@ -1,4 +1,4 @@
-"""RS: disputed rules (docs/disputes.md), a case for each setting, with a peer by hand."""
+"""RS: disputed rules (docs/disputes.md), a case for each setting, with a raw peer."""
 
 from messenger.v2.wire import ClientIdent, SessionReconnectOk, SessionReset
 from toolkit.lab.lab import Lab

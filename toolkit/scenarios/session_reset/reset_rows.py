@@ -1,4 +1,4 @@
-"""RS: what a session drops when it is reset, and which side decides that."""
+"""RS: messages that a reset drops, and the side that decides it."""
 
 from toolkit.lab.lab import Lab
 from toolkit.lab.ways import V2_WAYS
@@ -7,21 +7,21 @@ from toolkit.scenarios.session_reset import RS
 
 
 def _seqs(lab: Lab, node: str) -> list[int]:
-    """The numbers of the messages that were delivered to a node, in order."""
+    """The seqs of the messages that were delivered to a node, in order."""
     return [record["seq"] for record in lab.records(node, "deliver")]
 
 
 def _begin_anew(lab: Lab, who: str, peer: str, point: str, *, sends: str) -> None:
-    """``who`` ends its session and dials again, while at ``peer`` a message is held at ``point``.
+    """Have ``who`` mark its session down and dial again, while a message is held at ``point`` of ``peer``.
 
-    Two messages of it have arrived; the one it sends then must be counted from 1 again.
+    Two messages of ``who`` have arrived; the next one must have seq 1.
 
     Args:
-        lab: two nodes that have exchanged two messages each way.
-        who: starts a new session.
-        peer: keeps its session.
-        point: at the peer, where a message is held meanwhile.
-        sends: whose that message is.
+        lab: a lab with two nodes that have exchanged two messages each way.
+        who: the node that starts a new session.
+        peer: the node that keeps its session.
+        point: point of the peer at which the message is held.
+        sends: the sender of that message.
     """
     lab.arm(peer, point, "BLOCK")
     lab.send(sends, peer if sends == who else who)

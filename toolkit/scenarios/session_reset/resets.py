@@ -1,4 +1,4 @@
-"""RS: sessions that are reset, retried and refused, with a peer that is spoken by hand."""
+"""RS: sessions that are reset, retried and refused, with a raw peer."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -85,7 +85,7 @@ def full_reset_with_resetcheck(lab: Lab, nodes: bool) -> None:  # noqa: FBT001 -
 
 
 def _open_v1(link: object, connect: Connect) -> None:
-    """Grant what a CONNECT asks for that repeats its last authorizer."""
+    """Grant a CONNECT that repeats its last authorizer."""
     assert isinstance(link, RawV1Link)
     step = link.judge(connect)
     assert isinstance(step, AuthDone)
@@ -307,7 +307,7 @@ def wait_frame(lab: Lab, rule: str, queued: int = 1) -> None:
 
 
 def _make_wait(lab: Lab, link: Any, reason: str) -> None:  # noqa: ANN401 - of either protocol
-    """Answer the node's wish for a session by WAIT, which breaks its link for that reason."""
+    """Answer the node's wish for a session with WAIT, and require that its link breaks for that reason."""
     wait: ConnectReply | Wait
     if lab.is_v1:
         link.handshake(until=link.connect)

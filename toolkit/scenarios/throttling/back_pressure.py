@@ -17,7 +17,7 @@ _SIZE_BYTES = 1000
 
 
 def _peers(lab: Lab, throttle: dict[str, int] | None = None, *, clients: str = "a", **options: Any) -> None:  # noqa: ANN401 - Config options
-    """Lossless peers of b, which has the throttle and the options."""
+    """Connect lossless peers to b, which has the throttle and the options."""
     for number, name in enumerate(clients):
         lab.node(name, f"osd.{10 + number}", "lossless_peer")
     lab.node("b", "osd.2", "lossless_peer", throttle=throttle, **options)
@@ -27,7 +27,7 @@ def _peers(lab: Lab, throttle: dict[str, int] | None = None, *, clients: str = "
 
 
 def _share(lab: Lab, limit: int) -> int:
-    """What one link may take of a limit: every shard that runs data phases has an equal part of it."""
+    """The part of a limit for one link: each shard that runs data phases has an equal part."""
     return -(-limit // max(1, lab.way.workers))
 
 
@@ -36,7 +36,7 @@ def _throttled(lab: Lab, name: str) -> int:
 
 
 def _expect_stopped_at(lab: Lab, count: int) -> None:
-    """Node b has delivered ``count`` messages of a, and then nothing happens at all."""
+    """Require that node b delivers ``count`` messages of a, and that no frame or link event follows."""
     lab.expect_delivered("a", "b", count)
     lab.wait(0.1)
     before = len(lab.records("b", "frame")) + len(lab.records("b", "link"))
@@ -159,14 +159,14 @@ def release_on_every_fault_point(lab: Lab, stage: str = "", end: str = "", actio
         lab.wait(0.05)
         lab.unblock("b", point)
     if end == "again":
-        # The acknowledgement is lost, so that b gets what it had.
+        # The acknowledgement is lost, so that b gets messages that it has.
         lab.cut_at("a", "b", lab.breakpoint("b:ACK", byte=0))
         lab.send("a", "b", 3, size_bytes=_SIZE_BYTES)
         lab.wait_for_dials("a", 2)
     _end(lab, end)
     lab.release("b")
     if "mark_down" in end:
-        lab.wait(0.5)  # a lossless peer comes back to find that its session is gone
+        lab.wait(0.5)  # a lossless peer dials again, and its session is reset
         lab.connect("a", "b")
     elif end == "kill":
         lab.revive("a")
@@ -182,7 +182,7 @@ def release_on_every_fault_point(lab: Lab, stage: str = "", end: str = "", actio
 
 
 def _fill(lab: Lab) -> None:
-    """The application of b holds what it gets until a message of a waits for a throttle."""
+    """Have the application of b keep messages until one of a's waits for a throttle."""
     lab.hold("b")
     lab.send("a", "b", 5, size_bytes=_SIZE_BYTES)
     lab.wait(0.1)
@@ -201,7 +201,7 @@ def _end(lab: Lab, end: str) -> None:
         lab.kill("a")
         lab.wait(0.1)
     if end in {"its mark_down", "kill"}:
-        # b notices, but waits for its peer: a lossless session has to be given up.
+        # b's lossless session would wait for its peer, so b marks it down.
         lab.mark_down("b", "a")
 
 

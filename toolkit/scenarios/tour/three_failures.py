@@ -1,4 +1,4 @@
-"""The tour: reconnect, standby and session reset, as the demo shows them."""
+"""The tour: reconnect, standby and session reset, as ``msgrlab demo`` shows them."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""RD: the same conversation on sockets and in memory comes to the same."""
+"""RD: the same session over other transports."""
 
 from itertools import groupby
 from typing import Any
@@ -13,7 +13,7 @@ _PAIRS: dict[str, dict[str, Any]] = {name: {"pair": PAIRS[name]} for name in ("p
 
 
 def _conversation(lab: Lab, pair: Pair) -> None:
-    """Question and answer, one at a time: nothing may come in another order."""
+    """Exchange messages one at a time, so that their order cannot differ."""
     pair.start(lab)
     lab.connect("a", "b")
     lab.expect_state("b", "a", "READY")
@@ -26,7 +26,7 @@ def _conversation(lab: Lab, pair: Pair) -> None:
 
 
 def _frames(lab: Lab, node: str) -> list[tuple[object, ...]]:
-    """What a node wrote: tags, lengths and states, without what leaves when it likes."""
+    """Tags and lengths of the frames that a node wrote, without ACKs and KEEPALIVE2s, and its session's states."""
     written = [r for r in lab.records(node, "frame", direction="tx") if r["tag"] not in {"ACK", "KEEPALIVE2"}]
     states = [state for state, _ in groupby(r["state"] for r in lab.records(node, "state"))]
     return [*((record["tag"], record["length"]) for record in written), *((state,) for state in states)]
