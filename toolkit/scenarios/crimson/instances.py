@@ -3,9 +3,9 @@
 Crimson makes a connection object for every socket that it accepts and for every peer that it connects to. Here an
 accepted link has no session until the handshake decides. The instances correspond as follows:
 
-* a session that this side dialled, or that was opened on an accepted link, is one instance for all its life; * an
-accepted link that never got a session of its own is an instance as well: ``replaced`` if an existing session took
-it over, ``closed`` if it broke before.
+* a session that this side dialled, or that was opened on an accepted link, is one instance for all its life;
+* an accepted link that never got a session of its own is an instance as well: ``replaced`` if an existing session
+  took it over, ``closed`` if it broke before.
 
 Attempts are counted where crimson counts them, at the points of the interception grid: a frame that was stopped
 there counts, whether it was written or not. On msgr v1, where CONNECT stands for both CLIENT_IDENT and
@@ -69,11 +69,11 @@ class Instance:
 
 
 class Instances:
-    """The connection instances of one node, kept up with a history that grows.
+    """The connection instances of one node, updated as its history grows.
 
     Args:
-        history: where the node's records come.
-        node: whose connections.
+        history: the history with the node's records.
+        node: name of the node.
     """
 
     def __init__(self, history: History, node: str) -> None:

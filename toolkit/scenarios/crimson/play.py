@@ -11,9 +11,9 @@ from toolkit.scenarios.crimson.model import Check, Expected, Function, Order, St
 TESTED, PEER = "a", "b"
 _ENTITIES = {TESTED: "osd.2", PEER: "osd.4"}
 _ACKS_S = 0.1
-"""Long enough for acks on their way, and for a session to notice what its peer did."""
+"""Seconds in which acks on their way arrive, and a session notices what its peer did."""
 _AFTERWARDS = 2
-"""Messages each way when all is over: they must make no difference to any counter."""
+"""Number of messages each way after the row; they must not change any counter."""
 
 
 class Play:
