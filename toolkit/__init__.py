@@ -1,7 +1,7 @@
 """Everything around the messenger: scenarios, faults, checks, reports, probes.
 
-For notebooks and tests the short ways in are :func:`run`, :func:`open_lab`, :func:`catalogue`, :func:`live`,
-:func:`read_capture` and :func:`top`.
+For notebooks and tests use :func:`run`, :func:`open_lab`, :func:`catalogue`, :func:`live`, :func:`read_capture`
+and :func:`top`; files of scenarios import ``Lab`` and ``scenario``.
 """
 
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ __all__ = ["Lab", "catalogue", "live", "open_lab", "read_capture", "run", "scena
 
 
 def __getattr__(name: str) -> object:
-    """The names that a file of scenarios imports; importing toolkit costs nothing."""
+    """Import ``Lab`` and ``scenario`` on first use, so that importing toolkit alone costs nothing."""
     if name == "Lab":
         from toolkit.lab.lab import Lab  # noqa: PLC0415
 
@@ -47,22 +47,22 @@ def run(
     protocol: str = "v2",
     cipher: str = "aes",
 ) -> "ScenarioRun":
-    """Run a scenario and judge what happened.
+    """Run a scenario and judge its history.
 
     Args:
-        scenario: its id, as ``msgrlab list`` shows it, or ``FILE::NAME``; of one that has several cases the first,
-            or the one named as in ``HS-03[HELLO READ]``. Or a function with ``@scenario``.
-        backend: ``sim`` (virtual time, no sockets) or ``local`` (processes on loopback).
+        scenario: its id, as ``msgrlab list`` shows it, ``FILE::NAME``, or a function with ``@scenario``; of
+            several cases the first, unless named as in ``HS-03[HELLO READ]``.
+        backend: ``sim`` (virtual time, no sockets), ``local`` (processes on loopback), ``netns`` or ``docker``.
         mode: connection mode, ``crc``, ``secure`` or ``compressed``.
         seed: decides everything random.
-        cuts: where to cut instead of the scenario's own places, each ``SENDER:TAG[:NTH[:BYTE]]``: at the NTH
-            frame TAG from SENDER, after BYTE bytes of it, or behind it.
-        workers: how many threads (in ``sim``: shards) of each node run its open connections.
+        cuts: where to cut instead of the scenario's own places, each ``SENDER:TAG[:NTH[:BYTE]]``: at the NTH frame
+            TAG from SENDER, after BYTE bytes of it, or behind it.
+        workers: number of threads (in ``sim``: shards) of each node that run its open connections.
         protocol: ``v1`` or ``v2``.
         cipher: type of the cephx key that the nodes share, ``aes`` or ``aes256k``.
 
     Raises:
-        LocalError: there is no such scenario, or it cannot run that way.
+        LocalError: there is no such scenario, or it cannot run in that way.
     """
     from toolkit.lab.ways import Way  # noqa: PLC0415
     from toolkit.scenarios.catalogue import wanted  # noqa: PLC0415 - importing toolkit costs nothing
@@ -80,9 +80,9 @@ def open_lab(
     protocol: str = "v2",
     cipher: str = "aes",
 ) -> "Lab":
-    """Open a lab: nodes, links and faults, driven call by call, as the scenarios of the catalogue are.
+    """Open a lab: nodes, links and faults, driven by the same verbs as the scenarios of the catalogue.
 
-    In simulation, time passes only inside calls that wait::
+    In simulation, time passes only inside verbs that wait::
 
         lab = toolkit.open_lab(mode="secure")
         lab.two()  # lossless peers a and b
@@ -100,7 +100,7 @@ def open_lab(
 
     Raises:
         LocalError: an unknown backend, mode, protocol or cipher.
-        Unsupported: this machine, or the protocol, does not have it.
+        Unsupported: this machine does not have the backend, or the protocol not the mode.
     """
     from toolkit.lab.ways import Way  # noqa: PLC0415 - importing toolkit costs nothing
     from toolkit.scenarios import runner  # noqa: PLC0415
@@ -109,9 +109,9 @@ def open_lab(
 
 
 def catalogue() -> "DataFrame":
-    """Every scenario, also those of the user's project: a row each.
+    """A table of every scenario, those of the user's project included, one row each.
 
-    Columns: id, name, family, number of cases and ways, backends, title and description.
+    Columns: id (the index), name, family, number of cases and ways, backends, title and description.
     """
     from toolkit.scenarios.catalogue import select  # noqa: PLC0415 - importing toolkit costs nothing
     from toolkit.tables import data_frame  # noqa: PLC0415
@@ -133,11 +133,11 @@ def catalogue() -> "DataFrame":
 
 
 def live(seed: int, keep: "Collection[int] | None" = None) -> "Outcome":
-    """Live the life of a seed on the simulator: what it draws, what becomes of it, and what is wrong with that.
+    """Run the random life of a seed on the simulator, from drawing its schedule to judging its history.
 
     Args:
         seed: decides everything random.
-        keep: places in the schedule of the operations that are done, as in ``keep=[0, 3]``; None: all.
+        keep: indices of the operations of its schedule to carry out, as in ``keep=[0, 3]``; None: all.
     """
     from toolkit.simulation.swarm import live as live_seed  # noqa: PLC0415 - as above
 
@@ -147,17 +147,17 @@ def live(seed: int, keep: "Collection[int] | None" = None) -> "Outcome":
 def read_capture(
     path: "str | Path", keyrings: "Sequence[str | Path]" = (), key_logs: "Sequence[str | Path]" = ()
 ) -> "Capture":
-    """A capture file, decoded with the keys given; it shows itself in a notebook.
+    """Decode a capture file with the keys given; in a notebook the result shows itself.
 
     Args:
-        path: of the file, pcap or pcapng, compressed by gzip or not; or of a folder as in ``captures/``, which has
-            a keyring beside the capture; or the name of such a folder that comes with the project, as in
+        path: a capture file, pcap or pcapng, compressed by gzip or not; or a folder as in ``captures/``, which has
+            a keyring beside the capture; or the name of such a folder of this project, as in
             ``read_capture("tentacle-osds")``.
         keyrings: files with keys of clients, daemons or services.
         key_logs: files with keys of links; those inside the capture are used in any case.
 
     Raises:
-        LocalError: a keyring or key log that is none.
+        LocalError: a file is no keyring or no key log.
     """
     from pathlib import Path  # noqa: PLC0415 - importing toolkit costs nothing
 
@@ -180,25 +180,25 @@ def top(
     interval_s: float | None = None,
     count: int | None = None,
 ) -> "CaptureTop | LiveTop":
-    """The sessions of a capture target while they pass, or those of a capture file; iterating gives snapshots.
+    """Show the sessions of a live capture target, or of a capture file; iterating yields snapshots.
 
-    It shows itself as the table of its newest snapshot, and takes one first if there is none::
+    In a notebook it shows the table of its newest snapshot, and takes one first if there is none::
 
         for snapshot in toolkit.top("lo", count=10):
             print(snapshot.rows[0].entity, snapshot.rows[0].bytes_out_per_s)
 
     Args:
-        target: ``lo``, ``any``, ``netns:NAME``, ``docker:CONTAINER`` or ``pid:N``, which take root;
-            ``ssh:HOST``; or the path of a capture.
+        target: ``lo``, ``any``, ``netns:NAME``, ``docker:CONTAINER`` or ``pid:N``, which need root; ``ssh:HOST``;
+            or the path of a capture.
         keyrings: files with keys of clients, daemons or services.
         key_logs: files with keys of links; of a capture target one, which is followed while it grows.
         ports: TCP ports of a capture target, like ``3300,6800-7568``, or ``all``; None: Ceph's.
-        interval_s: between snapshots, 1 unless given; of a file, None is a single one at its end.
-        count: of a capture target, end after so many snapshots; None: go on.
+        interval_s: seconds between snapshots, 1 unless given; for a file None means one snapshot at its end.
+        count: number of snapshots of a capture target; None: without end.
 
     Raises:
         LocalError: there is no such target or file, or keys cannot be read.
-        Unsupported: this machine has no Docker to ask.
+        Unsupported: the target is a container, and this machine has no Docker.
     """
     from pathlib import Path  # noqa: PLC0415 - importing toolkit costs nothing
 

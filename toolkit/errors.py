@@ -4,8 +4,8 @@ from messenger.errors import LocalError, MsgrError
 
 
 class Unsupported(LocalError):
-    """What was asked for makes sense, but cannot be had here; the text says what can."""
+    """The request is valid, but this machine, backend or protocol lacks what it needs; the text says what."""
 
 
 class ScenarioFailed(MsgrError):
-    """What a scenario expected did not happen; the text says what did."""
+    """An expectation of a scenario was not met; the text says what happened instead."""

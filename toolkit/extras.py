@@ -1,4 +1,4 @@
-"""Packages that extras of msgrlab install (pyproject.toml), and the error that names an extra that is missing."""
+"""Packages that extras of msgrlab install (pyproject.toml), and the error that names a missing extra."""
 
 from importlib import import_module
 
@@ -14,7 +14,7 @@ EXTRAS = {
     "anywidget": "notebooks",
     "distributed": "dask",
 }
-"""Module, and the extra that brings it."""
+"""The extra that installs each module."""
 
 
 class MissingExtra(Unsupported, ImportError):
@@ -22,7 +22,7 @@ class MissingExtra(Unsupported, ImportError):
 
 
 def require(module: str) -> None:
-    """Import a module of :data:`EXTRAS`.
+    """Check that a module of :data:`EXTRAS` can be imported.
 
     Raises:
         MissingExtra: it is not installed.
@@ -36,7 +36,7 @@ def require(module: str) -> None:
 
 
 def missing_extra(error: ModuleNotFoundError) -> MissingExtra | None:
-    """The error that names the extra; None if no extra brings the module that was not found."""
+    """Make the error that names the extra; None if no extra installs the module that was not found."""
     module = (error.name or "").partition(".")[0]
     if module not in EXTRAS:
         return None

@@ -1,4 +1,4 @@
-"""A new project of a user's tests, made from the template."""
+"""Creates a project for a user's tests from the template."""
 
 import re
 from pathlib import Path
@@ -6,22 +6,22 @@ from pathlib import Path
 from messenger.errors import LocalError
 
 _HOMES = tuple(each / "templates" / "tests" for each in (Path(__file__).parent, Path(__file__).parents[1]))
-"""Where an installed wheel has the template, and where a checkout has it."""
+"""Folder of the template in an installed wheel, and in a checkout."""
 _HIDDEN = {"gitignore": ".gitignore", "workflow.yml": ".github/workflows/tests.yml"}
-"""Files of the template that have other names in a project."""
+"""Files of the template whose names differ in a project."""
 _PLACEHOLDER = "PROJECT"
 _ENDINGS = (".py", ".md", ".toml", ".yml", "gitignore")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9]+")
 
 
 def create(directory: Path) -> list[Path]:
-    """Make a project of tests in a directory; returns its files.
+    """Create a project of tests in a directory; returns its files.
 
     Args:
-        directory: made if it does not exist; it must be empty.
+        directory: created if it does not exist; it must be empty.
 
     Raises:
-        LocalError: something is in it, or it cannot be written.
+        LocalError: the directory is not empty, or cannot be written.
     """
     name = _NOT_IN_NAMES.sub("-", directory.resolve().name).strip("-") or "tests"
     try:
@@ -34,7 +34,7 @@ def create(directory: Path) -> list[Path]:
 
 
 def _template() -> list[tuple[str, str]]:
-    """The files of the template: their places in a project, and their texts."""
+    """The files of the template: their paths in a project, and their texts."""
     home = next((each for each in _HOMES if each.is_dir()), None)
     if home is None:
         raise LocalError(f"{_HOMES[0]}: no template there; install msgrlab again")

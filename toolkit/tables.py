@@ -1,4 +1,4 @@
-"""Tables for notebooks: pandas' DataFrames, made when a table is asked for, since pandas takes half a second."""
+"""Tables for notebooks as DataFrames of pandas, which is imported only then, since that takes half a second."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
 
 
 def data_frame(rows: Sequence[Any], columns: Sequence[str] | None = None) -> "DataFrame":
-    """A row for each of ``rows``, mappings or tuples.
+    """Make a DataFrame with a row for each of ``rows``, mappings or tuples.
 
     Args:
-        rows: of the table.
-        columns: their order; None: as the rows have them.
+        rows: the rows.
+        columns: names of the columns in their order; None: as the rows have them.
 
     Raises:
         MissingExtra: pandas is not installed.

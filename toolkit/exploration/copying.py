@@ -1,7 +1,7 @@
-"""Copies of a running endpoint, so that each of several futures can begin at the same moment.
+"""Copies a running endpoint, so that several futures can start from the same state.
 
-``copy.deepcopy`` will not do: it takes functions for constants, and timers of the core call closures that hold
-links and sessions. Here a closure is copied with what it holds.
+``copy.deepcopy`` does not work here: it does not copy functions, and timers of the core call closures that hold
+links and sessions. This module copies a closure together with what it holds.
 """
 
 from collections import defaultdict, deque
@@ -38,9 +38,9 @@ _SHARED: tuple[type, ...] = (
     # Values that never change.
     *(int, float, bool, str, bytes, complex, type(None), type(NotImplemented), type(...), frozenset, range),
     *(type, BuiltinFunctionType, ModuleType, EntityAddr, AddrVec, EntityName, AuthName, Policy, Fault),
-    # Never changed while a scope is explored.
+    # Not changed during an exploration.
     *(PolicySet, Config, Message, NoneClient, NoneServer, count, AuthResult, Scope),
-    # Changed, without a consequence for what an endpoint does: counters, caches and buffers used within one call.
+    # Changed, without effect on an endpoint's behaviour: counters, caches and buffers used within one call.
     *(Counters, BufferPool, FrameCaches, Layouts, MessagePreambles, memoryview),
 )
 _TABLES = tuple(
@@ -49,11 +49,11 @@ _TABLES = tuple(
     for table in (getattr(module, "ACCEPTOR", None), getattr(module, "CONNECTOR", None))
     if table is not None
 )
-"""Handshake tables: links refer to them, and they never change."""
+"""Handshake tables, which links refer to and which never change."""
 
 
 def clone(thing: Thing) -> Thing:
-    """A copy that shares nothing with ``thing`` but what is the same for all."""
+    """Copy an object with everything that it refers to, except what all copies can share."""
     memo: Memo = {id(table): table for table in _TABLES}
     return _copy(thing, memo)  # type: ignore[no-any-return]
 
@@ -190,7 +190,7 @@ def _copy_partial(thing: partial[Any], memo: Memo) -> partial[Any]:
 Copier = Callable[[Any, Memo], Any]
 
 _CONSTANTS: set[type] = {int, float, bool, str, bytes, type(None)}
-"""Types found to be shared; what is asked for most needs no call."""
+"""Types that are shared; checked first, because most values have one of them."""
 
 _COPIERS: dict[type, Copier] = {
     list: _copy_list,

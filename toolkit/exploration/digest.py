@@ -1,9 +1,9 @@
-"""What of a node's state decides over its future, in a form that can be compared.
+"""The part of a node's state that decides its future, in a form that can be compared.
 
 The walk takes every attribute of the endpoint's sessions, links and timers that is not listed as meaningless, so
-that a new attribute counts until it is listed there. Numbers whose value means nothing are taken out of the form
-and listed beside it: of cookies it matters only which of them are equal, of global_seqs only how they are ordered,
-of deadlines how far away they are.
+that a new attribute counts until it is listed there. Numbers whose values have no meaning are taken out of the
+form and kept beside it: of cookies only equality matters, of global_seqs only order, of deadlines only the time
+left.
 """
 
 from collections import deque
@@ -25,20 +25,20 @@ from messenger.v1.wire import ConnectReply
 COOKIES = frozenset({"client_cookie", "server_cookie"})
 GLOBAL_SEQS = frozenset({"global_seq", "peer_global_seq"})
 _MOMENTS = frozenset({"peer_seq_at", "signed_at"})
-"""Moments of the core: only their order counts, and only within the core."""
+"""Moments of the core, of which only the order matters, and only within the core."""
 
 _MEANINGLESS = frozenset(
     {
-        # The way back up, and names that other forms stand for.
+        # References upwards, and names that other entries stand for.
         *("endpoint", "host", "id", "table"),
-        # For the history, perf counters and limits that no scope comes near.
+        # For the history, performance counters and limits that no scope reaches.
         *("rx_offset", "tx_offset", "rx_frames", "tx_frames", "opened_at", "rx_transcript", "tx_transcript"),
-        # How often a peer asked a link to retry: limited here, while explored paths may repeat without limit.
+        # Numbers of retries on a link, which grow without limit along some explored paths.
         *("rounds", "retries", "short_links"),
-        # For the application, and deadlines of frames: here they come whole.
+        # For the application, and deadlines of frames, which arrive whole here.
         *("last_fault", "deadline", "unchecked_bytes"),
         *("queued_s", "old_messages", "skipped_messages", "unwritten_bytes", "expected_signature", "peaks"),
-        # Times: wall time stands still, and idle links are given up only where nothing else is left to happen.
+        # Times: wall time stands still, and links only time out when no other step is possible.
         *("last_activity_s", "read_since_s", "keepalive_acked_s", "keepalive_seen_s", "keepalive_heard_s"),
         # Caches.
         *("_layouts", "_preambles", "_frame_bytes", "needed"),
@@ -49,29 +49,29 @@ _PLAIN: frozenset[type] = frozenset({int, str, bool, bytes, float, type(None)})
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """A node's state: its form and the numbers taken out of it."""
+    """A node's state: its form, and the numbers taken out of it."""
 
     form: tuple[Any, ...]
     cookies: tuple[int, ...]
     own_seqs: tuple[int, ...]
     """The node's own global_seqs."""
     peer_seqs: tuple[int, ...]
-    """Global_seqs of the peer's."""
+    """The peer's global_seqs."""
     connect_seqs: tuple[int, ...]
     deadlines_us: tuple[int, ...]
-    """How far away each pending timer is, in the order in which they fire."""
+    """Microseconds until each pending timer fires, in the order in which they fire."""
     links: tuple[int, ...]
-    """Names of the links, oldest first. The form has their places in this list."""
+    """Names of the links, oldest first; the form has indices into this list."""
 
 
 def digest(roots: Mapping[str, object], core: Core, link_name: Callable[[int], int], now: float) -> Digest:
-    """The digest of an endpoint and what its application remembers.
+    """Make the digest of an endpoint and of its application's state.
 
     Args:
-        roots: what the application remembers.
+        roots: the application's state, by name.
         core: the endpoint.
-        link_name: what the link of an id is called.
-        now: its time.
+        link_name: returns the name of a link by its id.
+        now: the endpoint's time in seconds.
     """
     return _Walk(core, link_name).whole(roots, now)
 
@@ -129,7 +129,7 @@ class _Walk:
         )
 
     def attributes(self, thing: object) -> None:
-        """Every attribute of an object that means something."""
+        """Add every attribute of an object that matters."""
         kind = type(thing)
         names = _NAMES.get(kind)
         if names is None:
@@ -156,7 +156,7 @@ class _Walk:
             self.own_seqs.append(value)
 
     def value(self, value: Any) -> None:  # noqa: ANN401 - anything at all
-        """One value."""
+        """Add one value."""
         add = self.form.append
         kind = type(value)
         if kind in _PLAIN or isinstance(value, Enum):
@@ -204,7 +204,7 @@ class _Walk:
 
 
 def _is_dialling(session: Session) -> bool:
-    """True if its global_seq is not announced yet; each dial and each accept gives it a new one."""
+    """True if its global_seq is not announced yet; each dial and each accept sets a new one."""
     return session.link is not None and session.link.connector and not session.link.open
 
 
@@ -223,7 +223,7 @@ def _is_constant(kind: type) -> bool:
 
 
 def pending(timers: Timers) -> list[Timer]:
-    """The timers that will fire, in that order; those that were cancelled are dropped."""
+    """The timers that will fire, in that order; cancelled ones are removed from the heap."""
     heap = timers._heap  # noqa: SLF001 - no public call drops them before their time
     heap[:] = sorted(timer for timer in heap if timer.callback is not None)
     return list(heap)

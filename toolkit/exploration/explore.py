@@ -1,4 +1,4 @@
-"""Exploring a scope from beginning to end: search, confirm what was found, judge whole histories."""
+"""Explores a scope: searches it, confirms the violations it finds, and judges whole histories."""
 
 from collections.abc import Callable
 
@@ -21,11 +21,11 @@ def explore(
     """Explore a scope.
 
     Args:
-        scope: how far to go.
-        max_states: give up after so many distinct states.
-        most_violations: stop after so many different ones.
-        most_ends: judge the whole histories of shortest ways to so many terminal states.
-        progress: called now and then with the result so far and how many states wait.
+        scope: the nodes, messages and faults.
+        max_states: maximum number of distinct states.
+        most_violations: number of different violations after which to stop.
+        most_ends: number of terminal states for which the history of a shortest schedule is judged.
+        progress: called from time to time with the result so far and the number of states to expand.
     """
     explorer = Explorer(
         scope, max_states=max_states, most_violations=most_violations, most_ends=most_ends, progress=progress

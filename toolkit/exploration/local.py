@@ -1,8 +1,8 @@
-"""The states of single nodes, each computed once however often it occurs.
+"""The states of single nodes; each transition is computed once, however often it occurs.
 
-What a node does depends on its own state and on what happens to it, on nothing else. The states of two nodes and
-a network are many, those of one node are few: an endpoint runs only when a node meets an input in a state in
-which it has not met it before, and everything else is looked up.
+A node's next state depends only on its state and its input. The states of two nodes and a network are many, those
+of one node are few: an endpoint runs only when a node gets an input in a state in which it has not had that input
+before, and everything else is looked up.
 """
 
 from collections import OrderedDict
@@ -19,17 +19,17 @@ _PRELUDE = frozenset(
         *("COMPRESSION_REQUEST", "COMPRESSION_DONE"),
     }
 )
-"""Frames that have nothing to do with a session yet."""
+"""Frames of the handshake before the session phase."""
 _FROM_PEER = frozenset({"SESSION_RETRY_GLOBAL", "RETRY_GLOBAL"})
-"""Frames (of v1: replies) whose global_seq is one of the receiver's."""
+"""Frames (on v1, replies) whose global_seq is one of the receiver's."""
 _COUNTING = frozenset({"SEQ", "READY", "RETRY_SESSION"})
-"""Replies of v1 with a connect_seq."""
+"""Replies of v1 that have a connect_seq."""
 _LIVE_NODES = 8000
-"""So many endpoints are kept; the others are made again from the inputs that led to them."""
+"""Number of endpoints that are kept; others are rebuilt from the inputs that led to them."""
 
 
 class Piece:
-    """One frame on its way. Two are the same if their bytes are."""
+    """One frame on its way; equal bytes give the same object."""
 
     __slots__ = ("connect_seqs", "cookies", "form", "is_prelude", "own_seqs", "peer_seqs", "raw", "tag")
 
@@ -38,12 +38,12 @@ class Piece:
         self.raw = raw
         self.tag = tag if "tag" not in named else f"{tag} {named['tag']}"
         self.form = form
-        """Stands for everything but cookies, global_seqs and connect_seqs."""
+        """A number for everything but cookies, global_seqs and connect_seqs."""
         self.cookies = tuple(value for name, value in fields if name in COOKIES)
         seqs = (named["global_seq"],) if "global_seq" in named else ()
         foreign = tag in _FROM_PEER or named.get("tag") in _FROM_PEER
         self.own_seqs: tuple[int, ...] = () if foreign else seqs
-        """Global_seqs of its sender's."""
+        """The sender's global_seqs."""
         self.peer_seqs: tuple[int, ...] = seqs if foreign else ()
         counts = named.get("tag", "SEQ") in _COUNTING and "connect_seq" in named
         self.connect_seqs: tuple[int, ...] = (named["connect_seq"],) if counts else ()
@@ -54,15 +54,15 @@ class Piece:
 
 
 class Change:
-    """What a node puts out, for the network: see the fields."""
+    """The effects of a node on the network."""
 
     __slots__ = ("accepted", "moves", "wrong")
 
     def __init__(self, effects: list[Effect], pieces: "Pieces") -> None:
         self.moves: list[tuple[str, int, Piece | None]] = []
-        """``dial``, ``write`` or ``close``, the link's name, and what is written."""
+        """``dial``, ``write`` or ``close``, the link's name, and the frame that is written."""
         self.accepted = -1
-        """The name of the link that was accepted."""
+        """The name of the accepted link; -1 if none was accepted."""
         self.wrong: list[str] = []
         for effect in effects:
             if isinstance(effect, Wrote):
@@ -78,14 +78,14 @@ class Change:
 
 
 class Pieces:
-    """All frames there have been."""
+    """All frames so far."""
 
     def __init__(self) -> None:
         self._known: dict[bytes, Piece] = {}
         self._forms: dict[object, int] = {}
 
     def of(self, wrote: Wrote) -> Piece:
-        """The piece for a frame."""
+        """The piece of a written frame."""
         piece = self._known.get(wrote.raw)
         if piece is None:
             taken_out = {*COOKIES, "global_seq", "connect_seq"}
@@ -98,7 +98,7 @@ class Pieces:
 
 
 class LocalState:
-    """One node's state."""
+    """The state of one node."""
 
     __slots__ = (
         *(
@@ -117,7 +117,7 @@ class LocalState:
 
     def __init__(self, node: Node, digest: Digest, form: int, origin: "Origin | None") -> None:
         self.form = form
-        """Stands for everything but the numbers and names below."""
+        """A number for everything but the numbers and names below."""
         self.cookies = digest.cookies
         self.own_seqs = digest.own_seqs
         self.peer_seqs = digest.peer_seqs
@@ -133,21 +133,21 @@ class LocalState:
         self.has_session = node.session is not None
         self.unsettled = node.unsettled
         self.origin = origin
-        """How it was first reached; None at the beginning of a process."""
+        """How it was first reached; None for the initial state of a process."""
         self.futures: dict[object, tuple[LocalState, Change]] = {}
-        """By what is done to it, and when."""
+        """The next state and the change, by input and elapsed time."""
 
 
 Origin = tuple[LocalState, Input, int, int]
-"""The state before, the input, the time between them, and what cookies to make."""
+"""The state before, the input, the time between them in microseconds, and the number of the next cookie."""
 
 
 class LocalStates:
     """The states of the nodes of a scope.
 
     Args:
-        scope: what is explored.
-        live_nodes: how many endpoints to keep.
+        scope: the scope of the exploration.
+        live_nodes: number of endpoints to keep.
     """
 
     def __init__(self, scope: Scope, live_nodes: int = _LIVE_NODES) -> None:
@@ -158,25 +158,25 @@ class LocalStates:
         self._known: dict[object, LocalState] = {}
         self._live: OrderedDict[LocalState, Node] = OrderedDict()
         self.runs = 0
-        """How often an endpoint took an input."""
+        """Number of inputs that an endpoint has handled."""
 
     def __len__(self) -> int:
         return len(self._known)
 
     def start(self, index: int, sent: int = 0, incarnation: int = 1) -> LocalState:
-        """A process begins."""
+        """The initial state of a process."""
         return self._keep(Node(self._scope, index, sent, incarnation), None)
 
     def after(
         self, state: LocalState, given: Input, elapsed_us: int, taken: set[int] | None = None
     ) -> tuple[LocalState, Change] | None:
-        """What a node becomes by an input, and what it puts out.
+        """The next state of a node after an input, and its effects.
 
         Args:
             state: the node's state.
-            given: what happens to it.
-            elapsed_us: time since the last thing that happened to it.
-            taken: cookies in use. Without them the answer is None, if that depends on them.
+            given: the input.
+            elapsed_us: microseconds since the node's last input.
+            taken: cookies in use. Without them the result is None if it depends on them.
         """
         found = state.futures.get((given, elapsed_us))
         if found is not None:
@@ -216,7 +216,7 @@ class LocalStates:
             self._live.popitem(last=False)
 
     def _node(self, state: LocalState) -> Node:
-        """A running node in that state, to be copied and not to be used."""
+        """An endpoint in that state, which must be copied before it is used."""
         node = self._live.get(state)
         if node is None:
             node = self._again(state)

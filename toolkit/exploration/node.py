@@ -1,4 +1,4 @@
-"""One node of an exploration: an endpoint, an application that sends and judges, and every choice from outside."""
+"""One node of an exploration: an endpoint, and an application that sends and checks, driven from outside."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,33 +34,33 @@ _MAX_DRAINS = 1000
 ADDRS = ("10.0.0.1:6801/1", "10.0.0.2:6802/2")
 _SEEN = EntityAddr.parse("any:10.9.9.9:40000/0")
 OPTIONS: dict[str, object] = {}
-"""Options of both nodes other than the defaults, to see what they change."""
+"""Config options of both nodes that differ from the defaults, for experiments."""
 _COOKIE = 0xC00C_1E00_0000_0000
 _OUT_SEQS = (0x1000, 0x200_0000)
 
 
 class Verb:
-    """What can be done to a node. The other words of an input are its arguments."""
+    """The inputs of a node; the other elements of an input are its arguments."""
 
     CONNECT = "connect"
     SEND = "send"
     MARK_DOWN = "mark_down"
     ACCEPT = "accept"
-    """A dial arrives."""
+    """A dial of the peer arrives."""
     OPENED = "opened"
-    """Its dial, a link's name, has succeeded."""
+    """A dial of the node has succeeded; the argument is the link's name."""
     DATA = "data"
-    """Bytes on a link."""
+    """Bytes arrive on a link."""
     BROKEN = "broken"
     REFUSED = "refused"
     EOF = "eof"
     TIMER = "timer"
-    """The time of the earliest timer has come."""
+    """The earliest timer is due."""
 
 
 Input = tuple[Any, ...]
 Recorder = Callable[[TraceRecord], None]
-"""Takes a node's history."""
+"""Called with each trace record of a node."""
 
 
 class Dialled(NamedTuple):
@@ -70,13 +70,13 @@ class Dialled(NamedTuple):
 
 
 class Accepted(NamedTuple):
-    """The name of the link that was accepted."""
+    """The node has accepted a link; ``link`` is its name."""
 
     link: int
 
 
 class Wrote(NamedTuple):
-    """One frame."""
+    """The node has written one frame."""
 
     link: int
     raw: bytes
@@ -91,7 +91,7 @@ class Closed(NamedTuple):
 
 
 class Wrong(NamedTuple):
-    """Something that must not happen."""
+    """A violation."""
 
     text: str
 
@@ -100,7 +100,7 @@ Effect = Dialled | Accepted | Wrote | Closed | Wrong
 
 
 class Chance:
-    """Stands in for randomness. Cookies come from outside; nothing else is random."""
+    """A substitute for a random source: cookies come from outside, and nothing else is random."""
 
     __slots__ = ("_namespace", "draws", "fresh", "resets")
 
@@ -111,7 +111,7 @@ class Chance:
         self.resets = 0
 
     def getrandbits(self, bits: int, /) -> int:
-        """An unused cookie, one of two far-off seqs in turn, or else zero."""
+        """An unused cookie for 64 bits, one of two distant seqs in turn for 31 bits, otherwise zero."""
         if bits == 64:
             self.draws += 1
             return self._namespace | (self.fresh + self.draws)
@@ -121,20 +121,20 @@ class Chance:
         return 0
 
     def randbytes(self, size: int, /) -> bytes:
-        """Zeros."""
+        """Return zeros."""
         return bytes(size)
 
     def free(self, taken: set[int]) -> int:
-        """What to set ``fresh`` to, so that the next cookie is none of those ``taken``."""
+        """The value of ``fresh`` with which the next cookie is none of ``taken``."""
         return next(number for number in count() if self._namespace | (number + 1) not in taken)
 
 
 @dataclass(slots=True)
 class Seen:
-    """What the application knows of a session."""
+    """The application's view of a session."""
 
     is_open: bool = False
-    """Announced, and not reset since."""
+    """True from its connect or accept event until a reset."""
     is_over: bool = False
 
 
@@ -142,10 +142,10 @@ class Node:
     """A node.
 
     Args:
-        scope: what is explored.
+        scope: the scope of the exploration.
         index: 0 or 1.
-        sent: how many messages earlier incarnations have sent.
-        incarnation: which process at this address it is, from 1.
+        sent: number of messages that earlier incarnations have sent.
+        incarnation: number of the process at this address, from 1.
     """
 
     def __init__(self, scope: Scope, index: int, sent: int = 0, incarnation: int = 1) -> None:
@@ -156,36 +156,36 @@ class Node:
         self.chance = Chance(index)
         self.endpoint = _new_endpoint(scope, index, self.chance)
         self.session: Session | None = None
-        """The one that the application uses."""
+        """The session that the application uses."""
         self.sent = sent
         self.may_connect = scope.pair.dials[index]
         self.got: list[int] = []
-        """Tids from the peer, since the application began its session."""
+        """Tids of messages from the peer since the application's session began."""
         self._names: dict[int, int] = {}
         self._record: Recorder | None = None
         self._peer_addrs = AddrVec.parse(f"{scope.protocol}:{ADDRS[1 - index]}")
 
-    # ---- what is possible
+    # ---- possible inputs
 
     @property
     def can_connect(self) -> bool:
-        """True if the application wants to dial."""
+        """True if the application may dial and has no session."""
         return self.may_connect and self.session is None
 
     @property
     def can_send(self) -> bool:
-        """True if the application has something to send, and where to."""
+        """True if the application has a session and a message left to send."""
         return self.session is not None and self.sent < self.scope.messages[self.index]
 
-    # ---- what happens
+    # ---- inputs
 
     def take(self, given: Input, elapsed_us: int, record: "Recorder | None" = None) -> list[Effect]:
-        """Let one thing happen, ``elapsed_us`` after the one before.
+        """Handle one input, ``elapsed_us`` after the one before.
 
         Args:
             given: a Verb and its arguments.
-            elapsed_us: time since the last call.
-            record: takes the history.
+            elapsed_us: microseconds since the last call.
+            record: called with each trace record; None: no history.
         """
         self._record = record
         self.now += elapsed_us / 1e6
@@ -250,7 +250,7 @@ class Node:
         self.got = []
         self.may_connect = self.scope.pair.dials[self.index]
 
-    # ---- what comes of it
+    # ---- outputs
 
     def _pump(self, effects: list[Effect]) -> None:
         frames: dict[int, list[dict[str, Any]]] = {}
@@ -296,7 +296,7 @@ class Node:
             effects.append(Wrong(f"{type(output).__name__} is put out, for which there is no reason here"))
 
     def _tell(self, kind: str, session: Session, message: Message) -> None:
-        """Write the history of the application."""
+        """Write a record of the application."""
         if self._record is None:
             return
         data = bytes(message.data)
@@ -362,7 +362,7 @@ class Node:
         return wrong
 
     def _accounting(self) -> list[str]:
-        """INV-5 and INV-8, as far as one node's state shows them."""
+        """Check INV-5 and INV-8 as far as one node's state shows them."""
         wrong = []
         sessions = self.endpoint.sessions
         ready = [session for session in sessions if session.state is SessionState.READY]
@@ -379,7 +379,7 @@ class Node:
     # ---- for the explorer
 
     def digest(self) -> Digest:
-        """What decides over its future."""
+        """The part of its state that decides its future."""
         app = {
             "session": self.session,
             "sent": self.sent,
@@ -391,7 +391,7 @@ class Node:
 
     @property
     def unsettled(self) -> list[str]:
-        """What is not as it should be when nothing moves any more."""
+        """What is unfinished if no step is possible any more."""
         wrong = []
         for session in self.endpoint.sessions:
             what = f"session {session.id} is {session.state}"

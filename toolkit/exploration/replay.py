@@ -1,6 +1,6 @@
-"""One schedule again, step by step on running endpoints, with its history.
+"""Runs one schedule again, step by step on running endpoints, and writes its history.
 
-Nothing is copied and nothing looked up here, so that what a search reports is confirmed by other means.
+It copies nothing and looks nothing up, so it confirms the results of a search independently.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from toolkit.report.sequence import SequenceChart
 
 _STEP_S = 0.0001
-"""What a step takes in the history, where time else stands still."""
+"""Seconds between steps in the history, in which time otherwise stands still."""
 _MOST_FAIR_STEPS = 3000
 _JUDGED = tuple(id_ for id_ in INVARIANTS if id_ != "link_timeouts")
-"""Not how long a handshake takes: a pause of any length may be over while its frames are on their way."""
+"""All invariants but the one on timeouts, because a pause of any length may end while frames are on their way."""
 
 
 @dataclass(slots=True)
 class Replay:
-    """A schedule that was run."""
+    """The result of a schedule."""
 
     history: History
     wrong: list[str]
-    """What must not happen, but did."""
+    """Violations."""
     is_at_rest: bool
-    """Nothing moved any more in the end."""
+    """True if no step was possible at the end."""
 
     @property
     def chart(self) -> "SequenceChart":
@@ -47,10 +47,10 @@ class Replay:
 
 
 def parse_choices(text: str) -> list[Step]:
-    """The steps of a text.
+    """Parse the steps of a text.
 
     Raises:
-        LocalError: a word of it is no step.
+        LocalError: one of its words is no step.
     """
     steps = []
     for word in text.split():
@@ -67,12 +67,12 @@ def replay(scope: Scope, steps: Iterable[Step], *, to_rest: bool = False) -> Rep
     """Run a schedule.
 
     Args:
-        scope: it is one of.
-        steps: in order.
-        to_rest: go on by a fair schedule without faults until nothing moves any more.
+        scope: the scope that the schedule belongs to.
+        steps: the steps, in order.
+        to_rest: whether to continue with a fair schedule without faults until no step is possible.
 
     Raises:
-        LocalError: a step is not possible where it stands.
+        LocalError: a step is not possible at its place.
     """
     nodes = _RunningNodes(scope)
     world = World(scope, nodes)
@@ -106,12 +106,12 @@ def _do(world: World, nodes: "_RunningNodes", state: State, step: Step, wrong: l
 
 
 def judge(scope: Scope, ways: Sequence[Sequence[Step]]) -> list[tuple[str, Sequence[Step]]]:
-    """What the invariants of toolkit/checks say of whole schedules: each complaint and its schedule."""
+    """Judge whole schedules by the invariants of toolkit/checks: each violation with its schedule."""
     return [(text, way) for way in ways for text in replay(scope, way).wrong]
 
 
 class _RunningNodes(LocalStates):
-    """Two nodes that run once, and what they write down."""
+    """Two nodes that run once, and their history."""
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(scope, live_nodes=0)
@@ -121,14 +121,14 @@ class _RunningNodes(LocalStates):
         self._cookies = 0
 
     def step(self, step: Step) -> None:
-        """A step begins."""
+        """Record that a step begins."""
         self.count += 1
         self._write(SCENARIO, "step", {"verb": str(step), "args": ""})
         if step.what in FAULTS and step.what != FaultKind.MARK_DOWN:
             self._write(NETWORK, "cut", {"a": NAMES[0], "b": NAMES[1], "at": {}, "detail": str(step)})
 
     def at_rest(self) -> None:
-        """Nothing moves any more."""
+        """Record the nodes' final counters."""
         for index, node in sorted(self._running.items()):
             self._write(NAMES[index], "end", node.endpoint.snapshot())
 
@@ -154,7 +154,7 @@ class _RunningNodes(LocalStates):
             return None
         index = state.index
         node = self._running[index]
-        node.chance.fresh = self._cookies  # never one that was used before, as a search may do
+        node.chance.fresh = self._cookies  # never one that was used before; a search may reuse them
         effects = node.take(given, elapsed_us, lambda record: self._trace(index, node.incarnation, record))
         self._cookies += node.chance.draws
         change = Change(effects, self._pieces)

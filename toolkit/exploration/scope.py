@@ -1,4 +1,4 @@
-"""The scope of an exploration: the two nodes, what they send, and which faults may hit them."""
+"""The scope of an exploration: the two nodes, their messages, and the faults that may come."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,32 +20,32 @@ NAMES = ("a", "b")
 
 
 class FaultKind(StrEnum):
-    """What may happen to the two nodes, each time at the price of one fault."""
+    """Kinds of faults; each occurrence counts as one fault of the scope."""
 
     BREAK = "break"
-    """A byte stream breaks: what is on the way is lost, each side notices in its own time."""
+    """A byte stream breaks: bytes on their way are lost, and each side notices at a step of its own."""
     REFUSE = "refuse"
     """A dial is refused."""
     HALF_OPEN = "half-open"
     """From now on nothing arrives on a byte stream, without an error."""
     CRASH = "crash"
-    """A process ends and comes back with the same address and nonce, and no memory."""
+    """A process ends and restarts with the same address and nonce, without its sessions."""
     MARK_DOWN = "mark-down"
-    """An application ends its session."""
+    """An application marks its session down."""
 
 
 class Grain(StrEnum):
-    """What is one step of a byte stream."""
+    """What a step of a byte stream is."""
 
     FRAME = "frame"
-    """Each frame (of v1: each piece)."""
+    """Each frame (on v1, each piece) is a step."""
     SESSION = "session"
-    """What precedes the session phase passes at once when a dial arrives; then each frame."""
+    """Everything before the session phase passes in the step of the dial; after that each frame is a step."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """The policies of the two nodes towards each other, and which of them dial."""
+    """The policies of the two nodes, and which of them dial."""
 
     policies: tuple[Policy, Policy]
     dials: tuple[bool, bool]
@@ -64,24 +64,24 @@ PAIRINGS = {
     "lossy_client": Pairing((LOSSY_CLIENT, STATELESS_SERVER), (True, False)),
     "lossy_peer": Pairing((LOSSY_CLIENT, LOSSY_CLIENT), (True, True)),
 }
-"""By the name that the command line has for them; with ``-one`` only the first node dials on its own accord."""
+"""The pairings by their names on the command line; with ``-one`` only the first node dials by itself."""
 
 NETWORK_FAULTS = (FaultKind.BREAK, FaultKind.REFUSE)
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """One exploration."""
+    """The scope of one exploration."""
 
     protocol: Protocol = Protocol.V2
     pairing: str = "lossless_peer"
     messages: tuple[int, int] = (1, 1)
-    """How many each node sends."""
+    """Number of messages that each node sends."""
     faults: int = 1
     kinds: tuple[FaultKind, ...] = NETWORK_FAULTS
     grain: Grain = Grain.FRAME
     overtakes: int = 1
-    """How often a pause between dials may be over while something is still on its way."""
+    """Number of times that a pause between dials may end while frames are still on their way."""
 
     def __post_init__(self) -> None:
         if self.pairing not in PAIRINGS:
@@ -91,14 +91,14 @@ class Scope:
 
     @property
     def pair(self) -> Pairing:
-        """Entities and policies of the two nodes."""
+        """The policies of the two nodes."""
         return PAIRINGS[self.pairing]
 
     @property
     def is_strict(self) -> bool:
-        """True if no message may be lost and no session may end: no side loses its state in this scope.
+        """True if no message may be lost and no session may end, because no side loses its state in this scope.
 
-        Of two that both dial and check for resets either may take a late dial for that of a restarted peer.
+        If both sides dial and have resetcheck, either may take a late dial for that of a restarted peer.
         """
         pair = self.pair
         mistakes = all(pair.dials) and any(policy.resetcheck for policy in pair.policies)
@@ -106,7 +106,7 @@ class Scope:
 
     @property
     def may_repeat(self) -> bool:
-        """True if a message may arrive twice: a side without its state gets replays unless resets are checked."""
+        """True if a message may arrive twice: without resetcheck a side that lost its state accepts replays."""
         policies = self.pair.policies
         return not self.is_strict and any(not (policy.lossy or policy.resetcheck) for policy in policies)
 

@@ -1,8 +1,8 @@
-"""Breadth-first search through the states of a scope, and what must hold of them.
+"""Breadth-first search through the states of a scope, and the requirements on them.
 
-States that differ in nothing that matters are one (see :func:`canonical`). Breadth first makes the first way that
-is found to any state a shortest one. Of each state the search remembers where it came from and where a fair
-schedule without further faults leads from it, so that liveness costs one walk over all states at the end.
+States that do not differ in anything relevant count as one (see :func:`canonical`). Because the search is breadth
+first, the first way that it finds to a state is a shortest one. For each state it keeps its predecessor and its
+successor under a fair schedule without further faults, so that liveness takes one pass over all states at the end.
 """
 
 import gc
@@ -17,7 +17,7 @@ from toolkit.exploration.scope import Scope
 from toolkit.exploration.world import IDLE_US, SOON_US, State, Step, World
 
 RESTLESS = "a fair schedule without further faults"
-"""How texts begin about what does not come to rest."""
+"""Beginning of the texts about schedules that do not come to rest."""
 _MOST_FAIR_STEPS = 3000
 _UNEXPANDED = -2
 _TERMINAL = -1
@@ -26,42 +26,42 @@ _PROGRESS_EVERY = 2000
 
 @dataclass(slots=True)
 class Violation:
-    """Something that must not happen, and a shortest way to it."""
+    """A violation, and a shortest schedule that leads to it."""
 
     text: str
     steps: tuple[Step, ...]
     is_confirmed: bool = False
-    """Endpoints that ran it step by step, nothing copied and nothing looked up, did the same."""
+    """True if a replay on running endpoints, without copies and lookups, had the same violation."""
 
     @property
     def choices(self) -> str:
-        """The steps as ``--replay`` reads them."""
+        """The steps as ``--replay`` parses them."""
         return " ".join(map(str, self.steps))
 
 
 @dataclass(slots=True)
 class Result:
-    """What an exploration has found."""
+    """The result of an exploration."""
 
     scope: Scope
     states: int = 0
-    """Distinct ones."""
+    """Number of distinct states."""
     transitions: int = 0
-    """Steps taken between them: states visited, with those that were known already."""
+    """Number of steps taken, those to known states included."""
     terminals: int = 0
-    """States in which nothing moves any more."""
+    """Number of states in which no step is possible."""
     depth: int = 0
-    """Most steps on a shortest way to a state."""
+    """Length of the longest of the shortest ways to a state."""
     node_states: int = 0
-    """Distinct states of single nodes."""
+    """Number of distinct states of single nodes."""
     inputs: int = 0
-    """How often an endpoint took an input."""
+    """Number of inputs that an endpoint has handled."""
     seconds: float = 0.0
     is_complete: bool = True
-    """Every state of the scope was visited."""
+    """True if every state of the scope was visited."""
     violations: list[Violation] = field(default_factory=list)
     ends: list[tuple[Step, ...]] = field(default_factory=list)
-    """Ways to some of the terminal states, to be judged by their whole history."""
+    """Schedules to some of the terminal states, whose whole histories are judged."""
 
     def as_json(self) -> dict[str, Any]:
         """As a JSON object."""
@@ -94,11 +94,11 @@ class Result:
 
 
 def canonical(state: State) -> tuple[Any, ...]:
-    """What of a state decides over its future.
+    """The part of a state that decides its future.
 
-    Cookies count by which of them are equal, global_seqs of either node by their order, connect_seqs by how far
-    they are apart, the time left of pauses between dials as it is and that of longer timers by their order. Timers
-    of idle links do not count.
+    Cookies count by equality, global_seqs of either node by order, connect_seqs by their differences, the time
+    left of pauses between dials by its value and that of longer timers by order. Timers of idle links do not
+    count.
     """
     a, b = state.nodes
     streams = state.streams
@@ -158,7 +158,7 @@ def _times(state: State) -> list[int]:
 
 @contextmanager
 def _rarely_collecting() -> Iterator[None]:
-    """Nearly everything that is made here stays: looking for garbage as often as usual costs half of the time."""
+    """Collect garbage less often, which otherwise takes half of the time, as nearly all objects stay alive."""
     usual = gc.get_threshold()
     gc.set_threshold(50_000, 20, 100)
     try:
@@ -171,11 +171,11 @@ class Explorer:
     """Explores a scope.
 
     Args:
-        scope: how far to go.
-        max_states: give up after so many distinct states.
-        most_violations: stop after so many different ones.
-        most_ends: keep ways to so many terminal states.
-        progress: called now and then with the result so far and how many states wait.
+        scope: the nodes, messages and faults.
+        max_states: maximum number of distinct states.
+        most_violations: number of different violations after which to stop.
+        most_ends: number of terminal states whose schedules are kept.
+        progress: called from time to time with the result so far and the number of states to expand.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class Explorer:
         self._texts: set[str] = set()
 
     def run(self) -> Result:
-        """Visit every state, or as many as allowed."""
+        """Visit every state, or as many as ``max_states`` allows."""
         with _rarely_collecting():
             return self._run()
 
@@ -231,7 +231,7 @@ class Explorer:
         return len(self._parents) >= self._max_states or len(self.result.violations) >= self._most_violations
 
     def _number(self, state: State, parent: int, step: Step | None) -> tuple[int, bool]:
-        """The number of a state, and whether it is new."""
+        """The number of a state, and True if it is new."""
         key = hash(canonical(state))
         number = self._known.get(key)
         if number is not None:
@@ -288,7 +288,7 @@ class Explorer:
     # ---- liveness
 
     def _judge_fair_schedules(self, level: list[tuple[int, State]]) -> None:
-        """From every state, a fair schedule without faults must lead to where nothing moves."""
+        """Require that a fair schedule without faults leads from every state to one without steps."""
         ends = bytearray(len(self._fair))
         for number, state in level:
             if not self._comes_to_rest(state):
@@ -322,7 +322,7 @@ class Explorer:
 
 
 def unfinished(scope: Scope, state: State) -> list[str]:
-    """What is unfinished in a state without moves; if messages may be lost, only whole histories can be judged."""
+    """What is unfinished in a state without steps; empty if messages may be lost: then histories are judged."""
     if not scope.is_strict:
         return []
     texts = []

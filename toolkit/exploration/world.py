@@ -1,9 +1,10 @@
-"""Two nodes and the network between them: every step that is possible, and where it leads.
+"""Two nodes and the network between them: all possible steps, and the states that they lead to.
 
-Time passes only when a timer fires. A timer may fire when no other is due before it, on either node, and those due
-at the same time in any order. Pauses between dials (up to ``SOON_US``) may be over while frames are still on their
-way, as often as the scope says; longer ones are over when nothing else moves. A network that takes ten seconds for
-a frame, or time and again longer than a pause, is a fault or an adversary, and the scope decides on those.
+Time passes only when a timer fires. A timer may fire if no other is due before it, on either node, and timers due
+at the same time fire in any order. Pauses between dials (up to ``SOON_US``) may end while frames are still on
+their way, as often as the scope allows; longer timers fire only when no other step is possible. A network that
+takes ten seconds for a frame, or repeatedly longer than a pause, is a fault or an adversary, and the scope limits
+those.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ from toolkit.exploration.scope import NAMES, FaultKind, Grain, Scope
 
 SOON_US = 5_000_000
 IDLE_US = 500_000_000
-"""Timers beyond this guard idle links; they fire where a link may be half-open."""
+"""Timers beyond this guard idle links; they fire only if a link may be half-open."""
 
 DIALLING, ARRIVED, OPEN, BROKEN, SILENT, REFUSED = range(6)
 
@@ -26,33 +27,33 @@ class Stream(NamedTuple):
     by: int
     """Index of the node that dialled."""
     near: int
-    """The name of the link there; -1 once that side has closed it."""
+    """The name of the link at that node; -1 once that side has closed it."""
     far: int
-    """The same on the other side; -1 before the dial arrives as well."""
+    """The name of the link at the other node; -1 before the dial arrives, and once that side has closed it."""
     phase: int
     out: tuple[Piece, ...] = ()
-    """On the way from the connector."""
+    """Frames on their way from the connector."""
     back: tuple[Piece, ...] = ()
     out_ends: bool = False
-    """Behind ``out`` comes the end of the stream."""
+    """True if the end of the stream follows ``out``."""
     back_ends: bool = False
 
     @property
     def moves(self) -> bool:
-        """True if an event is due on it without a choice of the explorer."""
+        """True if a step of this stream is possible without a fault."""
         return self.phase in {DIALLING, ARRIVED, REFUSED, BROKEN} or (
             self.phase == OPEN and bool(self.out or self.back or self.out_ends or self.back_ends)
         )
 
 
 class Step(NamedTuple):
-    """One thing that can happen. Its text is what ``--replay`` reads."""
+    """One step; its text is the format of ``--replay``."""
 
     what: str
     node: int = 0
-    """Where, if it is something of a node's."""
+    """The node, for steps of a node."""
     stream: int = -1
-    """Which stream, by its place."""
+    """Index of the stream, for steps of a stream; -1 otherwise."""
 
     def __str__(self) -> str:
         if self.stream < 0:
@@ -61,7 +62,7 @@ class Step(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Step":
-        """The step of a text; raises ValueError."""
+        """Parse the text of a step; raises ValueError."""
         name, colon, what = text.partition(":")
         if colon:
             return cls(what, NAMES.index(name))
@@ -75,28 +76,28 @@ CONNECT, SEND, TIMER = "connect", "send", "timer"
 
 FAULTS = frozenset(FaultKind)
 _PHASES: dict[str, int] = {FaultKind.BREAK: BROKEN, FaultKind.REFUSE: REFUSED, FaultKind.HALF_OPEN: SILENT}
-"""What a fault makes of a stream."""
+"""The phase of a stream after each fault."""
 
 
 class State(NamedTuple):
-    """The state of everything."""
+    """The state of both nodes and the network."""
 
     nodes: tuple[LocalState, LocalState]
     streams: tuple[Stream, ...]
     lags_us: tuple[int, int]
-    """For how long nothing has happened to each node."""
+    """Microseconds since the last input of each node."""
     faults: int
-    """How many may still come."""
+    """Number of faults that may still come."""
     overtakes: int
-    """How often a pause may still be over too early."""
+    """Number of times that a pause may still end while frames are on their way."""
 
 
 class World:
     """The steps between the states of a scope.
 
     Args:
-        scope: what is explored.
-        nodes: runs the nodes.
+        scope: the scope of the exploration.
+        nodes: computes the states of the nodes; looked up unless given.
     """
 
     def __init__(self, scope: Scope, nodes: LocalStates | None = None) -> None:
@@ -106,15 +107,15 @@ class World:
         self._kinds = frozenset(scope.kinds)
 
     def start(self) -> State:
-        """Where every schedule begins."""
+        """The initial state."""
         return State(
             (self.locals.start(0), self.locals.start(1)), (), (0, 0), self.scope.faults, self.scope.overtakes
         )
 
-    # ---- what can happen
+    # ---- possible steps
 
     def steps(self, state: State) -> list[Step]:
-        """What can happen without a fault, in the order in which a fair schedule prefers it."""
+        """The steps that are possible without a fault, in the order in which a fair schedule takes them."""
         steps: list[Step] = []
         for place, stream in enumerate(state.streams):
             steps += _stream_steps(place, stream)
@@ -140,7 +141,7 @@ class World:
                 yield Step(TIMER, index)
 
     def faults(self, state: State) -> list[Step]:
-        """The faults that can happen."""
+        """The faults that are possible."""
         if not state.faults:
             return []
         kinds = self._kinds
@@ -162,10 +163,10 @@ class World:
                 steps.append(Step(FaultKind.CRASH, index))
         return steps
 
-    # ---- what it leads to
+    # ---- carrying out a step
 
     def after(self, state: State, step: Step) -> tuple[State, list[str]]:
-        """The state behind a step, and what went wrong in it."""
+        """The state after a step, and the violations in it."""
         run = _Run(self, state)
         run.step(step)
         if self._eager:
@@ -199,7 +200,7 @@ def _stream_steps(place: int, stream: Stream) -> Iterator[Step]:
 
 
 def _eager_step(streams: Sequence[Stream]) -> Step | None:
-    """What of the handshakes passes at once where only sessions are looked at."""
+    """The next step of a handshake before the session phase, which passes at once with the grain SESSION."""
     for place, stream in enumerate(streams):
         if stream.phase == ARRIVED:
             return Step(OPENED, 0, place)
@@ -212,7 +213,7 @@ def _eager_step(streams: Sequence[Stream]) -> Step | None:
 
 
 class _Run:
-    """One step being carried out."""
+    """Carries out one step."""
 
     def __init__(self, world: World, state: State) -> None:
         self._world = world
@@ -225,14 +226,14 @@ class _Run:
 
     @property
     def state(self) -> State:
-        """Where it led."""
+        """The state after the step."""
         streams = [stream for stream in self.streams if not _is_gone(stream)]
         streams.sort(key=lambda stream: stream.by)
         nodes, lags = self.nodes, self.lags
         return State((nodes[0], nodes[1]), tuple(streams), (lags[0], lags[1]), self.faults, self.overtakes)
 
     def step(self, step: Step) -> None:
-        """Carry it out."""
+        """Carry out a step."""
         what = step.what
         if what in FAULTS:
             self.faults -= 1
@@ -264,7 +265,7 @@ class _Run:
             )
 
     def _crash(self, index: int) -> None:
-        """The process is gone, the kernel closes its streams; another one begins."""
+        """End a process, whose kernel closes its streams, and start another one."""
         for place, stream in enumerate(self.streams):
             link = stream.near if stream.by == index else stream.far
             if link >= 0:
@@ -305,7 +306,7 @@ class _Run:
             self._give(receiver, (Verb.EOF, link))
 
     def _give(self, index: int, given: Input, accepting: int = -1) -> Change:
-        """Let a node take an input, and the network what comes of it."""
+        """Give a node an input, and carry out its effects on the network."""
         world, lag = self._world, self.lags[index]
         found = world.locals.after(self.nodes[index], given, lag)
         if found is None:

@@ -1,1 +1,1 @@
-"""Nodes, links and faults as short words (:class:`toolkit.lab.lab.Lab`), and the backends that make them real."""
+"""The verbs of scenarios (:class:`toolkit.lab.lab.Lab`): nodes, links and faults, and the backends for them."""

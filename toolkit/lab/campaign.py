@@ -1,6 +1,6 @@
-"""Many runs, shared by processes or machines: what fails, which rare states were reached, and how fast it went.
+"""Many runs, shared by processes or machines: their failures, the rare states that they reached, and their speed.
 
-The result does not depend on how many there are: runs go out in chunks and come back in order.
+The result does not depend on the number of processes: runs are handed out in chunks, and results come in order.
 """
 
 import os
@@ -18,30 +18,30 @@ _Unit = TypeVar("_Unit")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One thing that is wrong with a run."""
+    """One failure of a run."""
 
     id: str
-    """Of the check: ``INV-1`` and so on, or what else was required."""
+    """Id of the check, such as ``INV-1``, or of another requirement."""
     text: str
     record: int | None = None
-    """Place in the history of the record that shows it."""
+    """Index in the history of the record that shows it; None if there is no such record."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What some seeds came to; tallies add up."""
+    """The results of some runs; tallies can be added."""
 
     runs: int = 0
     events: int = 0
-    """Of the simulation; of runs of scenarios, records of their histories."""
+    """Events of the simulation; for runs of scenarios, records of their histories."""
     records: int = 0
     cpu_s: float = 0.0
     marks: Counter[str] = field(default_factory=Counter)
     failed: list[tuple[Any, list[Failure]]] = field(default_factory=list)
-    """Which failed (a seed, or what names a run of a scenario), and how."""
+    """The runs that failed, each a seed or the command of a scenario's run, with their failures."""
 
     def add(self, other: "Tally") -> None:
-        """Take in another."""
+        """Add another tally to this one."""
         self.runs += other.runs
         self.events += other.events
         self.records += other.records
@@ -52,13 +52,13 @@ class Tally:
 
 @dataclass(slots=True)
 class Campaign:
-    """What many seeds came to."""
+    """The results of all runs."""
 
     tally: Tally
     seconds: float
-    """Wall time."""
+    """Wall time in seconds."""
     interrupted: bool = False
-    """Ended before its last seed."""
+    """True if Ctrl-C ended it before its last run."""
 
     @property
     def runs_per_cpu_s(self) -> float:
@@ -67,7 +67,7 @@ class Campaign:
 
     @property
     def never(self) -> list[str]:
-        """Marks that nothing came to."""
+        """The marks that no run reached."""
         return [mark for mark in MARKS if not self.tally.marks[mark]]
 
 
@@ -79,15 +79,16 @@ def run(
     progress: Callable[[Tally], None] = lambda _tally: None,
     dask: str = "",
 ) -> Campaign:
-    """Have processes share units of work; Ctrl-C ends it with what was done so far.
+    """Have processes share units of work; Ctrl-C ends it with the results so far.
 
     Args:
-        units: what to do.
-        work: does some of them; a function of a module, or a partial one, so that other processes can find it.
-        chunk: number of runs at a time.
+        units: the units, in order.
+        work: runs some units and returns their tally; a module's function, or a partial of one, so that other
+            processes can import it.
+        chunk: number of units for each call of ``work``.
         jobs: number of processes; one for each core unless given.
         progress: called with the tally of each chunk as it comes in.
-        dask: address of a Dask scheduler whose workers share them instead.
+        dask: address of a Dask scheduler whose workers run the units instead.
 
     Raises:
         Unsupported: as :func:`~toolkit.machine.sharing.by_dask`.

@@ -1,6 +1,6 @@
-"""What every backend shares: the nodes of a run, its history, waiting for something to happen.
+"""What every backend shares: the nodes of a run, its history, and waiting for a condition.
 
-Backends say how a node is started and spoken to, how time passes and how links are broken.
+Backends implement how a node is started and commanded, how time passes and how links are broken.
 """
 
 from abc import ABC, abstractmethod
@@ -30,7 +30,7 @@ from toolkit.node.auth import SERVICE_SECRET_ID
 from toolkit.node.raw.stream import PATIENCE_S
 
 _BUSY_MACHINE = 3
-"""Real processes may take so many times longer: other things run beside them."""
+"""Factor by which real processes get more time than simulated ones: other programs share the machine."""
 
 if TYPE_CHECKING:
     from toolkit.faults.proxy import FaultProxy
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
 
 
 class NotIntercepted(Exception):
-    """A point is to be armed at a node that has no interceptor."""
+    """A scenario arms a point at a node that has no interceptor."""
 
 
 class Streams(Interface):
-    """What can be done to the byte streams between two nodes, whatever carries them."""
+    """The faults of the byte streams between two nodes, which every backend implements."""
 
     def cut(self, a: str, b: str) -> int:
         """Reset all streams between two nodes; returns their number."""
@@ -51,17 +51,17 @@ class Streams(Interface):
         """End all streams in the direction from ``a``; returns their number."""
 
     def half_open(self, a: str, b: str) -> None:
-        """Have ``b`` lose its streams with ``a``, which gets a reset when it writes."""
+        """Have ``b`` lose its streams with ``a`` without an end of stream; ``a`` gets a reset when it writes."""
 
     def delay_dial(self, a: str, b: str, seconds: float) -> None:
-        """Have the next dial of ``a`` to ``b`` arrive that much later."""
+        """Delay the next dial of ``a`` to ``b`` by that many seconds."""
 
 
 class LabCore(ABC):
     """Nodes and links of one run.
 
     Args:
-        way: what the nodes speak, or its name.
+        way: protocol, mode, cipher and shards of the nodes, or the way's name.
         seed: decides everything random.
     """
 
@@ -75,9 +75,9 @@ class LabCore(ABC):
         self.seed = seed
         self._history = History()
         self.visited: Counter[tuple[str, str]] = Counter()
-        """How often each action was taken at each point of the interception grid, over all nodes."""
+        """Number of times that each action was taken at each point of the interception grid, over all nodes."""
         self.defaults: dict[str, Any] = {}
-        """Config options of all nodes that are described from now on, unless they have others."""
+        """Config options of all nodes described after this is set; a node's own options override them."""
         self._rng = Random(f"lab {seed}")
         self._key = CryptoKey.generate(self._rng, 0.0, self.way.key_type)
         self._specs: dict[str, NodeSpec] = {}
@@ -92,12 +92,12 @@ class LabCore(ABC):
 
     @property
     def protocol(self) -> Protocol:
-        """What the nodes speak."""
+        """The protocol of the nodes."""
         return self.way.protocol
 
     @property
     def is_v1(self) -> bool:
-        """True if that is msgr v1."""
+        """True if the nodes use msgr v1."""
         return self.way.protocol is Protocol.V1
 
     @property
@@ -107,29 +107,29 @@ class LabCore(ABC):
 
     @property
     def rng(self) -> Random:
-        """For what a scenario wants to draw; the seed decides it."""
+        """Random source for scenarios; the seed decides its numbers."""
         return self._rng
 
     # ---- what has happened so far
 
     @property
     def history(self) -> History:
-        """Of all nodes, of the network and of the scenario."""
+        """The records of all nodes, of the network and of the scenario so far."""
         self._catch_up()
         return self._history
 
     def delivered(self, sender: str, receiver: str) -> int:
-        """Number of messages that ``receiver`` has received from ``sender``."""
+        """Number of messages from ``sender`` that were delivered to ``receiver`` so far."""
         self._catch_up(receiver)
         return self._counts[receiver, "deliver", sender]
 
     def events(self, node: str, peer: str, event: EventKind | str) -> int:
-        """Number of times that an event was raised at a node."""
+        """Number of times that an event of a node's sessions with a peer was raised so far."""
         self._catch_up(node)
         return self._counts[node, EventKind(event).value, peer]
 
     def dials(self, node: str) -> int:
-        """How often a node has dialled."""
+        """Number of times that a node has dialled so far."""
         self._catch_up(node)
         return self._counts[node, "dial", ""]
 
@@ -139,15 +139,15 @@ class LabCore(ABC):
         return self._counts[node, "close", ""]
 
     def session_state(self, node: str, peer: str) -> str:
-        """State of a node's session with a peer; empty before the first."""
+        """State of a node's newest session with a peer; empty if there was none."""
         self._catch_up(node)
         return self._states.get((node, peer), "")
 
-    def _catch_up(self, node: str = "") -> None:  # noqa: B027 - not everywhere is there anything to do
-        """See to it that what a node, or all, have done so far is known; not while something is waited for."""
+    def _catch_up(self, node: str = "") -> None:  # noqa: B027 - a simulated node has nothing to collect
+        """Collect the records of a node, or of all nodes, up to now; does nothing inside a wait."""
 
     def _take(self, time_s: float, node: str, kind: str, fields: dict[str, Any]) -> None:
-        """A record for the history; what scenarios ask about is counted as it comes."""
+        """Append a record to the history, and update the counters that verbs read."""
         self._history.put(time_s, node, kind, fields)
         if kind == "frame":
             return
@@ -177,7 +177,7 @@ class LabCore(ABC):
 
     @property
     def keys(self) -> KeyBook:
-        """What is needed to read the nodes' secure links."""
+        """The keys that decrypt the nodes' secure links."""
         services = {parse_entity(spec.entity).type: {SERVICE_SECRET_ID: self._key} for spec in self._parties}
         logins = [spec.auth["login"] for spec in self._parties if "login" in spec.auth]
         return KeyBook(
@@ -186,11 +186,11 @@ class LabCore(ABC):
         )
 
     def breakpoints_between(self, a: str, b: str) -> list[Strike]:
-        """The shared list of breakpoints and other strikes on the links of two nodes."""
+        """The list of breakpoints and other strikes on the links of two nodes; always the same list for a pair."""
         return self._breakpoints.setdefault(frozenset((a, b)), [])
 
     def _has_struck(self, a: str, b: str, strike: Strike) -> None:
-        """A breakpoint cut a link, or a mangling changed what passed."""
+        """Record that a breakpoint cut a link, or that a mangle changed bytes."""
         if isinstance(strike, AtDial | Mangle | Breakpoint):
             kind, fields = strike_record(a, b, strike)
             self._write(NETWORK, kind, **fields)
@@ -223,7 +223,7 @@ class LabCore(ABC):
             raise ScenarioFailed(f"expected within {patience_s:g} s: {what}; {instead()}")
 
     def _collect_visits(self, name: str) -> None:
-        """Take over what a node's interceptor has counted."""
+        """Add the counts of a node's interceptor to :attr:`visited`."""
         for point, action, count in self._command(name, "visits")["visits"]:
             self.visited[point, action] += count
 
@@ -231,7 +231,7 @@ class LabCore(ABC):
 
     @abstractmethod
     def _start_s(self) -> float:
-        """Monotonic time of the run's beginning."""
+        """Monotonic time, in seconds, at which the run began."""
 
     @abstractmethod
     def _now(self) -> float:
@@ -239,30 +239,30 @@ class LabCore(ABC):
 
     @abstractmethod
     def _address(self, protocol: Protocol, host: str) -> EntityAddr:
-        """An address where a new node can listen."""
+        """An address at which a new node can listen."""
 
     @abstractmethod
     def _spawn(self, spec: NodeSpec) -> None:
-        """Start a node, and record it."""
+        """Start a node, and write the record of it."""
 
-    def _started(self, *names: str) -> None:  # noqa: B027 - not everywhere is there anything to wait for
+    def _started(self, *names: str) -> None:  # noqa: B027 - a simulated node is ready at once
         """Wait until nodes that were just started are ready."""
 
     @abstractmethod
     def _raw_host(self, spec: NodeSpec) -> "RawHost":
-        """Where the links of a raw peer come from; it can be dialled when this returns."""
+        """Create the host of a raw peer's links; it can be dialled when this returns."""
 
     @abstractmethod
     def _wall_s(self) -> float:
-        """Unix time, as nodes know it."""
+        """Unix time on the nodes' clocks."""
 
     @abstractmethod
     def _kill(self, name: str) -> None:
-        """End a node without warning, and record it."""
+        """End a node without warning, and write the record of it."""
 
     @abstractmethod
     def _running(self, name: str) -> bool:
-        """True if a node runs."""
+        """True if a node's process runs."""
 
     @abstractmethod
     def _command(self, name: str, verb: str, **args: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
@@ -279,7 +279,7 @@ class LabCore(ABC):
         """The faults of the byte streams between the nodes."""
 
     def proxies_on(self, dialler: str, dialled: str, port: int = 0) -> "Iterable[FaultProxy]":  # noqa: ARG002
-        """The proxies on the way from one node to another, or to a port of it; none in simulation."""
+        """The fault proxies between two nodes, or in front of one port of ``dialled``; none in simulation."""
         return ()
 
     def _pid(self, name: str) -> int:  # noqa: ARG002 - in simulation there are no processes
@@ -288,16 +288,16 @@ class LabCore(ABC):
 
     @abstractmethod
     def _freeze(self, name: str, *, frozen: bool) -> None:
-        """Stop a node, or let it go on, and record it."""
+        """Stop a node's process, or continue it, and write the record of it."""
 
     @abstractmethod
     def _wait_until(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Let things happen until the condition holds; False if it did not in time."""
+        """Let time pass until the condition holds; False if it does not within ``timeout_s``."""
 
     @abstractmethod
     def _advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Let ``seconds`` pass."""
 
     @abstractmethod
     def close(self) -> None:
-        """End everything that was started."""
+        """End every node, raw peer and proxy of the run."""

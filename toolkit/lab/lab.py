@@ -1,4 +1,4 @@
-"""The vocabulary of scenarios: nodes, links between them, faults, and what is expected to happen."""
+"""The verbs of scenarios: nodes, links between them, faults, and expectations."""
 
 from toolkit.lab.core import NotIntercepted
 from toolkit.lab.verbs.auth import AuthVerbs
@@ -11,7 +11,7 @@ __all__ = ["Lab", "NotIntercepted"]
 
 
 class Lab(AuthVerbs, RawVerbs, FaultVerbs, LifeVerbs, Views):
-    """Nodes and links of one run, and what a scenario can do with them; a backend makes it real."""
+    """Nodes and links of one run, with the verbs that a scenario calls; a subclass for each backend runs them."""
 
     def finish(self) -> None:
         """End the scenario: collect the nodes' last records and compare their counters with their histories."""

@@ -1,4 +1,4 @@
-"""The states in which a node receives something, how a raw peer gets it there, and what it must take there.
+"""The states in which a node receives frames, how a raw peer brings it there, and which tags each state accepts.
 
 The tables follow docs/protocol.md §4.7 to §4.10, and §3.4 to §3.7 for v1; they are not derived from the tables of
 the messenger.
@@ -41,28 +41,28 @@ if TYPE_CHECKING:
     from toolkit.lab.verbs.raw import RawVerbs
 
 CONNECTOR, ACCEPTOR = "connector", "acceptor"
-"""What the node is."""
+"""The node's role on a link."""
 SOON: dict[str, Any] = {"ms_initial_backoff": 0.02, "ms_max_backoff": 0.02}
-"""Options of a node that does not pause for long."""
+"""Config options of a node that dials again after 20 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A state of a link at a node."""
+    """A state of a node's link in which it receives frames."""
 
     state: str
     role: str
-    """What the node is on the link: connector or acceptor."""
+    """The node's role on the link: connector or acceptor."""
     before: str
-    """The step of the handshake that the peer has not done yet; empty: none is left."""
+    """The next step of the handshake that the peer has to do; empty if the handshake is complete."""
     takes: frozenset[int] = frozenset()
-    """Tags of what may come there, v2. It may still be refused for what it says."""
+    """On v2, tags that the state accepts; a frame may still be refused for its contents."""
     resumes: bool = False
-    """The node resumes a session that was open before."""
+    """True if the node resumes a session that was open before."""
 
     @property
     def name(self) -> str:
-        """Fit for the name of a case."""
+        """A name for cases of scenarios."""
         return f"{self.state} {self.role}" if not self.before else self.state
 
 
@@ -112,14 +112,14 @@ V1_PLACES = (
 
 
 def stage(lab: "RawVerbs", role: str, **options: Any) -> RawPeer:  # noqa: ANN401 - Config options
-    """A node ``a`` that will have that role on links with the raw peer that is returned, ``b``.
+    """Create a node ``a`` that has this role on links with raw peer ``b``; returns the peer.
 
     A connector keeps dialling, an acceptor never dials.
 
     Args:
-        lab: where.
-        role: of the node.
-        options: ``policy`` of the node, and Config options other than those that make it dial again soon.
+        lab: the lab of the scenario.
+        role: role of the node, CONNECTOR or ACCEPTOR.
+        options: ``policy`` of the node, and Config options; those of :data:`SOON` are the default.
     """
     peer = lab.raw("b", "osd.2")
     policy = options.pop("policy", "lossless_client" if role == CONNECTOR else "stateful_server")
@@ -131,13 +131,20 @@ def stage(lab: "RawVerbs", role: str, **options: Any) -> RawPeer:  # noqa: ANN40
 
 
 def breaks(lab: "RawVerbs", link: RawLink, say: Callable[[], object], *reasons: str, state: str = "") -> None:
-    """Require that what ``say`` sends breaks the link, for one of these reasons and in that state, and no other.
+    """Require that ``say`` breaks the link, for one of these reasons.
+
+    Args:
+        lab: the lab of the scenario.
+        link: link of a raw peer with node ``a``.
+        say: sends the frame that breaks it.
+        reasons: names of FaultReason.
+        state: state of the link that the fault names; any unless given.
 
     Raises:
-        ScenarioFailed: it does not, or for another reason.
+        ScenarioFailed: the link does not break, or for another reason, or in another state.
     """
     before = len(lab.faults("a"))
-    with suppress(ScenarioFailed):  # a step of the handshake that gets no answer: what there is instead shows next
+    with suppress(ScenarioFailed):  # a handshake step that gets no answer; the checks below report that
         say()
     link.expect_closed()
     lab.expect_fault_count("a", before + 1)
@@ -147,26 +154,26 @@ def breaks(lab: "RawVerbs", link: RawLink, say: Callable[[], object], *reasons: 
 
 
 def leave(lab: "RawVerbs", link: RawLink) -> None:
-    """End a link of node ``a`` that is open, and wait until the node has noticed."""
+    """End an open link of node ``a``, and wait until the node has closed it."""
     closes = lab.closes("a")
     link.hang_up()
     lab.expect_closes("a", closes + 1)
 
 
 def arrive(peer: RawPeer, place: Place, options: Mapping[str, Any] | None = None) -> Any:  # noqa: ANN401 - of either protocol
-    """A new link of node ``a`` that is in that state; a connector must be about to dial.
+    """Open a link of node ``a`` and bring it into a state; a connector must be about to dial.
 
     Args:
-        peer: at the other end.
-        place: which state.
-        options: of the link.
+        peer: the raw peer at the other end.
+        place: the state.
+        options: options of the raw peer's link.
     """
     link = peer.dial("a", **(options or {})) if place.role == ACCEPTOR else peer.accept("a", **(options or {}))
     return link.handshake(until=getattr(link, place.before)) if place.before else link.handshake()
 
 
 def v2_samples(link: RawV2Link) -> dict[int, ControlFrame]:
-    """A control frame of every tag, as a proper peer could send it at some time."""
+    """A well-formed control frame of every tag, by tag."""
     me, mode = link.me, link.mode
     frames: list[ControlFrame] = [
         Hello(me.name.type, link.other.addr),

@@ -1,4 +1,4 @@
-"""A lab as faults see it: its nodes and its proxies, and who records what is done to them."""
+"""The nodes and proxies of a lab as the fault language uses them, and who writes the records of faults."""
 
 # ruff: noqa: SLF001 - a part of the lab
 from collections.abc import Callable, Iterable, Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class LabNode:
-    """A node of a lab, whether it runs or not; :class:`toolkit.faults.language.scene.NodeHere` has the docs."""
+    """A node of a lab, running or not; :class:`toolkit.faults.language.scene.NodeHere` documents its methods."""
 
     kind = MESSENGER
 
@@ -34,45 +34,45 @@ class LabNode:
 
     @property
     def pid(self) -> int:
-        """Its process as this machine sees it; 0 if it has none of its own."""
+        """The id of its process on this machine; 0 if it has no process of its own."""
         return self._lab._pid(self.name)
 
     @property
     def address(self) -> str:
-        """Where it listens."""
+        """The address at which it listens."""
         return self._lab.address(self.name)
 
     def ready(self) -> bool:
-        """True if it answers commands."""
+        """True if its process runs and answers commands."""
         return self.alive
 
     def kill(self) -> None:
-        """End it without warning."""
+        """End its process without warning."""
         self._lab._end(self.name)
 
     def stop(self) -> None:
-        """End it after its messenger has sent what is queued and shut down."""
+        """Shut its messenger down gracefully, wait for that, and end its process."""
         self._lab._command(self.name, "stop", graceful=True)
         self._lab._wait_until(lambda: self.name in self._lab._stopped, PATIENCE_S)
         self._lab._end(self.name)
 
     def freeze(self, frozen: bool) -> None:  # noqa: FBT001 - as RunningNode has it
-        """Stop its process, or let it go on."""
+        """Stop its process, or continue it."""
         self._lab._freeze(self.name, frozen=frozen)
 
     def restart(self, *, new_nonce: bool = False, wiped: bool = False) -> None:  # noqa: ARG002 - it stores nothing
-        """Start it again, ended before if it runs."""
+        """Start it again, after ending it if it runs."""
         if self.alive:
             self._lab._end(self.name)
         self._lab._revive(self.name, "moved", new_nonce=new_nonce)
 
     def command(self, verb: str, **args: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
-        """Have it do something."""
+        """Have it carry out a command; returns its answer."""
         return self._lab._command(self.name, verb, **args)
 
 
 class LabProxy:
-    """The frame proxy between two nodes of a lab, which every backend has between all of them."""
+    """The fault proxy between two nodes of a lab; every backend has one between each pair."""
 
     def __init__(self, lab: "NodeVerbs", a: str, b: str) -> None:
         self.parties = a, b
@@ -92,7 +92,7 @@ class LabProxy:
 
 
 class LabScene(Scene):
-    """The faults of a lab, done by words or by verbs."""
+    """The faults of a lab, both those of the fault language and those of verbs."""
 
     def __init__(self, lab: "FaultVerbs") -> None:
         super().__init__(lab, lab._now)
@@ -101,7 +101,10 @@ class LabScene(Scene):
 
     @contextmanager
     def by_verb(self) -> Iterator[None]:
-        """Verbs do faults meanwhile: they have records of their own, and only ``heal`` ends them."""
+        """Let verbs carry out faults inside this context.
+
+        They write their own records, and only ``heal`` undoes them.
+        """
         self._is_verb, before = True, self._is_verb
         try:
             yield

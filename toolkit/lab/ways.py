@@ -1,4 +1,4 @@
-"""Ways to run a scenario: what the nodes speak, how links are protected, and where data phases run."""
+"""Ways to run a scenario: protocol, mode, cipher of the keys, and number of shards."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -15,16 +15,16 @@ class Way:
     """One way to run a scenario.
 
     Raises:
-        LocalError: no such mode.
-        Unsupported: the protocol does not have it.
+        LocalError: the mode is unknown.
+        Unsupported: the protocol does not have the mode.
     """
 
     protocol: Protocol = Protocol.V2
     mode: str = "crc"
     key_type: KeyType = KeyType.AES
-    """Of the key that the nodes share."""
+    """Type of the cephx key that the nodes share."""
     workers: int = 0
-    """Other shards of each node, for data phases."""
+    """Number of further shards of each node, which run data phases; 0: everything runs on the home shard."""
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -34,10 +34,10 @@ class Way:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From its name, for example ``v2-secure-aes256k-w2``.
+        """Parse a way's name, for example ``v2-secure-aes256k-w2``.
 
         Raises:
-            LocalError: it is none.
+            LocalError: ``text`` is not such a name.
         """
         words = text.split("-")
         options: dict[str, object] = {}
@@ -56,7 +56,7 @@ class Way:
 
     @classmethod
     def of(cls, protocol: str, mode: str, cipher: str, workers: int) -> Self:
-        """From words as users type them.
+        """Make a way from the words that users type.
 
         Raises:
             LocalError: one of them is unknown.
@@ -67,7 +67,7 @@ class Way:
 
     @property
     def name(self) -> str:
-        """Its words, as :meth:`parse` reads them."""
+        """Its name, which :meth:`parse` parses."""
         words = [self.protocol.value]
         if self.protocol is Protocol.V2:
             words.append(self.mode)
@@ -92,7 +92,7 @@ class Way:
 
 
 def ways(*names: str) -> tuple[Way, ...]:
-    """The ways of these names."""
+    """Parse the names of ways."""
     return tuple(Way.parse(name) for name in names)
 
 
@@ -102,4 +102,4 @@ SECURE_WAYS = ways("v2-secure", "v2-secure-aes256k", "v2-secure-w2")
 COMPRESSED_WAYS = ways("v2-compressed")
 V2_WAYS = (*CRC_WAYS, *SECURE_WAYS, *COMPRESSED_WAYS)
 ALL_WAYS = (*V2_WAYS, *V1_WAYS)
-"""What a scenario runs in unless it says otherwise."""
+"""The ways of a scenario that names none."""

@@ -6,8 +6,8 @@
         cluster = msgrlab_cluster("two-peers", check=True)
         cluster.nodes["a"].command("send", peer="b", count=3)
 
-What a test makes is taken down at its end. If the test fails, its report shows what happened, and the history,
-logs and captures are kept. docs/testing.md is the page about it.
+Everything that a test starts is ended after the test. If the test fails, its report shows the last events and
+frames, and the history, logs and captures are kept. docs/testing.md describes the plugin.
 """
 
 from toolkit.pytest_plugin.clusters import Clusters, SharedClusters

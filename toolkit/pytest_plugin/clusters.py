@@ -1,4 +1,4 @@
-"""Clusters for tests, taken down behind them, with nothing left."""
+"""Clusters for tests, ended after the test with a check for leftovers."""
 
 import json
 import secrets
@@ -21,7 +21,7 @@ _NAME_CHARS = 30
 
 @dataclass(slots=True)
 class _Kept:
-    """A cluster that is up."""
+    """A cluster that is running."""
 
     cluster: "Cluster"
     upkeep: AbstractContextManager["Cluster"]
@@ -30,7 +30,7 @@ class _Kept:
     known: set[str] = field(default_factory=set)
 
     def end(self) -> list[str]:
-        """Take it down; returns what was wrong with that, a line each."""
+        """End it; returns the problems of that, a line each."""
         from toolkit.machine.leaks import leftovers  # noqa: PLC0415 - only tests with clusters need it
 
         problems = []
@@ -44,7 +44,7 @@ class _Kept:
         return problems + [f"{self.cluster.name} has left {what}" for what in left]
 
     def evidence(self) -> Evidence:
-        """What the report of a test shows of it."""
+        """Make the evidence that a test's report shows of it."""
         title = f"cluster {self.cluster.name}"
         notes = [repr(self.cluster)]
         return Evidence(
@@ -64,11 +64,11 @@ class _Kept:
 
 
 class Clusters:
-    """Makes clusters, each with a name that no other worker or session has.
+    """Starts clusters, each with a name that no other worker or session uses.
 
     Args:
         worker: xdist's id of this worker; empty without xdist.
-        backend: where clusters run that name no backend; empty: where their spec says.
+        backend: backend of clusters that name none; empty: that of their spec.
     """
 
     def __init__(self, worker: str = "", backend: str = "") -> None:
@@ -77,7 +77,7 @@ class Clusters:
         self._own: list[_Kept] = []
         self._shared: dict[str, _Kept] = {}
         self.added: Callable[[Evidence], None] = lambda _evidence: None
-        """Called with the evidence of every cluster that a test asks for."""
+        """Called with the evidence of every cluster that a test requests."""
 
     def __call__(
         self,
@@ -88,19 +88,19 @@ class Clusters:
         check: bool = False,
         shared: bool = False,
     ) -> "Cluster":
-        """A cluster that is ready.
+        """Start a cluster, or take the shared one, and return it when it is ready.
 
         Args:
             spec: a spec, its file, or the name of a ready-made one.
-            backend: where its nodes run; as ``--msgrlab-backend`` or the spec says unless given.
-            settings: ``KEY=VALUE``, changes of the spec.
+            backend: backend of its nodes; unless given, that of ``--msgrlab-backend`` or of the spec.
+            settings: changes of the spec, ``KEY=VALUE``.
             check: whether the test fails at its end if an invariant does not hold.
-            shared: whether tests of the session that ask for the same cluster share it; what a test does to
-                it stays done.
+            shared: whether tests of the session that request the same cluster share it; changes that a test makes
+                stay.
 
         Raises:
-            Unsupported: it cannot be had here.
-            LocalError: the spec is wrong, or it does not come up.
+            Unsupported: this machine lacks what the cluster needs.
+            LocalError: the spec is wrong, or the cluster does not start.
         """
         from toolkit.cluster.choosing import spec_from  # noqa: PLC0415 - only tests with clusters need it
 
@@ -127,18 +127,18 @@ class Clusters:
         return _Kept(upkeep.__enter__(), upkeep, replay)
 
     def shared(self) -> list[Evidence]:
-        """The evidence of those that are shared."""
+        """The evidence of the shared clusters."""
         return [kept.evidence() for kept in self._shared.values()]
 
     def end_own(self) -> list[str]:
-        """Take down those that are not shared, the last one first; returns what was wrong, a line each."""
+        """End the clusters that are not shared, the last one first; returns the problems, a line each."""
         problems = []
         while self._own:
             problems += self._own.pop().end()
         return problems
 
     def end_shared(self) -> list[str]:
-        """The same with those that are."""
+        """End the shared clusters; returns the problems, a line each."""
         problems = []
         while self._shared:
             problems += self._shared.popitem()[1].end()
@@ -146,7 +146,7 @@ class Clusters:
 
 
 class SharedClusters:
-    """Makes clusters that the tests of a session share: the same one for the same arguments."""
+    """Starts clusters that the tests of a session share: the same cluster for the same arguments."""
 
     def __init__(self, clusters: Clusters) -> None:
         self._clusters = clusters
@@ -159,15 +159,15 @@ class SharedClusters:
         settings: Sequence[str] = (),
         check: bool = False,
     ) -> "Cluster":
-        """A cluster that is ready; arguments and errors as of :class:`Clusters`.
+        """Return a cluster that is ready; arguments and errors as of :class:`Clusters`.
 
-        With ``check``, the test in which an invariant is violated fails.
+        With ``check``, the test during which an invariant is violated fails.
         """
         return self._clusters(spec, backend=backend, settings=settings, check=check, shared=True)
 
 
 def _command(words: list[str], backend: str, settings: Sequence[str]) -> str:
-    """The command that brings the same cluster up; empty for a spec that has no file."""
+    """The command that starts the same cluster; empty for a spec that has no file."""
     if not words:
         return ""
     options = ["--backend", backend] if backend else []

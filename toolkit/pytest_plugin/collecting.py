@@ -1,4 +1,4 @@
-"""Scenarios as tests, and groups of tests that share a cluster."""
+"""Collects scenarios as tests, and groups tests that share a cluster."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_pycollect_makeitem(
     collector: pytest.Module | pytest.Class, name: str, obj: object
 ) -> list[pytest.Function] | None:
-    """Make tests of a function with ``@scenario`` in a test module: one for each of its cases."""
+    """Collect a function with ``@scenario`` in a test module as one test for each of its cases."""
     made = getattr(obj, _DECORATED, None) if callable(obj) else None
     if made is None or getattr(obj, "__module__", "") != getattr(collector.obj, "__name__", ""):
         return None
@@ -60,7 +60,7 @@ def _jobs(
     backends: Iterable[str] = (),
     seeds: Iterable[int] = (),
 ) -> "list[Job]":
-    """One run for each scenario, case, way, backend and seed; what a backend does not have is left out."""
+    """One run for each scenario, case, way, backend and seed, without backends on which a scenario cannot run."""
     from toolkit.scenarios.batch import jobs  # noqa: PLC0415 - only tests with scenarios need it
     from toolkit.scenarios.catalogue import select  # noqa: PLC0415
     from toolkit.scenarios.scenario import BACKENDS  # noqa: PLC0415
@@ -86,7 +86,7 @@ def _ways(names: str | Iterable[str]) -> "Sequence[Way] | None":
 
 
 def _name(job: "Job") -> str:
-    """What a test is called in brackets: short, and the same in every run."""
+    """The part of a test's name in brackets, the same in every run."""
     case = f"-{job.case.name}" if job.case.name else ""
     return f"{job.scenario.name}{case}-{job.backend}-{job.way.name}-{job.seed}"
 
@@ -96,7 +96,7 @@ def _name(job: "Job") -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Have tests that share a cluster run in one worker of ``--dist loadgroup``."""
+    """Put tests that share a cluster into one group, so that ``--dist loadgroup`` runs them in one worker."""
     if not config.pluginmanager.has_plugin("xdist"):
         return
     for item in items:
@@ -105,7 +105,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _shares(item: Any) -> str:  # noqa: ANN401 - only functions have fixtures
-    """The fixture that makes the cluster which a test shares with others; empty if there is none."""
+    """The name of the fixture whose cluster a test shares with others; empty if there is none."""
     if SHARED_FIXTURE not in getattr(item, "fixturenames", ()):
         return ""
     known = item._fixtureinfo.name2fixturedefs  # noqa: SLF001 - pytest has no public way to it

@@ -1,4 +1,4 @@
-"""What pytest shows when histories, records or messages are not equal: the first difference, then a diff."""
+"""What pytest shows if histories, records or messages are not equal: the first difference, then a diff."""
 
 from collections.abc import Sequence
 from difflib import unified_diff
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 _MOST_LINES = 40
 _ROW_BYTES = 16
 _HEADS = ("--- ", "+++ ", "@@ ")
-"""Lines of a diff that say nothing here: pytest shows few lines."""
+"""Header lines of a diff, left out because pytest shows few lines."""
 _MESSAGE_FIELDS = ("type", "version", "compat_version", "seq", "tid", "priority", "flags")
 _PARTS = ("front", "middle", "data")
 
 
 def pytest_assertrepr_compare(config: pytest.Config, op: str, left: Any, right: Any) -> list[str] | None:  # noqa: ANN401 - pytest gives anything
-    """The explanation of ``left == right`` for what msgrlab knows; None for everything else."""
+    """Explain why ``left == right`` fails for histories, records and messages; None for other types."""
     if op != "==" or not _ours(left) or not _ours(right):
         return None
     from messenger.messages.message import Message  # noqa: PLC0415 - only failures pay for it
@@ -36,7 +36,7 @@ def pytest_assertrepr_compare(config: pytest.Config, op: str, left: Any, right: 
 
 
 def _ours(value: object) -> bool:
-    """True if a value, or the first of a list, is of a class of ours."""
+    """True if a value, or the first element of a list, is an object of msgrlab's classes."""
     first = value[0] if isinstance(value, list | tuple) and value else value
     return type(first).__module__.partition(".")[0] in {"messenger", "toolkit"}
 
@@ -61,7 +61,7 @@ def _texts(records: "Sequence[Record]") -> list[str]:
 
 
 def _first(before: "Sequence[Record]", after: "Sequence[Record]") -> list[str]:
-    """The first record that differs, field by field."""
+    """The first record that differs, with its fields that differ."""
     pairs = enumerate(zip_longest(before, after))
     found = next(((place, *pair) for place, pair in pairs if pair[0] != pair[1]), None)
     if found is None:
@@ -80,7 +80,7 @@ def _first(before: "Sequence[Record]", after: "Sequence[Record]") -> list[str]:
 
 
 def _message(message: "Message") -> list[str]:
-    """A message as lines: its fields, its payload if it is known, and its bytes."""
+    """A message as lines: its fields, its payload if it decodes, and its bytes."""
     lines = [f"{name} {getattr(message, name)}" for name in _MESSAGE_FIELDS]
     lines += [f"payload {message.payload}"] if message.payload is not None else []
     for name in _PARTS:

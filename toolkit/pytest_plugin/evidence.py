@@ -1,4 +1,4 @@
-"""What a test has made, and what the report of its failure shows of it."""
+"""The clusters, runs, labs, proxies and captures of a test, and what the report of its failure shows of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,18 +18,18 @@ SHARED_FIXTURE = "msgrlab_shared_cluster"
 _EVENTS = frozenset(
     {"event", "fault", "process", "cut", "mangle", "path", "mark_down", "step", "decision", "exception", "unsent"}
 )
-"""Kinds of records that say what happened to sessions, and what was done to nodes and network."""
+"""Kinds of records that the report shows as the last events."""
 
 TEMPORARY: pytest.StashKey[Path] = pytest.StashKey()
-"""Of the configuration: pytest's temporary directory."""
+"""Stash of the configuration: pytest's temporary directory."""
 SHARED: "pytest.StashKey[Callable[[], list[Evidence]]]" = pytest.StashKey()
-"""Of the configuration: what tests of the session share."""
+"""Stash of the configuration: returns the evidence that tests of the session share."""
 _OWN: "pytest.StashKey[list[Evidence]]" = pytest.StashKey()
 
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What was there when a test ended."""
+    """The history and the results of checks at the end of a test."""
 
     history: "History"
     checks: "Sequence[CheckResult]"
@@ -41,31 +41,31 @@ class Evidence:
 
     title: str
     scene: Callable[[], Scene]
-    """Called once, at the end of the test."""
+    """Takes the history and judges it; called once, at the end of the test."""
     save: Callable[[Path], Mapping[str, Path]]
-    """Write its files into a directory, which exists; returns them by what they are."""
+    """Writes its files into an existing directory; returns them by their kinds."""
     replay: str = ""
-    """The command that repeats it without the test; empty if there is none."""
+    """The command that repeats it without pytest; empty if there is none."""
     seed: int | None = None
     checked: bool = False
     """True if a violated invariant fails the test."""
     notes: list[str] = field(default_factory=list)
-    """Further lines of the report."""
+    """Further lines for the report."""
     failed: bool = False
-    """True if it is what failed, as a run that did not pass."""
+    """True if it failed itself, such as a run that did not pass."""
     known: set[str] = field(default_factory=set)
-    """Violations that have failed a test already."""
+    """Violations for which a test has failed already."""
     _seen: Scene | None = None
 
     @property
     def seen(self) -> Scene:
-        """The scene, taken the first time that it is asked for."""
+        """The scene, taken at the first access."""
         if self._seen is None:
             self._seen = self.scene()
         return self._seen
 
     def news(self) -> list[str]:
-        """The violations that have not failed a test yet, a line each; they have now."""
+        """The violations for which no test has failed yet, a line each; they count as known after this call."""
         found = dict.fromkeys(
             f"{result.id} {result.title}: {one.text}" for result in self.seen.checks for one in result.violations
         )
@@ -75,7 +75,7 @@ class Evidence:
         return new[:_MOST_VIOLATIONS] + ([f"and {more} more"] if more > 0 else [])
 
     def violations(self) -> list[str]:
-        """The violations of invariants, a line each with the record that shows it and the frame before it."""
+        """The violated invariants, a line each, followed by the record that shows it and a frame before it."""
         history, found = self.seen.history, []
         for result in self.seen.checks:
             for violation in result.violations:
@@ -86,11 +86,11 @@ class Evidence:
 
     @property
     def is_wrong(self) -> bool:
-        """True if something is known to be wrong with it."""
+        """True if it failed, or if an invariant is violated."""
         return self.failed or any(not result.ok for result in self.seen.checks)
 
     def text(self, files: Mapping[str, Path], *, brief: bool = False) -> str:
-        """What the report shows; brief: without events and frames."""
+        """The text of the report; ``brief``: without events and frames."""
         from toolkit.report.plain import plain_chart  # noqa: PLC0415 - only failures pay for it
 
         history = self.seen.history
@@ -106,12 +106,12 @@ class Evidence:
 
 
 def add_evidence(item: pytest.Item, evidence: Evidence) -> None:
-    """Have the report of a test show this, too."""
+    """Add evidence to the report of a test."""
     item.stash.setdefault(_OWN, []).append(evidence)
 
 
 def evidence_of(item: pytest.Item) -> list[Evidence]:
-    """What a test has made, and what it shares with others, so far."""
+    """The evidence of a test so far, with that of clusters it shares with others."""
     own = item.stash.setdefault(_OWN, [])
     if SHARED_FIXTURE in getattr(item, "fixturenames", ()) and SHARED in item.config.stash:
         known = {one.title for one in own}
@@ -120,7 +120,7 @@ def evidence_of(item: pytest.Item) -> list[Evidence]:
 
 
 def save_history(history: "History", directory: Path) -> dict[str, Path]:
-    """Write a history and its sequence chart."""
+    """Write a history and its sequence chart; returns the files."""
     from toolkit.report.sequence import SequenceChart  # noqa: PLC0415 - only failures pay for it
 
     files = {"history": directory / "history.ndjson", "chart": directory / "chart.svg"}
@@ -134,7 +134,7 @@ def _block(title: str, lines: Sequence[str]) -> list[str]:
 
 
 def _places(history: "History", place: int) -> list[str]:
-    """The record that shows a violation, and frames of its node: with its message, or else the last before it."""
+    """The lines of a violation's record and of frames near it: those of its message, or else the last one."""
     if not 0 <= place < len(history):
         return []
     shown = history[place]

@@ -1,4 +1,4 @@
-"""The fixtures. Each makes what a test asks for, and takes it down at its end."""
+"""The fixtures. Each starts what a test requests, and ends it after the test."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def msgrlab_clusters_of_session(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Clusters]:
-    """All clusters of this process; for the fixtures below."""
+    """All clusters of this process; the other fixtures use it."""
     worker, backend = os.environ.get("PYTEST_XDIST_WORKER", ""), options_of(request.config).cluster_backend
     clusters = Clusters(worker, backend)
     request.config.stash[TEMPORARY] = tmp_path_factory.getbasetemp()
@@ -36,8 +36,8 @@ def msgrlab_clusters_of_session(
 def msgrlab_added(
     request: pytest.FixtureRequest, msgrlab_clusters_of_session: Clusters
 ) -> Callable[[Evidence], None]:
-    """Takes what the report of the test is to show if it fails; for the fixtures below."""
-    del msgrlab_clusters_of_session  # which knows where to keep files
+    """Returns a function that adds evidence to the test's report; the other fixtures use it."""
+    del msgrlab_clusters_of_session  # requested because it sets where files are kept
     return partial(add_evidence, request.node)
 
 
@@ -45,7 +45,7 @@ def msgrlab_added(
 def msgrlab_cluster(
     msgrlab_clusters_of_session: Clusters, msgrlab_added: Callable[[Evidence], None]
 ) -> Iterator[Clusters]:
-    """Makes clusters for a test: ``msgrlab_cluster("two-peers", backend="netns", check=True)``."""
+    """Starts clusters for a test: ``msgrlab_cluster("two-peers", backend="netns", check=True)``."""
     msgrlab_clusters_of_session.added = msgrlab_added
     yield msgrlab_clusters_of_session
     msgrlab_clusters_of_session.added = lambda _evidence: None
@@ -55,22 +55,23 @@ def msgrlab_cluster(
 
 @pytest.fixture(scope="session")
 def msgrlab_shared_cluster(msgrlab_clusters_of_session: Clusters) -> SharedClusters:
-    """Makes clusters that tests share, in a fixture of yours: ``msgrlab_shared_cluster("two-peers")``.
+    """Starts clusters that tests share, for a fixture of your own: ``msgrlab_shared_cluster("two-peers")``.
 
-    Tests with such a fixture run in one worker of ``pytest -n 4 --dist loadgroup``, so that there is one cluster.
+    Tests that use your fixture run in one worker of ``pytest -n 4 --dist loadgroup``, so that there is one
+    cluster.
     """
     return SharedClusters(msgrlab_clusters_of_session)
 
 
 @pytest.fixture
 def msgrlab_run(request: pytest.FixtureRequest, msgrlab_added: Callable[[Evidence], None]) -> Runs:
-    """Runs scenarios: ``msgrlab_run("reconnect", mode="secure")``; the test fails if one does not pass."""
+    """Runs scenarios: ``msgrlab_run("reconnect", mode="secure")``; the test fails if a run does not pass."""
     return Runs(options_of(request.config), msgrlab_added)
 
 
 @pytest.fixture
 def msgrlab_scenario(request: pytest.FixtureRequest, msgrlab_run: Runs) -> "Callable[[], ScenarioRun]":
-    """A scenario of your project: a test with it runs once for each, by ``msgrlab_scenario()``."""
+    """Runs a scenario of your project: a test that calls ``msgrlab_scenario()`` is collected once for each."""
     return partial(msgrlab_run.job, request.param)
 
 
@@ -80,7 +81,7 @@ def msgrlab_sim(
 ) -> Iterator[Simulations]:
     """Opens labs on virtual time.
 
-    ``lab = msgrlab_sim("secure")`` is a lab; ``msgrlab_sim.live(7)`` lives the random life of a seed.
+    ``lab = msgrlab_sim("secure")`` opens a lab; ``msgrlab_sim.live(7)`` runs the random life of a seed.
     """
     with ExitStack() as labs:
         yield Simulations(options_of(request.config), msgrlab_added, labs)

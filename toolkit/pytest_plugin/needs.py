@@ -1,4 +1,4 @@
-"""What tests need of the machine: a skip with the doctor's words and the remedy, a failure in strict runs."""
+"""What tests need of the machine: a skip with the doctor's finding and the remedy, a failure in strict runs."""
 
 import functools
 from typing import TYPE_CHECKING
@@ -10,22 +10,22 @@ if TYPE_CHECKING:
     from toolkit.machine.capability import Finding
 
 REMEDY = "; to add it: "
-"""Separates, in the reason of a skip, what is missing from the command that adds it."""
+"""In the reason of a skip, separates the missing capability from the command that adds it."""
 
 
 class CannotBeHad(Skipped):
-    """A skip for want of something that this machine cannot have; so it is in strict runs, too."""
+    """A skip because this machine cannot have a capability; a skip in strict runs as well."""
 
 
 class IsMissing(Skipped):
-    """A skip for want of something that can be added; a failure in strict runs."""
+    """A skip because a capability is missing that can be added; a failure in strict runs."""
 
 
 def require(*names: str, reason: str = "") -> None:
-    """Skip the test, with the doctor's words, unless the machine has these capabilities.
+    """Skip the test, with the doctor's finding, unless the machine has these capabilities.
 
     Args:
-        names: as ``msgrlab doctor`` lists them.
+        names: names of capabilities, as ``msgrlab doctor`` lists them.
         reason: what the test needs them for.
     """
     why = f" ({reason})" if reason else ""
@@ -40,7 +40,7 @@ def require(*names: str, reason: str = "") -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Ask for what the markers of a test name."""
+    """Require the capabilities that the test's ``needs`` markers name."""
     for marker in item.iter_markers("needs"):
         require(*marker.args, **marker.kwargs)
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 STRICT_VARIABLE = "MSGRLAB_STRICT"
-"""Environment variable that does what ``--msgrlab-strict`` does."""
+"""Environment variable with the effect of ``--msgrlab-strict``."""
 KEEP = ("failed", "all", "none")
 DEFAULT_SEED = 1
 _RANDOM = "random"
@@ -23,35 +23,35 @@ _MARKERS = (
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options of a run."""
+    """The msgrlab options of a pytest run."""
 
     seed: int
     backend: str
-    """Where scenarios and clusters run that name no backend; empty: in simulation, or where the spec says."""
+    """Backend of scenarios and clusters that name none; empty: ``sim`` for scenarios, the spec's for clusters."""
     keep: str
-    """Whose artefacts are kept, one of :data:`KEEP`."""
+    """Which tests' files are kept, one of :data:`KEEP`."""
     out: Path | None
-    """Where; None: a temporary directory of pytest's."""
+    """Directory of the kept files; None: pytest's temporary directory."""
     strict: bool
 
     @property
     def scenario_backend(self) -> str:
-        """The backend of scenarios."""
+        """The backend of scenarios that name none."""
         return {"": "sim", "process": "local"}.get(self.backend, self.backend)
 
     @property
     def cluster_backend(self) -> str:
-        """The backend of clusters; empty: the one that the spec says. There is no cluster in simulation."""
+        """The backend of clusters that name none; empty: that of the spec. Clusters cannot be simulated."""
         return {"local": "process", "sim": ""}.get(self.backend, self.backend)
 
     @property
     def words(self) -> list[str]:
-        """What repeats a run with these options."""
+        """The command line options that repeat a run with the same seed and backend."""
         return [f"--msgrlab-seed={self.seed}", *([f"--msgrlab-backend={self.backend}"] if self.backend else [])]
 
 
 def options_of(config: pytest.Config) -> Options:
-    """The options that a run was started with."""
+    """The msgrlab options of this pytest run."""
     get = config.getoption
     out = get("msgrlab_out")
     return Options(
@@ -64,7 +64,7 @@ def options_of(config: pytest.Config) -> Options:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options that ``pytest --help`` lists."""
+    """Add the options of the plugin."""
     group = parser.getgroup("msgrlab", "msgrlab: clusters, scenarios and the simulator")
     group.addoption(
         "--msgrlab-seed",
@@ -104,7 +104,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the markers, and draw the seed; workers of xdist get that of the main process."""
+    """Register the markers, and draw the seed; workers of xdist use the seed of the main process."""
     for marker in _MARKERS:
         config.addinivalue_line("markers", marker)
     seed = getattr(config, "workerinput", {}).get(_WORKER_SEED, config.option.msgrlab_seed)
@@ -117,12 +117,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:  # noqa: ANN401 - of xdist, which may be missing
-    """Hand the seed to a worker, which parses the command line again."""
+    """Pass the seed to a worker, which parses the command line again."""
     node.workerinput[_WORKER_SEED] = node.config.option.msgrlab_seed
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """What differs from the defaults."""
+    """The header line: the options that differ from their defaults."""
     options = options_of(config)
     words = [] if options.seed == DEFAULT_SEED and not options.backend else options.words
     words += ["--msgrlab-strict"] if options.strict else []

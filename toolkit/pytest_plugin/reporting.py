@@ -1,4 +1,4 @@
-"""Reports of tests: what happened, where it was kept, the command that repeats it; skips and strict runs."""
+"""Reports of tests: the last events, where files are kept, the command that repeats it; skips and strict runs."""
 
 import re
 import shlex
@@ -18,14 +18,14 @@ from toolkit.pytest_plugin.options import options_of
 _NOT_IN_NAMES = re.compile(r"[^\w.-]+")
 _LONGEST_NAME = 100
 _LIBRARY = (f"{Path(__file__).parents[1]}/", f"{Path(__file__).parents[2] / 'messenger'}/")
-"""Where the frames of a traceback are that a user need not read."""
+"""Folders whose frames are left out of a traceback."""
 _Making = Generator[None, pytest.TestReport, pytest.TestReport]
 _FOLDER: pytest.StashKey[Path] = pytest.StashKey()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """After a test has passed, judge the invariants on what it asked to be checked."""
+    """After a test has passed, judge the invariants on the evidence that is to be checked."""
     done = yield
     found = [f"{one.title}: {line}" for one in evidence_of(item) if one.checked for line in one.news()]
     if found:
@@ -35,7 +35,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> _Making:
-    """Put into the report of a test what happened in it."""
+    """Add the evidence of a test to its report, and turn skips into failures in strict runs."""
     is_ours = any(name.startswith("msgrlab_") for name in getattr(item, "fixturenames", ()))
     if is_ours and call.excinfo is not None:
         _shorten(item, call)
@@ -50,7 +50,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def _shorten(item: pytest.Item, call: pytest.CallInfo[None]) -> None:
-    """Make a skip of what cannot be had here; end the traceback of an error of ours in the user's code."""
+    """Turn an Unsupported error into a skip; end the traceback of another msgrlab error in the user's code."""
     assert call.excinfo is not None
     error = call.excinfo.value
     if isinstance(error, Unsupported):
@@ -103,14 +103,14 @@ def _show(item: pytest.Item, report: pytest.TestReport) -> None:
 
 
 def _node_id(item: pytest.Item) -> str:
-    """The test as a command line names it: xdist adds the group to it."""
+    """The test's id on a command line, without the group that xdist appends."""
     group = item.get_closest_marker("xdist_group")
     name = (group.args or (group.kwargs.get("name"),))[0] if group else None
     return item.nodeid.removesuffix(f"@{name}") if name else item.nodeid
 
 
 def _properties(one: Evidence, files: Mapping[str, Path], tail: str) -> dict[str, str]:
-    """What JUnit's properties say of it."""
+    """The JUnit properties of a piece of evidence."""
     violated = [result.id for result in one.seen.checks if not result.ok]
     found = {"of": one.title, "violated": " ".join(violated), "replay": one.replay}
     found["kept"] = str(next(iter(files.values())).parent) if files else ""
@@ -118,7 +118,7 @@ def _properties(one: Evidence, files: Mapping[str, Path], tail: str) -> dict[str
 
 
 def _extras(one: Evidence, text: str) -> list[dict[str, Any]]:
-    """What pytest-html shows in the row of the test: the chart, and the text."""
+    """The chart and the text that pytest-html shows in the row of the test."""
     from toolkit.report.sequence import SequenceChart  # noqa: PLC0415 - only failures pay for it
 
     shown = {"name": f"msgrlab: {one.title}", "format_type": "text", "content": text}
@@ -141,7 +141,7 @@ def _saved(item: pytest.Item, one: Evidence) -> dict[str, Path]:
 
 
 def _folder(item: pytest.Item) -> Path:
-    """The folder of a test; made when something is to be kept."""
+    """The folder of a test's kept files; created when the first file is kept."""
     if _FOLDER not in item.stash:
         out = options_of(item.config).out
         name = _NOT_IN_NAMES.sub("_", _node_id(item))[-_LONGEST_NAME:].lstrip("._-")
@@ -150,7 +150,7 @@ def _folder(item: pytest.Item) -> Path:
 
 
 def _new_folder(above: Path, name: str) -> Path:
-    """A folder that did not exist: nothing is overwritten, and workers share the place."""
+    """Create a folder that did not exist: nothing is overwritten, and workers share the directory above it."""
     above.mkdir(parents=True, exist_ok=True)
     for number in count(1):
         folder = above / (name if number == 1 else f"{name}-{number}")

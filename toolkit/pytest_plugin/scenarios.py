@@ -23,8 +23,8 @@ class Runs:
     """Runs scenarios, and fails the test if one does not pass.
 
     Args:
-        options: of the run of pytest.
-        added: takes what the report of the test is to show.
+        options: the msgrlab options of the pytest run.
+        added: called with the evidence of each run.
     """
 
     def __init__(self, options: Options, added: Added) -> None:
@@ -47,20 +47,20 @@ class Runs:
         """Run a scenario.
 
         Args:
-            scenario: its id or name, ``FILE::NAME``, or a function with ``@scenario``; one case of it, the first
+            scenario: its id or name, ``FILE::NAME``, or a function with ``@scenario``; of several cases the first,
                 unless named as in ``HS-03[HELLO READ]``.
-            backend: ``sim``, ``local``, ``netns`` or ``docker``; as ``--msgrlab-backend`` says unless given.
+            backend: ``sim``, ``local``, ``netns`` or ``docker``; that of ``--msgrlab-backend`` unless given.
             mode: connection mode, ``crc``, ``secure`` or ``compressed``.
             protocol: ``v1`` or ``v2``.
             cipher: type of the cephx key that the nodes share, ``aes`` or ``aes256k``.
-            workers: how many threads (in ``sim``: shards) of each node run its open connections.
-            seed: decides everything random; as ``--msgrlab-seed`` says unless given.
+            workers: number of threads (in ``sim``: shards) of each node that run its open connections.
+            seed: decides everything random; that of ``--msgrlab-seed`` unless given.
             cuts: where to cut instead of the scenario's own places, each ``SENDER:TAG[:NTH[:BYTE]]``.
-            check: whether the test fails if it does not pass.
+            check: whether the test fails if the run does not pass.
 
         Raises:
-            AssertionError: it did not pass.
-            Unsupported: it cannot run that way, or not here.
+            AssertionError: the run did not pass.
+            Unsupported: the scenario cannot run in that way, or not on this machine.
             LocalError: there is no such scenario.
         """
         from toolkit.lab.ways import Way  # noqa: PLC0415 - only tests with scenarios need it
@@ -74,7 +74,7 @@ class Runs:
         return self._judged(done, check=check)
 
     def job(self, job: "Job") -> "ScenarioRun":
-        """Run one case in one way; raises as a call."""
+        """Run one case in one way; raises as a call does."""
         __tracebackhide__ = True
         return self._judged(job.run(), check=True)
 
@@ -110,11 +110,11 @@ def _save_run(done: "ScenarioRun", directory: Path) -> Mapping[str, Path]:
 
 
 class Simulations:
-    """Opens labs in simulation, and lives random lives.
+    """Opens labs in simulation, and runs random lives.
 
     Args:
-        options: of the run of pytest.
-        added: takes what the report of the test is to show.
+        options: the msgrlab options of the pytest run.
+        added: called with the evidence of each lab and life.
         open_labs: closes the labs.
     """
 
@@ -132,11 +132,11 @@ class Simulations:
         cipher: str = "aes",
         check: bool = True,
     ) -> "Lab":
-        """A lab on virtual time: nodes, links and faults, driven verb by verb (docs/scenarios.md).
+        """Open a lab on virtual time, with the verbs of docs/scenarios.md.
 
         Args:
             mode: connection mode, ``crc``, ``secure`` or ``compressed``.
-            seed: decides everything random; as ``--msgrlab-seed`` says unless given.
+            seed: decides everything random; that of ``--msgrlab-seed`` unless given.
             protocol: ``v1`` or ``v2``.
             cipher: type of the cephx key that the nodes share, ``aes`` or ``aes256k``.
             check: whether the test fails at its end if an invariant does not hold.
@@ -155,13 +155,13 @@ class Simulations:
         return lab
 
     def live(self, seed: int | None = None) -> "Outcome":
-        """Live the random life of a seed; the test fails with the shortest schedule that shows what is wrong.
+        """Run the random life of a seed; the test fails with the shortest schedule that still fails.
 
         Args:
-            seed: decides everything; as ``--msgrlab-seed`` says unless given.
+            seed: decides everything; that of ``--msgrlab-seed`` unless given.
 
         Raises:
-            AssertionError: something is wrong with it.
+            AssertionError: the life failed.
         """
         from toolkit.simulation.findings import tell  # noqa: PLC0415 - only tests with lives need it
         from toolkit.simulation.swarm import live  # noqa: PLC0415

@@ -21,7 +21,7 @@ class Proxies:
     """Opens fault proxies between a program and a server of the user's.
 
     Args:
-        added: takes what the report of the test is to show.
+        added: called with the evidence of each proxy.
         running: closes the proxies.
     """
 
@@ -37,16 +37,16 @@ class Proxies:
         keyring: PathLike | Sequence[PathLike] = (),
         **options: Any,  # noqa: ANN401 - arguments of Proxy
     ) -> "Proxy":
-        """A proxy that runs; its ``address`` is to be dialled instead of the target.
+        """Start a proxy; dial its ``address`` instead of the target.
 
         Args:
-            target: HOST:PORT behind it; an address as Ceph prints it will do.
-            rules: what it does (docs/proxy.md), such as ``-> MESSAGE #3: cut``.
-            keyring: files with keys: needed for the frames of secure links.
+            target: HOST:PORT of the server behind it; an address as Ceph prints it will do.
+            rules: its rules (docs/proxy.md), such as ``-> MESSAGE #3: cut``.
+            keyring: files with keys, which it needs for the frames of secure links.
             options: the other arguments of :class:`toolkit.faults.live.Proxy`.
 
         Raises:
-            LocalError: a text that is no rule or place, or a keyring that is none.
+            LocalError: a rule or target is malformed, or a file is no keyring.
         """
         from toolkit.faults.live import Proxy  # noqa: PLC0415 - only tests with proxies need it
 
@@ -68,18 +68,18 @@ class Recorded:
         self.taken = taken
         """Numbers of packets, and of those that were dropped."""
         self.path = taken.path
-        """Its file, pcapng."""
+        """The capture's file, in pcapng format."""
         self._open = open_capture
 
     def stop(self) -> None:
-        """End it; its file is whole then."""
+        """End the capture; after that its file is complete."""
         self._open.close()
 
     def read(self, keyrings: Sequence[PathLike] = (), key_logs: Sequence[PathLike] = ()) -> "Capture":
-        """End it, and decode it with the keys given: frames, sessions, chart, checks.
+        """End the capture, and decode it with the keys given: frames, sessions, chart, checks.
 
         Raises:
-            LocalError: a keyring or key log that is none.
+            LocalError: a file is no keyring or no key log.
         """
         from toolkit.dissect.reading import Capture  # noqa: PLC0415 - only tests with captures need it
 
@@ -92,7 +92,7 @@ class Captures:
     """Takes captures.
 
     Args:
-        added: takes what the report of the test is to show.
+        added: called with the evidence of each capture.
         running: ends the captures.
         directory: makes a directory for their files.
     """
@@ -103,16 +103,17 @@ class Captures:
         self._directory = directory
 
     def __call__(self, target: str = "lo", *, ports: str = "all", key_log: PathLike | None = None) -> Recorded:
-        """Take a capture from now on.
+        """Start a capture.
 
         Args:
             target: an interface, or ``netns:NAME``, ``docker:CONTAINER``, ``pid:N`` or ``ssh:HOST``, each with
                 ``/IFACE`` or all of its interfaces.
             ports: TCP ports of either end, like ``3300,6800-7568``, or ``all``.
-            key_log: of a messenger or proxy; goes into the file as it grows, so that it opens.
+            key_log: key log of a messenger or proxy, copied into the capture as it grows, so that secure links
+                decode.
 
         Raises:
-            Unsupported: captures cannot be taken here.
+            Unsupported: this machine cannot take captures.
             LocalError: there is no such target.
         """
         from toolkit.capture.recording import capturing  # noqa: PLC0415 - only tests with captures need it

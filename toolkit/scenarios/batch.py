@@ -1,4 +1,4 @@
-"""Many runs at once: which there are, and how processes or machines share them."""
+"""Batches of runs: their list, and how processes or machines share them."""
 
 import os
 import signal
@@ -15,12 +15,12 @@ from toolkit.scenarios.runner import ScenarioRun, run_scenario
 from toolkit.scenarios.scenario import Case, Scenario
 
 _Call = tuple[str, str, str, Way, int, tuple[str, ...]]
-"""What names a job in another process."""
+"""The names by which another process finds a job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One run to be made."""
+    """One run to make."""
 
     scenario: Scenario
     case: Case
@@ -30,7 +30,7 @@ class Job:
     cuts: tuple[str, ...] = ()
 
     def run(self) -> ScenarioRun:
-        """Make it; raises as :func:`run_scenario`."""
+        """Run it; raises as :func:`run_scenario`."""
         return run_scenario(self.scenario, self.backend, self.way, self.seed, self.cuts, case=self.case)
 
 
@@ -44,11 +44,11 @@ def jobs(
     """One run for each case of each scenario in each way.
 
     Args:
-        scenarios: which.
-        backend: where.
-        ways: in which ways; each scenario's first alone unless given. A scenario that runs in some of several
-            ways is run in those, and one that takes long in the first of them.
-        seed: of every run.
+        scenarios: the scenarios.
+        backend: the backend of every run.
+        ways: the ways to run them in; each scenario's first alone unless given. Of several ways a scenario runs in
+            those that it supports, and a slow one in the first of these.
+        seed: the seed of every run.
         cuts: as for :func:`run_scenario`.
     """
     made = []
@@ -66,17 +66,17 @@ def jobs(
 
 
 def _cases(scenario: Scenario, way: Way, backend: str, *, alone: bool) -> tuple[Case, ...]:
-    """The cases to run in a way; where there is no other way, one that was asked for by name is not left out."""
+    """The cases to run in a way; all of them if it is the only way, so that each reports why it cannot run."""
     return scenario.cases_in(way, backend) or (scenario.cases if alone else ())
 
 
 def run_all(todo: Sequence[Job], processes: int | None = None, dask: str = "") -> Iterator[ScenarioRun]:
-    """The runs in the order of their jobs.
+    """Run the jobs; yields the runs in the order of the jobs.
 
     Args:
         todo: the jobs.
-        processes: how many share them; one for each core unless given.
-        dask: address of a Dask scheduler whose workers share them instead, or ``local``.
+        processes: number of processes that share them; one for each core unless given.
+        dask: address of a Dask scheduler whose workers run them instead, or ``local``.
 
     Raises:
         Unsupported: as :func:`~toolkit.machine.sharing.by_dask`.
@@ -103,7 +103,7 @@ def run_all(todo: Sequence[Job], processes: int | None = None, dask: str = "") -
 
 @contextmanager
 def _prepared(backends: AbstractSet[str]) -> Iterator[None]:
-    """What runs on a backend share, for as long as this lasts."""
+    """Keep the resources that runs on these backends share, inside this context."""
     with ExitStack() as shared:
         if "docker" in backends:
             from toolkit.cluster.containers import kept  # noqa: PLC0415 - others do not pay for it
@@ -113,7 +113,7 @@ def _prepared(backends: AbstractSet[str]) -> Iterator[None]:
 
 
 def _prepare(backends: AbstractSet[str]) -> None:
-    """The same in a process of a pool's, for as long as that lasts. Ctrl-C ends the parent, which ends it."""
+    """Keep those resources in a process of a pool until it ends; Ctrl-C ends the parent, which ends it."""
     from multiprocessing.util import Finalize  # noqa: PLC0415 - as above
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -127,13 +127,13 @@ def _call(job: Job) -> _Call:
 
 
 def _run_prepared(call: _Call) -> ScenarioRun:
-    """On a worker of Dask's, which nobody prepares or ends for us."""
+    """Run a job on a worker of Dask, whose start and end are not ours."""
     with _prepared({call[2]}):
         return _run_by_name(call)
 
 
 def _run_by_name(call: _Call) -> ScenarioRun:
-    """In another process: scenarios are known there by their ids."""
+    """Run a job in another process, which finds its scenario by id."""
     scenario_id, case_name, backend, way, seed, cuts = call
     scenario = find(scenario_id)
     case = next(case for case in scenario.cases_in(way) or scenario.cases if case.name == case_name)

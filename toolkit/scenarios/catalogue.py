@@ -1,4 +1,4 @@
-"""Every scenario there is, a user's own included. Only the modules of those that are asked for are imported."""
+"""All scenarios, those of a user's project included; only the modules of requested ones are imported."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -15,7 +15,7 @@ from toolkit.scenarios.scenario import Family, Scenario, Script
 
 
 def _load(module: str) -> None:
-    """Import a module of scenarios, which puts them into their families."""
+    """Import a module of scenarios, which adds them to their families."""
     import_module(f"toolkit.scenarios.{module}")
 
 
@@ -27,7 +27,7 @@ def _family(folder: str, family: str) -> Family:
 
 
 class Catalogue(Mapping[str, Scenario]):
-    """The scenarios by their ids, in the order of the index; one is imported when it is looked up."""
+    """The scenarios by their ids, in the order of the index; a scenario is imported when it is looked up."""
 
     def __getitem__(self, scenario_id: str) -> Scenario:
         entry = INDEX[scenario_id]
@@ -42,7 +42,7 @@ class Catalogue(Mapping[str, Scenario]):
         return len(INDEX)
 
     def of(self, ids: Iterable[str]) -> list[Scenario]:
-        """The scenarios of these ids."""
+        """The scenarios with these ids."""
         return [self[scenario_id] for scenario_id in ids]
 
 
@@ -50,7 +50,7 @@ CATALOGUE = Catalogue()
 
 
 def families() -> dict[str, Family]:
-    """The families by their ids, all their scenarios in the order of the index."""
+    """The families by their ids, with all their scenarios in the order of the index."""
     return {family: _whole(family) for family in FOLDERS}
 
 
@@ -65,13 +65,13 @@ def _whole(family: str) -> Family:
 
 
 def find(text: str) -> Scenario:
-    """The scenario of that id, or of that name; ``HS-03[HELLO READ]`` is the one case alone.
+    """Find a scenario by its id or name; ``HS-03[HELLO READ]`` is that one case of it.
 
-    One of a user's own is ``FILE::NAME``, or the name alone if the project of the current directory has its file
-    (:mod:`toolkit.scenarios.files`).
+    A user's own scenario is ``FILE::NAME``, or the name alone if the project of the current directory contains its
+    file (:mod:`toolkit.scenarios.files`).
 
     Raises:
-        LocalError: there is none, or no such case; says what comes near, or which cases there are.
+        LocalError: there is no such scenario or case; the text names similar scenarios, or the cases.
     """
     wanted, _, case = text.partition("[")
     found = _own(wanted) if is_path(wanted.partition("::")[0]) else _by_name(wanted)
@@ -87,10 +87,10 @@ def find(text: str) -> Scenario:
 
 
 def wanted(scenario: str | Scenario | Script) -> Scenario:
-    """The scenario that a word (as :func:`find` reads it) or a function with ``@scenario`` stands for.
+    """The scenario of a word (as :func:`find` takes it) or of a function with ``@scenario``.
 
     Raises:
-        LocalError: there is none.
+        LocalError: there is no such scenario.
     """
     if isinstance(scenario, str):
         return find(scenario)
@@ -101,7 +101,7 @@ def wanted(scenario: str | Scenario | Script) -> Scenario:
 
 
 def _own(text: str) -> Scenario:
-    """The scenario ``FILE::NAME``."""
+    """Find the scenario ``FILE::NAME``."""
     path, _, name = text.partition("::")
     there = scenarios_in(Path(path))
     for scenario in there:
@@ -137,13 +137,13 @@ def _unknown(wanted: str, own: list[Scenario]) -> str:
 
 
 def select(text: str) -> list[Scenario]:
-    """Scenarios by a family's id (``HS``), a pattern (``HS-0*``), ``all``, or what :func:`find` finds.
+    """Select scenarios by a family's id (``HS``), a pattern (``HS-0*``), ``all``, or as :func:`find` does.
 
-    ``own`` are those of the project of the current directory, which ``all`` includes; a file or a folder those in
-    it.
+    ``own`` selects those of the project of the current directory, which ``all`` includes; a file or a folder
+    selects those in it.
 
     Raises:
-        LocalError: see there; nothing fits the pattern.
+        LocalError: as :func:`find`, or nothing matches the pattern.
     """
     if text == "all":
         return [*CATALOGUE.of(INDEX), *project_scenarios()]

@@ -1,4 +1,4 @@
-"""Which points of the interception grid a set of runs has come to, and what was done there."""
+"""The points of the interception grid that a set of runs has passed, and the actions taken there."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -21,25 +21,25 @@ NOT_THERE: Mapping[Protocol, Mapping[str, str]] = {
     },
     Protocol.V2: {},
 }
-"""Points of the grid that no conversation comes to, and why."""
+"""Points of the grid that no link passes, with the reason of each."""
 
 
 def points(protocol: Protocol) -> list[str]:
-    """The points of a protocol's grid that conversations come to, in its order."""
+    """The points of a protocol's grid that links pass, in the order of the grid."""
     every = [str(point) for point in grid(_TAGS[protocol])]
     return [point for point in every if point not in NOT_THERE[protocol]]
 
 
 def actions(point: str) -> tuple[Action, ...]:
-    """The actions that can be taken at a point."""
+    """The actions that are possible at a point."""
     return (Action.CONTINUE,) if point in ONLY_CONTINUE else tuple(Action)
 
 
 class Coverage:
-    """How often each action was taken at each point of each protocol.
+    """Number of times that each action was taken at each point of each protocol.
 
     Args:
-        runs: whose interceptors are counted together; none: to be added later.
+        runs: runs whose interceptors are counted together; :meth:`add` adds others.
     """
 
     def __init__(self, runs: Iterable[ScenarioRun] = ()) -> None:
@@ -48,20 +48,20 @@ class Coverage:
             self.add(run)
 
     def add(self, run: ScenarioRun) -> None:
-        """Count one more run."""
+        """Add the counts of a run."""
         self._visits[run.way.protocol].update(run.visited)
 
     @property
     def protocols(self) -> list[Protocol]:
-        """Those that any of the runs spoke."""
+        """The protocols of the runs."""
         return [protocol for protocol, visits in self._visits.items() if visits]
 
     def count(self, protocol: Protocol, point: str, action: Action) -> int:
-        """How often that was done there."""
+        """Number of times that the action was taken at the point."""
         return self._visits[protocol][point, action.value]
 
     def missing(self, protocol: Protocol) -> list[tuple[str, Action]]:
-        """What could have been done, and was not."""
+        """The pairs of a point and an action that no run has had."""
         return [
             (point, action)
             for point in points(protocol)
@@ -70,12 +70,12 @@ class Coverage:
         ]
 
     def unknown(self, protocol: Protocol) -> list[str]:
-        """Points that were passed, although the grid lacks them or marks them as unreachable."""
+        """Points that a run has passed, although the grid lacks them or they are in :data:`NOT_THERE`."""
         known = set(points(protocol))
         return sorted({point for point, _ in self._visits[protocol] if point not in known})
 
     def total(self, protocol: Protocol) -> int:
-        """How many pairs of a point and an action there are."""
+        """Number of pairs of a point and an action."""
         return sum(len(actions(point)) for point in points(protocol))
 
     def as_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Files of scenarios that a user has written, and the project that they belong to.
+"""A user's files of scenarios, and the project that they belong to.
 
 A project names its files of scenarios, or folders with them, in ``pyproject.toml``::
 
@@ -29,15 +29,15 @@ _MOST_BYTES = 1 << 20
 
 
 def is_path(text: str) -> bool:
-    """True if a word names a file of scenarios or a folder with them, rather than a scenario."""
+    """True if a word names a file of scenarios or a folder with such files, not a scenario."""
     return text.endswith(".py") or "/" in text
 
 
 def scenarios_in(path: Path) -> list[Scenario]:
-    """The scenarios of a file, in the order in which it has them, or of all files of a folder.
+    """The scenarios of a file, in the order of its lines, or of all files of a folder.
 
     Raises:
-        LocalError: there is no such file, it cannot be imported, or has no scenarios; says file and line.
+        LocalError: there is no such file, it cannot be imported, or has no scenarios; the text has file and line.
     """
     if path.is_dir():
         found = [scenario for file in sorted(path.glob("*.py")) for scenario in _in_file(file)]
@@ -59,7 +59,7 @@ def project_file(start: Path | None = None) -> Path | None:
 
 
 def project_scenarios(start: Path | None = None) -> list[Scenario]:
-    """The scenarios that the project of the current directory (or of ``start``) names; none without a project.
+    """The scenarios of the project of the current directory (or of ``start``); none without a project.
 
     Raises:
         LocalError: its pyproject.toml, or a file that it names, is wrong.
@@ -97,7 +97,7 @@ def _in_file(path: Path) -> list[Scenario]:
 
 @cache
 def _scenarios(path: Path, source: bytes) -> tuple[Scenario, ...]:
-    """Of a file as it is now."""
+    """The scenarios of a file with this source."""
     module = _imported(path)
     found = [scenario for scenario in map(scenario_of, vars(module).values()) if scenario]
     here = {scenario.name: scenario for scenario in found if scenario.file == str(path)}
@@ -112,7 +112,7 @@ def _scenarios(path: Path, source: bytes) -> tuple[Scenario, ...]:
 
 
 class _Loader(SourceFileLoader):
-    """Compiles the source anew: the kept bytecode is taken for that of a file of the same second and size."""
+    """Compiles the source anew: cached bytecode may be stale if a file changed within a second."""
 
     @override
     def get_code(self, fullname: str) -> CodeType:
@@ -120,7 +120,7 @@ class _Loader(SourceFileLoader):
 
 
 def _imported(path: Path) -> ModuleType:
-    """The file as a module, by the same name in every process; modules beside it can be imported by it."""
+    """Import a file as a module of the same name in every process; it can import modules beside it."""
     name = f"msgrlab_own_{path.stem}_{sha256(str(path).encode()).hexdigest()[:8]}"
     spec = spec_from_file_location(name, path, loader=_Loader(name, str(path)))
     if spec is None or spec.loader is None:
@@ -133,7 +133,7 @@ def _imported(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except Unsupported:
         raise
-    except LocalError as error:  # of @scenario, which knows the line
+    except LocalError as error:  # raised by @scenario, with the line
         raise LocalError(str(error)) from None
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a user's file may raise anything
         del sys.modules[name]

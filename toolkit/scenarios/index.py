@@ -1,4 +1,4 @@
-"""Where each scenario is written down, so that running one imports one module.
+"""The module of each scenario, so that running one scenario imports one module.
 
 The folders are written by hand, the rest by ``python -m toolkit.scenarios.indexing``; a test compares.
 """
@@ -33,25 +33,25 @@ FOLDERS: Mapping[str, str] = {
     "IX": "interoperation",
     "GRID": "interception_grid",
 }
-"""Folder of each family, in the order in which they are listed."""
+"""Folder of each family, in the order in which families are listed."""
 
 
 class Entry(NamedTuple):
-    """A scenario that has not been imported."""
+    """A scenario that is not imported yet."""
 
     family: str
     name: str
     file: str
-    """Its module, within the folder of its family."""
+    """Its module within the folder of its family."""
 
     @property
     def folder(self) -> str:
-        """Of its family."""
+        """The folder of its family."""
         return FOLDERS[self.family]
 
     @property
     def module(self) -> str:
-        """Its module, within ``toolkit.scenarios``."""
+        """Its module within ``toolkit.scenarios``."""
         return f"{self.folder}.{self.file}"
 
 

@@ -1,4 +1,4 @@
-"""Scenarios of a user's own: the decorator that makes one of a function, and the line that a mistake in it is in.
+"""A user's own scenarios: the decorator that makes one from a function, and the line of an error in it.
 
 ::
 
@@ -10,7 +10,7 @@
         lab.two("lossless_client", "stateful_server", "client.1", "mds.0")
         ...
 
-The function stays a function: other scenarios may call it.
+The decorated function can still be called, by other scenarios for example.
 """
 
 import inspect
@@ -29,7 +29,7 @@ from toolkit.lab.ways import ALL_WAYS, Way
 from toolkit.scenarios.scenario import BACKENDS, Scenario, Script, described
 
 OWN = "own"
-"""Family of the scenarios that a user has written."""
+"""Family of users' own scenarios."""
 _ATTRIBUTE = "__msgrlab_scenario__"
 _LIBRARIES = tuple(
     f"{Path(path).resolve()}/"
@@ -40,7 +40,7 @@ _LIBRARIES = tuple(
         str(Path(sys.modules[LocalError.__module__].__file__ or "").parent),
     }
 )
-"""Folders of code that is not the user's."""
+"""Folders of code that is not the user's: the standard library, installed packages and this project."""
 
 
 @overload
@@ -69,22 +69,22 @@ def scenario(
     backends: Sequence[str] = BACKENDS,
     **options: Any,
 ) -> Script | Callable[[Script], Script]:
-    """Make a scenario of a function: ``msgrlab run FILE::NAME``, :func:`toolkit.run` and pytest run it.
+    """Make a function a scenario: ``msgrlab run FILE::NAME``, :func:`toolkit.run` and pytest run it.
 
     The first line of its docstring is its title, the rest its description.
 
     Args:
-        script: takes a :class:`toolkit.Lab`, and the parameters of a case by name.
-        cases: parameters by the name of the case; one without parameters unless given.
-        v1_cases: the cases on msgr v1, where they are others.
-        sim_cases: which cases run in simulation alone, and why.
-        ways: names of the protocols and modes it runs in, such as ``v2-secure``; every one unless given.
-        backends: where it runs: ``sim``, ``local``, ``netns``, ``docker``.
+        script: called with a :class:`toolkit.Lab`, and with the parameters of a case by name.
+        cases: parameters by the name of the case; a single case without parameters unless given.
+        v1_cases: the cases on msgr v1, if they differ.
+        sim_cases: cases that run in simulation only, with the reason of each.
+        ways: names of the ways in which it runs, such as ``v2-secure``; all ways unless given.
+        backends: backends on which it runs: ``sim``, ``local``, ``netns``, ``docker``.
         options: ``only``, ``provokes``, ``rules``, ``processes``, ``quick``, ``default_cuts`` and ``v1_cuts`` of
             :class:`toolkit.scenarios.scenario.Scenario`.
 
     Raises:
-        LocalError: what is given does not fit; says file and line.
+        LocalError: an argument is wrong, or does not fit the function; the text has file and line.
     """
     about = {"cases": cases, "v1_cases": v1_cases, "sim_cases": sim_cases, "backends": tuple(backends), **options}
     wanted = partial(_decorate, ways=ways, about=about)
@@ -92,7 +92,7 @@ def scenario(
 
 
 def scenario_of(script: object) -> Scenario | None:
-    """The scenario that a decorated function is; None of anything else."""
+    """The scenario of a decorated function; None for any other object."""
     found = getattr(script, _ATTRIBUTE, None)
     return found if isinstance(found, Scenario) else None
 
@@ -136,7 +136,7 @@ def _made(script: Script, ways: Sequence[str], about: dict[str, Any]) -> Scenari
 
 
 def _check_parameters(made: Scenario) -> None:
-    """A case that does not fit its function is found before anything runs."""
+    """Raise LocalError for a case whose parameters do not fit the function, before anything runs."""
     signature = inspect.signature(made.script)
     for case in made.cases:
         cuts = {"cuts": ()} if made.default_cuts else {}
@@ -148,16 +148,16 @@ def _check_parameters(made: Scenario) -> None:
 
 
 def shown_path(path: str | Path) -> str:
-    """A path as a user would type it here: relative if the file lies below the current directory."""
+    """A path as a user would type it: relative if the file lies below the current directory."""
     whole = Path(path).resolve()
     return str(whole.relative_to(Path.cwd()) if whole.is_relative_to(Path.cwd()) else whole)
 
 
 def place_of(error: BaseException, made: Scenario | None = None) -> str:
-    """``FILE:LINE: `` where an exception arose in a user's code, or in the scenario's own file; empty if nowhere.
+    """``FILE:LINE: `` of the user's code, or of the scenario's file, in which an exception arose; empty if none.
 
     Args:
-        error: what was raised.
+        error: the exception.
         made: the scenario that was running.
     """
     if isinstance(error, SyntaxError) and error.filename:

@@ -1,4 +1,4 @@
-"""Runs a scenario on a backend, judges its history, and keeps what it left."""
+"""Runs a scenario on a backend, judges its history, and saves its artefacts."""
 
 import json
 import shlex
@@ -34,7 +34,7 @@ _MARKS = {Outcome.HOLDS: "✓", Outcome.VIOLATED: "✗", Outcome.NOT_JUDGED: "?"
 
 @dataclass(slots=True, repr=False)
 class ScenarioRun:
-    """One scenario, run once."""
+    """One run of a scenario."""
 
     scenario: Scenario
     case: Case
@@ -42,38 +42,38 @@ class ScenarioRun:
     way: Way
     seed: int
     cuts: tuple[str, ...]
-    """Where it cut, as Breakpoint.parse reads it."""
+    """The breakpoints of its cuts, as Breakpoint.parse parses them."""
     duration_s: float
-    """Wall time the run took."""
+    """Wall time of the run in seconds."""
     history: History
     visited: Counter[tuple[str, str]]
-    """How often each action was taken at each point of the interception grid."""
+    """Number of times that each action was taken at each point of the interception grid."""
     checks: list[CheckResult]
     failure: str = ""
-    """What the scenario expected in vain; empty if nothing."""
+    """The expectation that was not met; empty if all were."""
     artefacts: dict[str, Path] = field(default_factory=dict)
-    """Files it left, by what they are."""
+    """Its saved files, by kind."""
 
     @property
     def passed(self) -> bool:
-        """True if everything expected happened and no invariant was violated."""
+        """True if all expectations were met and no invariant was violated."""
         return not self.failure and all(result.ok for result in self.checks)
 
     @property
     def scenario_id(self) -> str:
-        """The scenario's id, with the case where it has several: ``HS-03[HELLO READ]``."""
+        """The scenario's id, with the case if it has several: ``HS-03[HELLO READ]``."""
         return f"{self.scenario.id}[{self.case.name}]" if self.case.name else self.scenario.id
 
     @property
     def name(self) -> str:
-        """Name of this run, unique within one invocation and fit for a folder."""
+        """Name of this run, unique within one invocation and usable for a folder."""
         case = f"-{self.case.name}" if self.case.name else ""
         words = f"{self.scenario.id}{case}-{self.backend}-{self.way.name}"
         return "".join(char if char.isalnum() or char in "-_." else "_" for char in words)
 
     @property
     def replay_command(self) -> str:
-        """The command that runs it again."""
+        """The command that repeats the run."""
         words = ["msgrlab", "run", self.scenario_id, "--backend", self.backend, *self.way.options]
         words += ["--seed", str(self.seed)]
         for cut in self.cuts:
@@ -82,7 +82,7 @@ class ScenarioRun:
 
     @property
     def complaints(self) -> list[str]:
-        """What is wrong, a line each; empty if it passed."""
+        """The failure and the violations, a line each; empty if it passed."""
         lines = [self.failure] if self.failure else []
         for result in self.checks:
             lines += [f"{result.id}: {violation.text}" for violation in result.violations]
@@ -97,13 +97,13 @@ class ScenarioRun:
 
     @property
     def rates(self) -> "RateChart":
-        """Messages and bytes per second and latencies over time, with what was broken."""
+        """Messages and bytes per second and latencies over time, with bands for faults."""
         from toolkit.report.rates import RateChart  # noqa: PLC0415 - only charts need it
 
         return RateChart.of(self.history)
 
     def report(self, directory: Path) -> "ScenarioReport":
-        """The run as a page of a report in ``directory``, which links to artefacts below it."""
+        """Make the run's page of a report in ``directory``, which links to artefacts below it."""
         from toolkit.report.html import ScenarioReport, Verdict, below  # noqa: PLC0415 - as above
 
         return ScenarioReport(
@@ -147,7 +147,7 @@ class ScenarioRun:
         return f"<ScenarioRun {self.scenario_id} on {self.backend}, {self.way}, seed {self.seed}: {verdict}>"
 
     def as_json(self) -> dict[str, Any]:
-        """The outcome as a JSON object."""
+        """The result as a JSON object."""
         return {
             "scenario": self.scenario.id,
             "case": self.case.name or None,
@@ -178,7 +178,7 @@ class ScenarioRun:
 
 
 def _unjudged(result: CheckResult) -> str:
-    """What to add to the title of a check that judged nothing."""
+    """What to append to the title of a check that could not judge the history."""
     return f" <i>(not judged: {escape(result.note)})</i>" if result.outcome is Outcome.NOT_JUDGED else ""
 
 
@@ -194,15 +194,15 @@ def run_scenario(
     """Run one case of a scenario.
 
     Args:
-        scenario: what to run.
+        scenario: the scenario.
         backend: ``sim``, ``local``, ``netns`` or ``docker``.
-        way: what the nodes speak; the scenario's first way unless given.
+        way: the way to run it in; the scenario's first unless given.
         seed: decides everything random.
-        cuts: where to cut instead of the scenario's own places, as Breakpoint.parse reads it.
-        case: which of its cases; the first unless given.
+        cuts: where to cut instead of the scenario's own places, as Breakpoint.parse parses it.
+        case: the case to run; the first unless given.
 
     Raises:
-        LocalError: no such backend, or the scenario cannot be cut elsewhere.
+        LocalError: there is no such backend, or the scenario takes no other cuts.
         Unsupported: the scenario cannot run on that backend, or not in that way.
     """
     way = way or scenario.ways[0]
@@ -223,11 +223,11 @@ def run_scenario(
 
 
 _Played = tuple[History, Counter[tuple[str, str]], str]
-"""What happened, how often which action was taken at which point, and why the script failed, if it did."""
+"""The history, the visits of interception points, and the failure, empty if there is none."""
 
 
 def _play(scenario: Scenario, params: Mapping[str, Any], new_lab: Callable[[bool], Lab]) -> _Played:
-    """Run a script; in simulation without interceptors, unless it arms points."""
+    """Run a script; in simulation without interceptors, and once more with them if it arms a point."""
     try:
         return _play_in(new_lab(False), scenario, params)
     except NotIntercepted:
@@ -246,21 +246,21 @@ def _play_in(lab: Lab, scenario: Scenario, params: Mapping[str, Any]) -> _Played
     except Exception as error:  # noqa: BLE001 - of a node or of the script: what happened is the run's failure
         failure = f"{_place(error, scenario)}{type(error).__name__}: {error}"
     finally:
-        # Nodes of other processes write in their own time; what they say of being stopped is not the scenario's.
+        # Records that nodes of other processes write when they are stopped are not part of the scenario.
         history = in_order(lab.history)
         lab.close()
     return history, lab.visited, failure
 
 
 def _place(error: Exception, scenario: Scenario) -> str:
-    """The file and line of a user's own scenario that an exception comes from; empty for the catalogue."""
+    """The file and line of an exception in a user's own scenario; empty for scenarios of the catalogue."""
     return place_of(error, scenario) if scenario.file else ""
 
 
 def in_order(history: History) -> History:
-    """By time; but what one node wrote stays in the order in which it did.
+    """Sort a history by time, but keep the order in which each node wrote its records.
 
-    A messenger stamps all that comes of one input with the time of that input, its application with its own.
+    A messenger stamps all records of one input with the time of that input, its application with its own time.
     """
     latest_s: dict[str, float] = {}
     stamped = []
@@ -295,14 +295,14 @@ def open_lab(backend: str, way: Way, seed: int, *, processes: bool = False, inte
 
     Args:
         backend: ``sim``, ``local``, ``netns`` or ``docker``.
-        way: what its nodes speak.
+        way: protocol, mode, cipher and shards of its nodes.
         seed: decides everything random.
         processes: True if on ``local`` and ``netns`` each node is a process of its own.
-        intercepted: False if in simulation nodes have no interceptor; live nodes always have one.
+        intercepted: False if nodes have no interceptor in simulation; live nodes always have one.
 
     Raises:
-        LocalError: no such backend.
-        Unsupported: this machine cannot have it.
+        LocalError: there is no such backend.
+        Unsupported: this machine does not have the backend.
     """
     if backend == "sim":
         from toolkit.lab.sim.sim_lab import SimLab  # noqa: PLC0415 - one backend does not pay for the other
@@ -316,10 +316,10 @@ def open_lab(backend: str, way: Way, seed: int, *, processes: bool = False, inte
 
 
 def save_artefacts(run: ScenarioRun, directory: Path) -> None:
-    """Write a run's history, sequence chart and outcome into ``directory``, which must not exist yet.
+    """Write a run's history, sequence chart and result into ``directory``, which must not exist yet.
 
     Raises:
-        LocalError: it exists, or cannot be written.
+        LocalError: the directory exists, or cannot be written.
     """
     try:
         directory.mkdir(parents=True)

@@ -1,18 +1,18 @@
-"""What a scenario is, and how a family of them is written down.
+"""The classes of scenarios and their families, and how a scenario is written.
 
-A scenario is a function over the vocabulary of :class:`toolkit.lab.lab.Lab`, in the folder of its family, whose
+A scenario is a function over the verbs of :class:`toolkit.lab.lab.Lab`, in the folder of its family, whose
 ``__init__`` has ``LC = Family("LC", "Lossless client")``::
 
     @LC.scenario("LC-01", "connected_fault", cases={"write": {"point": "MESSAGE WRITE"}, ...})
     def connected_fault(lab: Lab, point: str) -> None:
         '''A lossless client survives a fault in mid-traffic.
 
-        What is given, what is done to it, what must come of it.
+        The nodes, the fault, and the expected result.
         '''
 
-The first line of its docstring is its title, the rest its description. Its cases are run one by one, each with
-its own parameters. ``python -m toolkit.scenarios.indexing`` puts new scenarios into the index, by which the
-catalogue finds them.
+The first line of its docstring is its title, the rest its description. Its cases run one by one, each with its own
+parameters. ``python -m toolkit.scenarios.indexing`` adds new scenarios to the index, through which the catalogue
+finds them.
 """
 
 import inspect
@@ -24,12 +24,12 @@ from messenger.link import Protocol
 from toolkit.lab.ways import ALL_WAYS, Way
 
 ON_NETWORKS = ("netns", "docker")
-"""Backends where every node has a host of its own, and packets between them can be lost."""
+"""Backends on which every node has a host of its own, and packets between hosts can be lost."""
 ON_SOCKETS = ("local", *ON_NETWORKS)
 """Backends with the kernel's own sockets."""
 BACKENDS = ("sim", *ON_SOCKETS)
 Script = Callable[..., None]
-"""Takes the lab, and the parameters of a case by name."""
+"""Called with the lab, and with the parameters of a case by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,26 +37,26 @@ class Case:
     """One of the cases of a scenario."""
 
     name: str
-    """Empty where a scenario has no others."""
+    """The name of the case; empty if its scenario has only one."""
     params: Mapping[str, Any] = field(default_factory=dict)
-    """What its script is called with."""
+    """The parameters of the script."""
     protocol: Protocol | None = None
-    """The one that it is about, by what it names; None: both."""
+    """The protocol whose frames or points the case names; None: both protocols."""
     only: str = ""
-    """Why it runs in simulation alone, though its scenario runs elsewhere too."""
+    """Why the case runs in simulation only, although its scenario runs elsewhere too; empty if it does not."""
 
     def runs_in(self, way: Way) -> bool:
-        """True if it is about what is spoken there."""
+        """True if the case is about the way's protocol."""
         return self.protocol in {None, way.protocol}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A script over the vocabulary of :class:`toolkit.lab.lab.Lab`, and what it shows."""
+    """A script over the verbs of :class:`toolkit.lab.lab.Lab`, with its title, cases and requirements."""
 
     id: str
     name: str
-    """One word for it."""
+    """Its name, one word."""
     family: str
     priority: int
     """1: the core of the catalogue, 2: the rest."""
@@ -65,54 +65,55 @@ class Scenario:
     script: Script
     cases: tuple[Case, ...] = (Case(""),)
     ways: tuple[Way, ...] = ALL_WAYS
-    """In which it runs; the first is the one to take where none is asked for."""
+    """The ways in which it runs; the first is the default."""
     backends: tuple[str, ...] = BACKENDS
     only: str = ""
-    """Why it cannot run on the other backends, where there are any."""
+    """Why it cannot run on the other backends; empty if it runs on all."""
     provokes: tuple[str, ...] = ()
-    """Ids of invariants that its peer by hand breaks on purpose; they are not judged."""
+    """Ids of invariants that its raw peer violates on purpose; they are not judged."""
     rules: tuple[str, ...] = ()
-    """The disputed rules (docs/disputes.md) of which it has a case for every setting."""
+    """The disputed rules (docs/disputes.md) for which it has a case for each setting."""
     default_cuts: tuple[str, ...] = ()
-    """Where it cuts by default, as Breakpoint.parse reads it; its script takes them as ``cuts``."""
+    """The breakpoints of its cuts by default, as Breakpoint.parse parses them; its script gets them as ``cuts``.
+    """
     v1_cuts: tuple[str, ...] = ()
-    """The same places by the names of msgr v1."""
+    """The same breakpoints with the frame names of msgr v1."""
     processes: bool = False
-    """True if on sockets each node is a process of its own, to be frozen or really killed."""
+    """True if on sockets each node is a process of its own, which can be frozen or killed with SIGKILL."""
     quick: bool = True
-    """True if it takes no longer than others; a slow one runs in its first way alone unless asked for."""
+    """False if it takes long; then it runs only in its first way unless a way is named."""
     file: str = ""
-    """Where a user has written it; empty for those of the catalogue."""
+    """The user's file that defines it; empty for scenarios of the catalogue."""
     line: int = 0
-    """Of that file."""
+    """Its line in that file."""
 
     @property
     def module(self) -> str:
-        """The dotted name of the module that it is written in."""
+        """The dotted name of the module that defines it."""
         return self.script.__module__
 
     def runs_in(self, way: Way) -> bool:
-        """True if it runs in that protocol and mode, whatever the cipher and wherever data phases are."""
+        """True if it runs in the way's protocol and mode, with any cipher and any number of shards."""
         return any((known.protocol, known.mode) == (way.protocol, way.mode) for known in self.ways)
 
     def cases_in(self, way: Way, backend: str = "") -> tuple[Case, ...]:
-        """The cases that are about the protocol of a way, and run on a backend if one is named."""
+        """The cases about the protocol of a way that run on the backend, if one is given."""
         here = [case for case in self.cases if case.runs_in(way)]
         return tuple(case for case in here if not backend or not self.obstacle(backend, case))
 
     def obstacle(self, backend: str, case: Case | None = None) -> str:
-        """Why it, or one of its cases, cannot run on a backend; empty if it can."""
+        """Why the scenario, or one of its cases, cannot run on a backend; empty if it can."""
         if backend not in self.backends:
             return self.only
         return case.only if case is not None and backend != "sim" else ""
 
     def cuts_on(self, protocol: Protocol) -> tuple[str, ...]:
-        """Where it cuts by default, under that protocol."""
+        """The breakpoints of its cuts by default, for that protocol."""
         return self.v1_cuts if protocol is Protocol.V1 else self.default_cuts
 
 
 class Family:
-    """Scenarios that belong together, in the order in which they were written."""
+    """Scenarios about one subject, in the order in which they were defined."""
 
     def __init__(self, id: str, title: str) -> None:  # noqa: A002 - what scenarios call it too
         self.id = id
@@ -130,15 +131,15 @@ class Family:
         sim_cases: Mapping[str, str] | None = None,
         **options: Any,  # noqa: ANN401 - fields of Scenario
     ) -> Callable[[Script], Script]:
-        """Put the decorated script into the family.
+        """Add the decorated script to the family.
 
         Args:
-            id: ``HS-03`` and so on.
-            name: one word for it.
+            id: id of the scenario, such as ``HS-03``.
+            name: its name, one word.
             priority: 1 or 2.
-            cases: parameters by the name of the case; one without parameters unless given.
-            v1_cases: the cases on msgr v1, where they are others.
-            sim_cases: which cases run in simulation alone, and why.
+            cases: parameters by the name of the case; a single case without parameters unless given.
+            v1_cases: the cases on msgr v1, if they differ.
+            sim_cases: cases that run in simulation only, with the reason of each.
             options: ``ways``, ``backends``, ``only``, ``provokes``, ``rules``, ``processes``, ``quick``,
                 ``default_cuts`` and ``v1_cuts`` of :class:`Scenario`.
         """
@@ -164,7 +165,7 @@ def described(
     priority: int = 1,
     **options: Any,  # noqa: ANN401 - fields of Scenario
 ) -> Scenario:
-    """The scenario that a script and its docstring describe; arguments as for :meth:`Family.scenario`."""
+    """Make the scenario of a script and its docstring; arguments as for :meth:`Family.scenario`."""
     alone = sim_cases or {}
     title, _, description = inspect.cleandoc(script.__doc__ or "").partition("\n")
     own = (cases or {"": {}}).items()

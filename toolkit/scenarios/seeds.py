@@ -1,4 +1,4 @@
-"""Scenarios of the catalogue over many seeds: the same script, other latencies."""
+"""Runs scenarios of the catalogue with many seeds: the same scripts with other latencies."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -10,15 +10,15 @@ from toolkit.scenarios.catalogue import find, select
 from toolkit.scenarios.runner import ScenarioRun
 
 EXPECTED = "EXPECTED"
-"""Id of the failure of what a scenario itself expects."""
+"""Id of the failure of a scenario's own expectation."""
 _CHUNK = 10
 
 Unit = tuple[str, str, int]
-"""A scenario's id, the name of its case, a seed: what another process finds the run by."""
+"""A scenario's id, the name of its case, and a seed, by which another process finds the run."""
 
 
 def units_of(names: Sequence[str], seeds: Sequence[int]) -> list[Unit]:
-    """Every case of the named scenarios that run in simulation, with every seed; seed by seed.
+    """Every case of the named scenarios that run in simulation, with every seed; ordered by seed.
 
     Raises:
         LocalError: there is no such scenario.
@@ -38,12 +38,12 @@ def run_scenario_seeds(
     progress: Callable[[Tally], None] = lambda _tally: None,
     dask: str = "",
 ) -> Campaign:
-    """Make the runs, each in its scenario's first way; arguments and errors as for :func:`run_seeds` of lives."""
+    """Run the units, each in its scenario's first way; arguments and errors as of :func:`run_seeds` for lives."""
     return run(units, run_units, _CHUNK, processes, progress, dask)
 
 
 def run_units(units: Sequence[Unit]) -> Tally:
-    """Make some runs."""
+    """Run some units; returns their tally."""
     tally = Tally()
     began_s = time.process_time()
     for scenario_id, case_name, seed in units:

@@ -1,1 +1,1 @@
-"""Endpoints on a virtual clock and a virtual network: the same seed, the same run."""
+"""Random lives of nodes on a virtual clock and a virtual network: the same seed gives the same run."""

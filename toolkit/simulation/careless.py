@@ -1,6 +1,6 @@
-"""What a seed draws beside its faults: careless applications, lying strangers, other rules, smaller limits.
+"""What a seed draws beside its faults: misuse by applications, false peers, other rules, smaller limits.
 
-They have a generator of their own, so that a seed that draws none of them means what it meant without them.
+A generator of its own draws them, so that seeds that draw none of them keep their runs.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,26 +15,26 @@ from toolkit.simulation.drawing import TICKET_MOTIFS, Options, Size, chance, one
 from toolkit.simulation.schedule import Operation, Plan
 
 CALLBACKS = ("dispatch", "connect", "accept", "reset", "remote_reset", "refused")
-"""Of an application, in which it may do something careless."""
+"""The callbacks of an application in which it may misuse the messenger."""
 
 
 class Carelessness(StrEnum):
-    """Kinds, beside those of faults."""
+    """Kinds of misuse and unusual settings, beside the kinds of faults."""
 
     CALLBACK = "callback"
     """An application raises, marks down, dials or sends in one of its callbacks."""
     UNSENDABLE = "unsendable"
-    """It takes a part of a message away while the messenger still needs it."""
+    """An application releases a buffer of a message that the messenger still needs."""
     ONE_ADDRESS = "one_address"
-    """It dials one of a peer's addresses where there are two."""
+    """An application dials one of a peer's two addresses."""
     STRANGER = "stranger"
-    """A peer stops, lies about its address, or declares a message that it does not send, or not all of it."""
+    """An unknown peer stops, claims another's address, or declares a message that it does not send in full."""
     CLOCK = "clock"
-    """A wall clock is set."""
+    """A node's wall clock is set."""
     RULES = "rules"
-    """Two rules are other than the defaults."""
+    """Two disputed rules differ from their defaults."""
     LIMITS = "limits"
-    """Limits are small; applications stop reading for longer than deadlines last."""
+    """Limits are small, and an application stops reading for longer than the deadlines of links."""
 
 
 _CHANCE = 0.4
@@ -43,7 +43,7 @@ _DEEDS = (("raise", 3), ("mark_down", 3), ("send", 2), ("dial", 2), ("release", 
 _ENDINGS = (("stop", 2), ("close", 1), ("noise", 1), ("declare", 2), ("stall", 1), ("squat", 2), ("own", 1))
 NO_LIVENESS = frozenset(
     {
-        # A race whose winner cannot dial lasts for ever: what the default is there for.
+        # A race whose winner cannot dial never ends, which the default prevents.
         ("race_winner", "insists"),
         # Peers whose clients have no port, or that listen at two addresses, are refused for good.
         ("portless_peer", "refuse"),
@@ -52,7 +52,7 @@ NO_LIVENESS = frozenset(
         ("hello_addr", "own"),
     }
 )
-"""Settings by which nodes of some runs never meet: such a run is judged for safety only."""
+"""Settings with which nodes of some runs never get a session: such a run is judged for safety only."""
 _CHANCE_OF_LIVENESS = 0.8
 _RULES = tuple(
     (rule, setting)
@@ -63,12 +63,12 @@ _RULES = tuple(
 
 
 def may_never_meet(options: Options) -> bool:
-    """True if a node follows a rule by which it may refuse its peers for good."""
+    """True if a node has a rule by which it may refuse its peers permanently."""
     return any(node.options.get(rule) == setting for node in options.nodes for rule, setting in NO_LIVENESS)
 
 
 def draw_carelessness(rng: Random, options: Options, plan: Plan) -> tuple[Options, Plan]:
-    """Add to what a seed has drawn already."""
+    """Draw misuse and unusual settings, and add them to the options and the plan of a seed."""
     if options.size is not Size.SMALL or not chance(rng, _CHANCE):
         return options, plan
     kinds = tuple(kind for kind in Carelessness if chance(rng, _CHANCE_OF_KIND)) or (Carelessness.CALLBACK,)
@@ -82,7 +82,7 @@ def draw_carelessness(rng: Random, options: Options, plan: Plan) -> tuple[Option
 
 
 class _Drawer:
-    """Draws what each kind adds."""
+    """Draws the operations and options of each kind."""
 
     def __init__(self, rng: Random, options: Options, end_s: float) -> None:
         self._rng = rng
@@ -115,7 +115,7 @@ class _Drawer:
             self._add("take_back", *self._pair(), self._rng.randrange(3))
 
     def _one_address(self) -> None:
-        """Every node that listens does so for both protocols, and each application dials where it likes."""
+        """Have every listening node listen for both protocols, and applications dial one address of a peer."""
         if self.options.way.protocol is Protocol.V1:  # there, v2 addresses would come first
             return
         self.options = replace(self.options, both_protocols=True)
@@ -127,7 +127,7 @@ class _Drawer:
             target, victim = self._pair()
             ending = one_of(self._rng, *_ENDINGS)
             if ending == "squat" and self.options.way.protocol is Protocol.V1:
-                ending = "own"  # v1 announces no entity numbers: a squatter is a peer that has restarted
+                ending = "own"  # on v1, without entity numbers, a squatter looks like a restarted peer
             self._add("stranger", target, victim, ending, self._rng.randrange(9))
 
     def _clock(self) -> None:
@@ -140,17 +140,17 @@ class _Drawer:
     # ---- options
 
     def _rules(self) -> None:
-        """Two rules, of one node or of all."""
+        """Set two rules, at one node or at all."""
         (one, setting), (other, other_setting) = self._rng.sample(_RULES, 2)
         whose = None if chance(self._rng, 0.5) else self._node()
         self._set({one: setting, other: other_setting}, whose)
 
     def draw_rule_without_liveness(self) -> None:
-        """One rule more, by which nodes may never meet."""
+        """Set one rule with which nodes may never get a session."""
         self._set(dict([self._rng.choice(sorted(NO_LIVENESS))]), None if chance(self._rng, 0.5) else self._node())
 
     def _limits(self) -> None:
-        """Someone keeps messages for longer than the deadlines of links."""
+        """Set small limits, and have an application keep messages for longer than the deadlines of links."""
         rng = self._rng
         limits: dict[str, Any] = {
             "max_held_messages": rng.choice((1, 3)),

@@ -1,7 +1,7 @@
-"""What a seed draws before the run: the nodes, their protocols, and which faults may come.
+"""What a seed draws before the run: the nodes, their protocols, and the kinds of faults that may come.
 
-Swarm testing: each seed has only some of the options and about half of the kinds of faults. A run with all of
-them at once would drown the rare states that two of them reach together.
+This is swarm testing: each seed has only some of the options and about half of the kinds of faults, because a run
+with all of them at once would seldom reach the rare states that two of them lead to.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 
 class Size(StrEnum):
-    """How much there is in a run."""
+    """How large a run is."""
 
     SMALL = "small"
     """Two or three nodes, about thirty messages, up to five faults."""
@@ -47,15 +47,15 @@ class Fault(StrEnum):
     """A crash after which the node has another nonce."""
     MARK_DOWN = "mark_down"
     HOLD = "hold"
-    """The application keeps what it gets for a while."""
+    """The application keeps delivered messages for a while."""
     INTERCEPT = "intercept"
     INJECT = "inject"
-    """The messengers' own ``ms_inject`` options, from the start to the end of the faults."""
+    """The ``ms_inject`` options of the messengers, from the start to the end of the faults."""
     CONFIGURE = "configure"
 
 
 class Motif(StrEnum):
-    """Runs of operations that lead close to rare states, at most one kind in a run; ``motifs.py`` has them."""
+    """Sequences of operations that lead close to rare states (``motifs.py``), at most one kind in a run."""
 
     WINNER_DIES = "winner_dies"
     CROSSED = "crossed"
@@ -65,21 +65,21 @@ class Motif(StrEnum):
     DIALS_AGAIN = "dials_again"
     STOPPED_HANDSHAKE = "stopped_handshake"
     ROTATED = "rotated"
-    """Of service keys; this one and the next are for nodes whose tickets end."""
+    """Rotated service keys; this kind and the next are for nodes whose tickets expire."""
     SKEWED = "skewed"
 
 
 TICKET_MOTIFS = frozenset({Motif.ROTATED, Motif.SKEWED})
 _CHANCE_OF_TICKETS = 0.15
 _CHANCE_OF_MOTIF = 0.2
-"""Where tickets do not end."""
+"""The probability of a motif if tickets do not expire."""
 ENDING_TICKETS: Mapping[str, Any] = {"mints": {"validity_s": 120.0, "keeps": True}}
-"""What ``auth`` of nodes says whose tickets end: a quarter of a life is longer than any frame is on its way."""
+"""``auth`` of nodes whose tickets expire: a quarter of a ticket's life is longer than any frame takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Types of the two sides, and their policies."""
+    """Types of the nodes on both sides of a session, and their policies."""
 
     name: str
     dialler: str
@@ -87,7 +87,7 @@ class Roles:
     acceptor: str
     """Policy of the nodes that are dialled; the same for peers."""
     entities: tuple[str, str]
-    """Types of the two."""
+    """Entity types of the dialling and the accepting nodes."""
     weight: int
 
     @property
@@ -134,32 +134,32 @@ class DrawnNode:
     policy: str
     listens: bool
     options: Mapping[str, Any]
-    """Config options other than their defaults."""
+    """Config options that differ from their defaults."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """All that a seed draws before the schedule."""
+    """Everything that a seed draws before the schedule."""
 
     size: Size
     way: Way
     roles: Roles
     nodes: tuple[DrawnNode, ...]
     faults: tuple[Fault, ...]
-    """Kinds that may come."""
+    """The kinds of faults that may come."""
     injections: Mapping[str, Any] = field(default_factory=dict)
     motif: Motif | None = None
     both_protocols: bool = False
-    """Nodes that listen do so for the other protocol, too."""
+    """True if listening nodes listen for the other protocol as well."""
 
     @property
     def protocols(self) -> str:
-        """What nodes that listen listen for, as :meth:`Lab.node` takes it."""
+        """The protocols of listening nodes, as :meth:`Lab.node` takes them."""
         return "v2 v1" if self.both_protocols else self.way.protocol.value
 
     @property
     def auth(self) -> Mapping[str, Any]:
-        """How all nodes authenticate; see ``nodes_auth.py``."""
+        """The ``auth`` of all nodes; see ``toolkit/node/auth.py``."""
         return ENDING_TICKETS if self.motif in TICKET_MOTIFS else {}
 
     @property
@@ -169,14 +169,14 @@ class Options:
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """Every pair of nodes that may talk, the one that dials first; of peers both ways round."""
+        """Every pair of nodes that may have a session, the dialling node first; of peers in both orders."""
         if self.roles.peers:
             return [(a.name, b.name) for a in self.nodes for b in self.nodes if a is not b]
         servers = [node.name for node in self.nodes if node.policy == self.roles.acceptor]
         return [(client, server) for client in self.diallers for server in servers]
 
     def option(self, name: str, default: float) -> float:
-        """The largest value that any node has for an option that is a number."""
+        """The largest value that any node has for a numeric option."""
         return max(float(node.options.get(name, default)) for node in self.nodes)
 
     def describe(self) -> dict[str, Any]:
@@ -194,7 +194,7 @@ class Options:
 
 
 def one_of(rng: Random, *choices: tuple[_T, int]) -> _T:
-    """One of the choices, each as likely as its weight says."""
+    """Draw one of the choices, with probabilities in proportion to their weights."""
     left = rng.random() * sum(weight for _, weight in choices)
     for choice, weight in choices:
         left -= weight
@@ -204,7 +204,7 @@ def one_of(rng: Random, *choices: tuple[_T, int]) -> _T:
 
 
 def chance(rng: Random, probability: float) -> bool:
-    """True with that probability."""
+    """Draw True with this probability."""
     return rng.random() < probability
 
 
@@ -250,7 +250,7 @@ def _draw_way(rng: Random) -> Way:
 
 
 def _draw_shared(rng: Random) -> dict[str, Any]:
-    """Options that all nodes have alike."""
+    """Draw the options that all nodes share."""
     options: dict[str, Any] = {
         "ms_max_backoff": rng.choice((0.5, 2.0, 5.0, 15.0)),
         "ms_connection_ready_timeout": rng.choice((2.0, 10.0)),
@@ -265,7 +265,7 @@ def _draw_shared(rng: Random) -> dict[str, Any]:
 
 
 def _draw_own(rng: Random, way: Way) -> dict[str, Any]:
-    """Options that each node has for itself."""
+    """Draw the options of a single node."""
     options: dict[str, Any] = {}
     if chance(rng, 0.2):
         options["ms_dispatch_throttle_bytes"] = rng.choice((500, 5000))
@@ -296,7 +296,7 @@ def _cluster(rng: Random, roles: Roles, way: Way, shared: Mapping[str, Any]) -> 
 def _node(
     rng: Random, roles: Roles, way: Way, shared: Mapping[str, Any], name: str, number: int, *, dials: bool
 ) -> DrawnNode:
-    compressed = way.mode == "compressed"  # which is there between OSDs only
+    compressed = way.mode == "compressed"  # only OSDs compress
     entity = "osd" if compressed else roles.entities[0 if dials else 1]
     first = 0 if dials else 100
     return DrawnNode(

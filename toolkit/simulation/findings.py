@@ -1,4 +1,4 @@
-"""The report of a failed seed: what it drew, the shortest schedule that fails, how to repeat it."""
+"""The report of a failed seed: its options, the shortest schedule that fails, and the command that repeats it."""
 
 import json
 import shlex
@@ -21,7 +21,7 @@ _OWN_TITLES = {LIVENESS: "Going on after the faults", CRASH: "No exception but t
 
 
 def replay_command(outcome: Outcome) -> str:
-    """The command that lives this life again."""
+    """The command that runs this life again."""
     words = ["msgrlab", "sim", "--replay", str(outcome.seed)]
     if outcome.options.size is not Size.SMALL:
         words += ["--size", outcome.options.size.value]
@@ -31,7 +31,7 @@ def replay_command(outcome: Outcome) -> str:
 
 
 def schedule(outcome: Outcome) -> list[str]:
-    """The operations that were done, with their places in the plan."""
+    """The operations that were carried out, with their indices in the plan."""
     places = range(len(outcome.plan)) if outcome.keep is None else outcome.keep
     return [f"{place:3} {outcome.plan[place]}" for place in places if place < len(outcome.plan)]
 
@@ -59,7 +59,7 @@ def failures_json(failures: list[Failure]) -> list[dict[str, Any]]:
 
 
 def tell(outcome: Outcome) -> list[str]:
-    """A life in lines of text, ending with its last frames."""
+    """Describe a life in lines of text, the last frames included."""
     options = outcome.options
     lines = [f"seed {outcome.seed}: {'passed' if outcome.passed else 'failed'}"]
     lines += [f"  {failure.id}: {failure.text}" for failure in outcome.failures]
@@ -107,12 +107,12 @@ def save(outcome: Outcome, directory: Path) -> None:
 
 
 def life_report(outcome: Outcome, kept: Path | None, folder: Path) -> ScenarioReport:
-    """A life as a page of a report.
+    """Make the page of a life for a report.
 
     Args:
-        outcome: how it ended.
-        kept: where :func:`save` has put its files, if it has.
-        folder: of the report, which links to files below it.
+        outcome: the life.
+        kept: directory of the files of :func:`save`; None if they were not saved.
+        folder: directory of the report, which links to files below it.
     """
     names = {"history": "history.ndjson", "chart": "chart.svg", "outcome": "outcome.json"}
     return ScenarioReport(
@@ -132,13 +132,13 @@ def life_report(outcome: Outcome, kept: Path | None, folder: Path) -> ScenarioRe
 
 
 def campaign_report(campaign: Campaign, id_: str, wanted: int, units: str) -> ScenarioReport:
-    """Many runs as one page of a report: their numbers, and which failed.
+    """Make one page of a report for many runs: their numbers, and the runs that failed.
 
     Args:
-        campaign: what they came to.
-        id_: names them.
-        wanted: number of runs that were asked for.
-        units: what they are: seeds or runs.
+        campaign: the results of the runs.
+        id_: id of the page.
+        wanted: number of runs that were requested.
+        units: what the runs are called, ``seeds`` or ``runs``.
     """
     tally = campaign.tally
     first = "; ".join(

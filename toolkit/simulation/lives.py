@@ -1,4 +1,4 @@
-"""Many seeds: their lives, shared by processes or machines."""
+"""Runs the lives of many seeds, shared by processes or machines."""
 
 import gc
 import time
@@ -12,17 +12,17 @@ from toolkit.simulation.drawing import Size
 from toolkit.simulation.swarm import live
 
 REPEAT = "SAME"
-"""Id of the failure to do the same twice."""
+"""Id of the failure of a seed whose second run had another history."""
 _CHUNKS = {Size.SMALL: 10, Size.CLUSTER: 1}
 
 
 def live_seeds(seeds: Sequence[int], size: Size, *, twice: bool = False) -> Tally:
-    """The lives of some seeds.
+    """Run the lives of some seeds.
 
     Args:
-        seeds: which.
-        size: how much there is in each.
-        twice: whether to live each a second time and compare the histories byte by byte.
+        seeds: the seeds.
+        size: size of each life.
+        twice: whether to run each a second time and compare the histories byte by byte.
     """
     tally = Tally()
     with _without_collector():
@@ -44,10 +44,10 @@ def live_seeds(seeds: Sequence[int], size: Size, *, twice: bool = False) -> Tall
 
 @contextmanager
 def _without_collector() -> Iterator[None]:
-    """A life makes cycles and ends soon: looking for garbage again and again meanwhile costs a tenth."""
+    """Disable garbage collection, which would take a tenth of the time of lives that end soon anyway."""
     enabled = gc.isenabled()
     gc.disable()
-    gc.freeze()  # what there was before is no garbage now
+    gc.freeze()  # older objects need not be examined
     try:
         yield
     finally:
@@ -66,15 +66,15 @@ def run_seeds(
     progress: Callable[[Tally], None] = lambda _tally: None,
     dask: str = "",
 ) -> Campaign:
-    """Live the lives of seeds.
+    """Run the lives of seeds in several processes.
 
     Args:
-        seeds: which.
-        size: how much there is in each.
+        seeds: the seeds.
+        size: size of each life.
         jobs: number of processes that share them; one for each core unless given.
         twice: see :func:`live_seeds`.
         progress: called with the tally of each chunk as it comes in.
-        dask: address of a Dask scheduler whose workers share them instead, or ``local``.
+        dask: address of a Dask scheduler whose workers run them instead, or ``local``.
 
     Raises:
         Unsupported: as :func:`~toolkit.machine.sharing.by_dask`.

@@ -1,4 +1,4 @@
-"""A careless application beside the recording one of a node, and a stranger that sends false frames."""
+"""An application that misuses the messenger, and an unknown peer that sends malformed frames."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 _PARTS = 3
 DECLARED_BYTES = 1 << 20
 _DECLARATION_BYTES = 80
-"""More than a message's head takes in either protocol, and much less than the message."""
+"""More than the header of a message in either protocol, and much less than the message."""
 _NOISE_BYTES = 300
 _STRANGERS_PATIENCE_S = 1.0
 RELEASED = "operation forbidden on released memoryview object"
-"""End of the error text of a message whose buffer was released; the words are those of Python."""
+"""End of Python's error text for a released buffer."""
 
 
 class CarelessError(Exception):
-    """What a careless application raises."""
+    """The exception that a careless application raises."""
 
 
 @dataclass(slots=True)
@@ -38,10 +38,10 @@ class _Reaction:
 
 
 class CarelessApp(Dispatcher):
-    """Sits before the node's own application, takes nothing, and misuses the messenger when it is asked to.
+    """A dispatcher before the node's own application that takes no message, and misuses the messenger on request.
 
     Args:
-        app: the node's application, whose books it keeps right.
+        app: the node's application, whose connections and counts it keeps correct.
     """
 
     def __init__(self, app: "NodeApp") -> None:
@@ -49,17 +49,17 @@ class CarelessApp(Dispatcher):
         self._reactions: dict[str, list[_Reaction]] = {}
 
     def react(self, callback: str, nth: int, deed: str) -> None:
-        """Do something in the ``nth`` call of a callback from now on."""
+        """Carry out ``deed`` in the ``nth`` call of a callback from now on."""
         self._reactions.setdefault(callback, []).append(_Reaction(nth, deed))
 
     def forget(self) -> None:
-        """Be careful from now on."""
+        """Cancel all reactions."""
         self._reactions.clear()
 
     # ---- callbacks
 
     def ms_dispatch(self, connection: Connection, message: Message) -> bool:
-        """Take nothing."""
+        """Take no message."""
         self._called("dispatch", connection, message)
         return False
 
@@ -90,7 +90,7 @@ class CarelessApp(Dispatcher):
                 self._reactions[callback].remove(reaction)
                 getattr(self, f"_{reaction.deed}")(connection, message)
 
-    # ---- what it does then
+    # ---- deeds
 
     def _raise(self, _connection: Connection, _message: Message | None) -> None:
         raise CarelessError("in a callback")
@@ -109,14 +109,14 @@ class CarelessApp(Dispatcher):
             self._app.connect(peer)
 
     def _release(self, connection: Connection, message: Message | None) -> None:
-        """A message that it does not hold, unless the node's own application takes it."""
+        """Release a message that it does not hold, unless the node's own application keeps messages."""
         if message is not None and not self._app.keeps:
             with suppress(LocalError):
                 connection.release(message)
 
 
 def take_back(app: "NodeApp", peer: str, part: int) -> None:
-    """Send a message, and release a buffer under it before, or after, it is written."""
+    """Send a message, and release one of its buffers, which may still have to be written."""
     buffer = memoryview(b"taken back")
     app.send_parts(peer, *(buffer if at == part else b"" for at in range(_PARTS)))
     buffer.release()
@@ -126,8 +126,8 @@ class Stranger:
     """A peer that no node expects, on the network of a lab.
 
     Args:
-        dial: a new link of the lab's raw peer to a node.
-        rng: decides what noise it makes.
+        dial: opens a link of the lab's raw peer to a node.
+        rng: random source of the noise that it sends.
     """
 
     def __init__(self, dial: Callable[[str], Any], rng: Random) -> None:
@@ -136,14 +136,14 @@ class Stranger:
         self._links: list[Any] = []
 
     def visit(self, node: str, claimed: AddrVec | None, ending: str, steps: int) -> None:
-        """Dial a node, take so many proper steps, and end in one of these ways.
+        """Dial a node, take some steps of a proper handshake, and end in one of these ways.
 
         Args:
-            node: whom to dial.
-            claimed: the addresses that it gives as its own; its own if None.
-            ending: ``stop`` and say no more, ``close``, make ``noise``, or ``declare`` a message and not send it,
-                or send three quarters of it and ``stall``; anything else stops as well.
-            steps: of the handshake.
+            node: the node that it dials.
+            claimed: the addresses that it announces; its own if None.
+            ending: ``stop`` sending, ``close``, send ``noise``, ``declare`` a message and not send it, or send
+                three quarters of it and ``stall``; any other value is like ``stop``.
+            steps: number of steps of the handshake.
         """
         with suppress(ScenarioFailed):
             link = self._dial(node)
@@ -165,7 +165,7 @@ class Stranger:
                 link.hang_up()
 
     def leave(self) -> None:
-        """Hang up everywhere."""
+        """Close all its links."""
         for link in self._links:
             link.hang_up()
         self._links.clear()

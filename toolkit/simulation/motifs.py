@@ -1,7 +1,7 @@
-"""Motifs: short runs of operations that lead close to a rare state, which faults by themselves seldom come to.
+"""Motifs: short sequences of operations that lead close to a rare state, which faults alone seldom reach.
 
-A motif is drawn like everything else and is part of the plan: other operations come in between, its times vary,
-and shrinking takes it apart. It raises the odds, it does not script an outcome.
+A motif is drawn and is part of the plan: other operations come in between, its times vary, and shrinking may drop
+some of its steps. It raises the probability of the state, and does not force it.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +12,7 @@ from messenger.link import Protocol
 from toolkit.simulation.drawing import Motif, Options
 
 Step = tuple[float, str, tuple[str | int | float | bool | None, ...]]
-"""Seconds after the motif's beginning, verb, arguments."""
+"""Seconds after the beginning of the motif, verb, arguments."""
 
 _FIRST_ANSWERS = {Protocol.V1: "CONNECT_REPLY WRITE", Protocol.V2: "SERVER_IDENT WRITE"}
 _NEXT_ANSWERS = {Protocol.V1: "CONNECT_REPLY WRITE", Protocol.V2: "SESSION_RECONNECT_OK WRITE"}
@@ -20,18 +20,18 @@ _HANDSHAKES = {
     Protocol.V1: ("BANNER", "IDENTIFY", "CONNECT", "CONNECT_REPLY", "MSG"),
     Protocol.V2: ("BANNER", "HELLO", "AUTH_REQUEST", "AUTH_DONE", "CLIENT_IDENT", "SERVER_IDENT", "MESSAGE"),
 }
-"""What every new session comes to."""
+"""Frames that every new session passes."""
 
 
 def draw_motif(rng: Random, options: Options) -> list[Step]:
-    """The operations of the motif that the options have drawn; none if they have none."""
+    """The operations of the motif that the options have; none if they have no motif."""
     if options.motif is None:
         return []
     return list(_MOTIFS[options.motif](rng, options))
 
 
 def _winner_dies(rng: Random, options: Options) -> Iterator[Step]:
-    """Both dial. The winner sends the loser WAIT, and dies or is cut off before its own dial arrives."""
+    """Both dial; the winner sends WAIT, and crashes or is partitioned before its own dial arrives."""
     winner, loser = sorted(rng.choice(options.pairs))  # addresses are given in the order of names
     if rng.random() < 0.3:
         yield 0.0, "cut", (winner, loser)
@@ -51,7 +51,7 @@ def _winner_dies(rng: Random, options: Options) -> Iterator[Step]:
 
 
 def _crossed(rng: Random, options: Options) -> Iterator[Step]:
-    """Both forget each other and dial, again and again; dials and answers overtake each other."""
+    """Both mark down and dial, twice; dials and answers overtake each other."""
     a, b = rng.choice(options.pairs)
     for at_s in (0.0, 0.3):
         yield at_s, "mark_down", (a, b)
@@ -63,7 +63,7 @@ def _crossed(rng: Random, options: Options) -> Iterator[Step]:
 
 
 def _answer_held(rng: Random, options: Options) -> Iterator[Step]:
-    """The acceptor stands still before its answer; its dialler loses the link, and the acceptor cannot notice."""
+    """The acceptor is blocked before its answer; the dialler loses the link, which the acceptor cannot notice."""
     dialler, acceptor = rng.choice(options.pairs)
     v1 = options.way.protocol is Protocol.V1
     resumes = rng.random() < 0.6
@@ -73,7 +73,7 @@ def _answer_held(rng: Random, options: Options) -> Iterator[Step]:
     yield 0.3, "arm", (acceptor, answers[options.way.protocol], Action.BLOCK.value, nth)
     if resumes:
         yield 0.3, "cut", (dialler, acceptor)
-    else:  # neither side knows the other
+    else:  # neither side has a session
         yield 0.3, "mark_down", (dialler, acceptor)
         yield 0.3, "mark_down", (acceptor, dialler)
     yield 0.3005, "send", (dialler, acceptor, 2, 20)
@@ -86,7 +86,7 @@ def _answer_held(rng: Random, options: Options) -> Iterator[Step]:
 
 
 def _cut_in_replay(rng: Random, options: Options) -> Iterator[Step]:
-    """A link breaks, and the next one while it carries what was not acknowledged."""
+    """A link breaks, and the next one breaks during the replay."""
     sender, receiver = rng.choice(options.pairs)
     yield 0.0, "send", (sender, receiver, 1, 20)
     yield 0.3, "send", (sender, receiver, 7, 1000)
@@ -98,7 +98,7 @@ def _cut_in_replay(rng: Random, options: Options) -> Iterator[Step]:
 
 
 def _wrong_target(rng: Random, options: Options) -> Iterator[Step]:
-    """A node comes back as another peer; its peers dial the old one until they learn of it."""
+    """A node restarts with another nonce; its peers dial the old one until they learn the new one."""
     dialler, gone = rng.choice(options.pairs)
     yield 0.0, "send", (dialler, gone, 1, 20)
     yield 0.2, "kill", (gone,)
@@ -108,7 +108,7 @@ def _wrong_target(rng: Random, options: Options) -> Iterator[Step]:
 
 
 def _dials_again(rng: Random, options: Options) -> Iterator[Step]:
-    """A client loses a link without the server's noticing, and is back before it does."""
+    """A client loses its link without the server noticing, and dials again before the server notices."""
     client, server = rng.choice(options.pairs)
     for at_s in (0.0, 0.3, 0.6):
         yield at_s, "send", (client, server, 1, 20)
@@ -116,7 +116,7 @@ def _dials_again(rng: Random, options: Options) -> Iterator[Step]:
 
 
 def _stopped_handshake(rng: Random, options: Options) -> Iterator[Step]:
-    """A point that every handshake comes to is armed before there is one."""
+    """A point that every handshake passes is armed, and the next handshake stops there."""
     dialler, acceptor = rng.choice(options.pairs)
     point = f"{rng.choice(_HANDSHAKES[options.way.protocol])} {rng.choice(('READ', 'WRITE'))}"
     action = rng.choice((Action.BLOCK, Action.STALL, Action.STALL, Action.FAULT))
@@ -128,7 +128,7 @@ def _stopped_handshake(rng: Random, options: Options) -> Iterator[Step]:
 
 
 def _rotated(rng: Random, options: Options) -> Iterator[Step]:
-    """Service keys are replaced under a session, which is then resumed; the dialler has the new ones later."""
+    """A service key is replaced under a session, which is then resumed; the dialler gets the new key later."""
     dialler, acceptor = rng.choice(options.pairs)
     yield 0.0, "send", (dialler, acceptor, 1, 20)
     yield 0.3, "rotate", (acceptor,)

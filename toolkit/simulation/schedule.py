@@ -1,7 +1,7 @@
-"""What a seed does to its nodes, as plain data: operations in order of time.
+"""The schedule of a seed, as plain data: operations in order of time.
 
-Whether an operation makes sense when its time comes is decided then: a crashed node crashes no more. So any part
-of a schedule is a schedule, which is what shrinking needs.
+An operation that makes no sense at its time, such as the crash of a node that has crashed, does nothing. So any
+subset of a schedule is a schedule, which shrinking needs.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ from toolkit.simulation.motifs import draw_motif
 _GAPS_S = (0.0, 0.0, 0.0005, 0.002, 0.004, 0.01, 0.05, 0.3, 1.0, 4.0)
 _LASTS_S = (0.005, 0.05, 0.5, 2.0, 6.0, 20.0)
 _FOR_GOOD = 0.3
-"""How often a fault stays until the end of the faults."""
+"""Probability that a fault lasts until the end of the faults."""
 V2_TAGS = (
     *("BANNER", "HELLO", "AUTH_REQUEST", "AUTH_REPLY_MORE", "AUTH_REQUEST_MORE", "AUTH_DONE", "AUTH_SIGNATURE"),
     *("CLIENT_IDENT", "SERVER_IDENT", "SESSION_RECONNECT", "SESSION_RECONNECT_OK", "SESSION_RETRY"),
@@ -34,7 +34,7 @@ Argument = str | int | float | bool | None
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One thing that is done at one time."""
+    """An operation at a time."""
 
     at_s: float
     verb: str
@@ -48,7 +48,7 @@ Plan = tuple[Operation, ...]
 
 
 def draw_schedule(rng: Random, options: Options) -> Plan:
-    """Draw what is done to such nodes."""
+    """Draw the operations for nodes with these options."""
     drawer = _Drawer(rng, options)
     if options.motif is not None:
         drawer.draw(traffic=rng.randrange(3, 7), faults=rng.randrange(4))
@@ -90,12 +90,12 @@ class _Drawer:
         }
 
     def draw(self, traffic: int, faults: int) -> None:
-        """Draw that many operations of both sorts, in any order but for a first one that opens a session."""
+        """Draw that many operations of traffic and of faults, in random order behind one that opens a session."""
         rng, motif = self._rng, self._options.motif
         sorts = [self._traffic] * traffic
         sorts += [self._fault] * (faults if self._allowed else 0)
         motifs = [self._motif] * (0 if motif is None else rng.randrange(1, 3) if motif in TICKET_MOTIFS else 1)
-        comes_last = chance(rng, 0.5)  # then nothing that others say undoes what it has led to
+        comes_last = chance(rng, 0.5)  # then no later operation undoes the state that it leads to
         sorts += [] if comes_last else motifs
         rng.shuffle(sorts)
         sorts += motifs if comes_last else []
@@ -105,7 +105,7 @@ class _Drawer:
             operate()
 
     def plan(self) -> Plan:
-        """The operations in order of their time."""
+        """The operations in order of time."""
         return tuple(sorted(self._operations, key=lambda operation: operation.at_s))
 
     # ---- traffic
@@ -150,7 +150,7 @@ class _Drawer:
         self._operations.append(Operation(round(self._now_s + later_s, 6), verb, args))
 
     def _lasting(self, verb: str, end: str, *args: Argument, more: tuple[Argument, ...] = ()) -> None:
-        """A fault that ends after some time, or with the other faults."""
+        """Add a fault that ends after some time, or with the other faults."""
         self._add(verb, *args, *more)
         if not chance(self._rng, _FOR_GOOD):
             self._add(end, *args, later_s=self._rng.choice(_LASTS_S))

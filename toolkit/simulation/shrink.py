@@ -1,4 +1,4 @@
-"""The least of a schedule that still fails: delta debugging over its operations."""
+"""Shrinks a schedule that fails to the fewest operations that still fail, by delta debugging."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -8,11 +8,11 @@ from toolkit.simulation.drawing import Size
 from toolkit.simulation.swarm import Outcome, live
 
 MOST_RUNS = {Size.SMALL: 200, Size.CLUSTER: 40}
-"""Most runs that shrinking may take."""
+"""Maximum number of runs for shrinking."""
 
 
 def shrink(outcome: Outcome) -> Outcome:
-    """The same seed with as few operations as still make its first failure, whatever else they make."""
+    """Find the fewest operations of the same seed that still cause its first failure, among any others."""
     wanted = outcome.failures[0].id
     best = outcome
 

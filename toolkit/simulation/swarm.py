@@ -1,8 +1,8 @@
-"""One seed, one life: draw a schedule, inject its faults, heal, require liveness, check (swarm testing).
+"""The life of one seed: draw a schedule, run its faults, heal, require liveness, check (swarm testing).
 
-Phase 1 runs the schedule. Phase 2 heals the network, releases what is held, restarts dead nodes, and then requires
-within :func:`bound_s` of virtual time that a message of every node that may send arrives and that all nodes come
-to rest. The invariants judge the history of both.
+Phase 1 runs the schedule. Phase 2 heals the network, releases everything that is held, restarts dead nodes, and
+then requires within :func:`bound_s` of virtual time that a message of every node that may send arrives and that
+all nodes come to rest. The invariants judge the history of both.
 """
 
 import hashlib
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from toolkit.report.sequence import SequenceChart
 
 LIVENESS = "LIVE"
-"""Id of the failure to get going again after the faults."""
+"""Id of the failure to deliver or to come to rest after the faults."""
 CRASH = "CRASH"
 """Id of an undocumented exception."""
 CALLS = "CALLS"
-"""Id of a messenger that calls its application more or less often than its history says."""
+"""Id of a messenger that called its application more or less often than its history shows."""
 SAFETY = tuple(id_ for id_ in INVARIANTS if id_ not in {"INV-6", "liveness_after_heal"})
-"""The invariants that do not require that anything ever arrives."""
+"""The invariants that do not require any delivery."""
 _MOST_PROBES = 6
 _CHANCE_OF_ALL_AT_ONCE = 0.25
 _REST_STEPS_S = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -44,7 +44,7 @@ _REST_STEPS_S = (0.05, 0.2, 0.5, 1.0, 2.0, 5.0)
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of one life."""
+    """The result of one life."""
 
     seed: int
     options: Options
@@ -52,13 +52,13 @@ class Outcome:
     history: History
     failures: list[Failure]
     events: int
-    """Events of the simulation."""
+    """Number of events of the simulation."""
     keep: Collection[int] | None = None
-    """The operations that were done, by their place in the plan; None: all."""
+    """Indices in the plan of the operations that were carried out; None: all."""
 
     @property
     def passed(self) -> bool:
-        """True if nothing is wrong."""
+        """True if it has no failure."""
         return not self.failures
 
     @property
@@ -70,14 +70,14 @@ class Outcome:
 
     @property
     def schedule(self) -> list[str]:
-        """The operations that were done, a line each, with their places in the plan."""
+        """The operations that were carried out, a line each, with their indices in the plan."""
         from toolkit.simulation.findings import schedule  # noqa: PLC0415 - as above
 
         return schedule(self)
 
     @property
     def replay_command(self) -> str:
-        """The command that lives this life again."""
+        """The command that runs this life again."""
         from toolkit.simulation.findings import replay_command  # noqa: PLC0415 - as above
 
         return replay_command(self)
@@ -106,7 +106,7 @@ class Outcome:
 
 
 def draw(seed: int, size: Size = Size.SMALL) -> tuple[Options, Plan]:
-    """What a seed means."""
+    """The options and the plan of a seed."""
     rng = Random(f"swarm {size} {seed}")
     options = draw_options(rng, size)
     plan = draw_schedule(rng, options)
@@ -114,12 +114,12 @@ def draw(seed: int, size: Size = Size.SMALL) -> tuple[Options, Plan]:
 
 
 def live(seed: int, size: Size = Size.SMALL, keep: Collection[int] | None = None) -> Outcome:
-    """Live the life of a seed and judge it.
+    """Run the life of a seed and judge it.
 
     Args:
-        seed: decides everything.
-        size: how much there is.
-        keep: places in the plan of the operations that are done; all unless given.
+        seed: decides everything random.
+        size: size of the life.
+        keep: indices in the plan of the operations to carry out; all unless given.
     """
     options, plan = draw(seed, size)
     kept = plan if keep is None else tuple(plan[place] for place in sorted(set(keep)) if place < len(plan))
@@ -127,7 +127,7 @@ def live(seed: int, size: Size = Size.SMALL, keep: Collection[int] | None = None
 
 
 def live_plan(seed: int, options: Options, plan: Plan, kept: Plan, keep: Collection[int] | None = None) -> Outcome:
-    """Live through the operations ``kept`` of a plan."""
+    """Run the operations ``kept`` of a plan, and judge the history."""
     verbs = {operation.verb for operation in plan}
     runner = _Runner(seed, options, intercepted="arm" in verbs, visited="stranger" in verbs)
     failures = runner.run(kept)
@@ -141,18 +141,18 @@ def live_plan(seed: int, options: Options, plan: Plan, kept: Plan, keep: Collect
 
 
 def bound_s(options: Options) -> float:
-    """Time in which all nodes have to be connected after the faults, and again to become quiet."""
+    """Seconds in which all nodes have to connect after the faults, and again to come to rest."""
     backoff_s = options.option("ms_max_backoff", 15.0)
     ready_s = options.option("ms_connection_ready_timeout", 10.0)
     return 4 * backoff_s + 2 * ready_s + BLOCK_LIMIT_S
 
 
 class _Stuck(Exception):
-    """Liveness is missing; the text says what."""
+    """A node made no progress; the text describes it."""
 
 
 class _Runner:
-    """Does what a plan says."""
+    """Carries out a plan."""
 
     def __init__(self, seed: int, options: Options, *, intercepted: bool, visited: bool) -> None:
         self.options = options
@@ -161,7 +161,7 @@ class _Runner:
         self._rng = Random(f"probes {seed}")
 
     def run(self, operations: Plan) -> list[Failure]:
-        """Both phases; what went wrong that no invariant sees."""
+        """Run both phases; returns the failures that no invariant detects."""
         try:
             self.lab.start()
             for operation in operations:
@@ -194,7 +194,7 @@ class _Runner:
     # ---- phase 2
 
     def _try_to_meet(self) -> None:
-        """The same, but no probe has to arrive and no node to come to rest: no ``end`` records, no judgement."""
+        """Run phase 2 without requiring delivery or rest, and without ``end`` records, which would be judged."""
         with suppress(_Stuck):
             self._probe()
             self._rest()
@@ -206,14 +206,14 @@ class _Runner:
         elif self._rng.random() < _CHANCE_OF_ALL_AT_ONCE:
             self._probe_by(self.options.pairs)
         else:
-            # One side alone sends first: with messages on both, one's dial would hide that the other never dials.
+            # One side alone sends first: if both sent, the dial of one would hide that the other never dials.
             pairs = [(a, b) for a, b in self.options.pairs if a < b]
             first = [(a, b) if self._rng.random() < 0.5 else (b, a) for a, b in pairs]
             self._probe_by(first)
             self._probe_by([(b, a) for a, b in first])
 
     def _probe_by(self, pairs: list[Probe]) -> None:
-        """A message of each sender arrives in time; one that a reset may have lost is sent again."""
+        """Require that a message of each sender arrives in time; one that a reset may have lost is sent again."""
         lab = self.lab
         deadline_s = lab.clock.now_s + bound_s(self.options)
         lab.interrupted = list(pairs)
@@ -242,7 +242,7 @@ class _Runner:
             lab.clock.run_until(lambda: False, min(deadline_s, lab.clock.now_s + next(steps, _REST_STEPS_S[-1])))
 
     def _stays_at_rest(self) -> bool:
-        """Nothing to do now, nor once what is on its way has come: the end of a stream, for one."""
+        """True if the nodes are at rest now, and still after events on their way have come."""
         lab = self.lab
         if not lab.is_at_rest():
             return False
@@ -252,7 +252,7 @@ class _Runner:
     def _unrest(self) -> str:
         return ", ".join(f"{node.name}: {self.lab.snapshot(node.name)}" for node in self.options.nodes)
 
-    # ---- operations; each does nothing where it makes no sense now
+    # ---- operations; each does nothing if it makes no sense now
 
     def _can_send(self, node: str, peer: str) -> bool:
         lab = self.lab

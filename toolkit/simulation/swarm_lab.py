@@ -1,4 +1,4 @@
-"""The simulated lab as swarm runs use it: faults that no scenario asks for, and probes of liveness."""
+"""The simulated lab of swarm runs, with faults that scenarios do not use, and probes of liveness."""
 
 from random import Random
 from typing import Any
@@ -28,10 +28,10 @@ class SwarmLab(SimLab):
     """Nodes of a swarm run.
 
     Args:
-        options: as the seed drew them.
-        seed: decides latencies, keys and what the messengers draw.
-        intercepted: whether points of conversations may be armed; costs time.
-        visited: whether a stranger comes.
+        options: the options that the seed drew.
+        seed: decides latencies, keys and the random numbers of the messengers.
+        intercepted: whether interception points can be armed, which costs time.
+        visited: whether the run has an unknown peer.
     """
 
     def __init__(self, options: Options, seed: int, *, intercepted: bool, visited: bool) -> None:
@@ -40,7 +40,7 @@ class SwarmLab(SimLab):
         self.awaited: dict[Probe, int] = {}
         """Probes that have not arrived, with their tids."""
         self.interrupted: list[Probe] = []
-        """Probes whose sender got an event by which they may be lost."""
+        """Probes that may be lost, because their sender got a reset event."""
         self._network.cut_by_byte = self._cut_by_byte
         for node in options.nodes:
             self.node(
@@ -53,22 +53,22 @@ class SwarmLab(SimLab):
                 **node.options,
             )
         self._careless: dict[str, CarelessApp] = {}
-        """Those that run, by their nodes."""
+        """The careless applications of running nodes, by node."""
         self._has_taken_back = False
         self._stranger: Stranger | None = None
         if visited:
             peer = self.raw(_STRANGER, f"{options.roles.entities[0]}.{_STRANGERS_NUMBER}", listens=False)
             self._stranger = Stranger(peer.dial, Random(f"stranger {seed}"))
         self._untold: dict[str, list[tuple[str, Connection]]] = {}
-        """Nodes that came back with another nonce, with the peers' connections to the former one."""
+        """By node that restarted with another nonce, the peers' connections to its former nonce."""
         self._secret_id, self._service_key = SERVICE_SECRET_ID, self._key.to_base64()
-        """The newest service key."""
+        """The id of the newest service key, and the key."""
         self._skews: dict[str, float] = {}
 
     # ---- what a node can do now
 
     def runs(self, name: str) -> bool:
-        """True if a node's process exists."""
+        """True if a node's process runs."""
         return name in self._nodes
 
     def usable(self, name: str) -> bool:
@@ -80,7 +80,7 @@ class SwarmLab(SimLab):
         return self._nodes[name].app.has_connection(peer)
 
     def is_taken_for_another(self, name: str, peer: str) -> bool:
-        """True if a peer has a session with an earlier life of a node and would get another of the same name."""
+        """True if a peer has a session with a node's former nonce, so that the node would get a second one."""
         return any(other == peer for other, _ in self._untold.get(name, ()))
 
     # ---- faults
@@ -106,9 +106,9 @@ class SwarmLab(SimLab):
         """Start a killed node with another nonce; the others learn its address.
 
         Args:
-            name: which.
-            told: the others also end their connections with it, before; if not, they dial its former nonce until
-                they learn of the new one (:meth:`tell`).
+            name: name of the node.
+            told: whether the others first mark down their connections with it; if not, they dial its former nonce
+                until :meth:`tell`.
         """
         self._untold.setdefault(name, []).extend(
             (other, connection)
@@ -121,7 +121,7 @@ class SwarmLab(SimLab):
         self.revive(name, new_nonce=True)
 
     def tell(self, name: str) -> None:
-        """Have the others end their connections to a node's former nonce."""
+        """Have the others mark down their connections to a node's former nonce."""
         for other, connection in self._untold.pop(name, []):
             if not self.usable(other) or connection not in self._nodes[other].connections.values():
                 continue
@@ -132,13 +132,13 @@ class SwarmLab(SimLab):
                 connection.mark_down()
 
     def rotate_keys(self, name: str) -> None:
-        """There is a new service key; one node has it, and opens no tickets but those by it."""
+        """Generate a new service key and give it to one node, which then only accepts tickets sealed with it."""
         self._secret_id += 1
         self._service_key = self.new_key()
         self._give_keys(name, mints=False)
 
     def fetch_keys(self, name: str) -> None:
-        """A node has the newest service key, and makes its tickets with it."""
+        """Give a node the newest service key, for its tickets as well."""
         self._give_keys(name, mints=True)
 
     def _give_keys(self, name: str, *, mints: bool) -> None:
@@ -146,11 +146,11 @@ class SwarmLab(SimLab):
         if mints:
             newest = {"secret_id": self._secret_id, "key": self._service_key}
             changes["mints"] = {**self._specs[name].auth.get("mints", {}), **newest}
-        self._specs[name].auth |= changes  # it is not forgotten in a crash
+        self._specs[name].auth |= changes  # a restarted node keeps it
         self.change_auth(name, **changes)
 
     def skew(self, name: str, seconds: float) -> None:
-        """Set a node's wall clock ahead of the others."""
+        """Set a node's wall clock ahead of the others' by ``seconds``."""
         jump_s = seconds - self._skews.pop(name, 0.0)
         if seconds:
             self._skews[name] = seconds
@@ -158,18 +158,18 @@ class SwarmLab(SimLab):
             self.jump_clock(name, jump_s)
 
     def heal_between(self, a: str, b: str) -> None:
-        """Undo what was done to the paths between two nodes."""
+        """Undo the faults of the paths between two nodes."""
         self._step("heal", a, b)
         self._path("heal", a, b)
         self.network.heal(a, b)
 
     def late_dial(self, a: str, b: str, seconds: float) -> None:
-        """Have the next dial of a to b arrive late."""
+        """Delay the next dial of a to b."""
         self._step("late_dial", a, b, seconds)
         self._network.delay_dial(a, b, seconds)
 
     def cut_at_byte(self, a: str, b: str, byte: int, stream: int) -> None:
-        """Cut a stream between a and b that is still to be dialled once so many bytes of a have passed."""
+        """Cut a later stream between a and b once ``byte`` bytes of a have passed."""
         self._step("cut_at_byte", a, b, byte, stream)
         self._network.cut_at_byte(a, b, byte, stream)
 
@@ -187,7 +187,7 @@ class SwarmLab(SimLab):
         return isinstance(error, CarelessError) or (self._has_taken_back and str(error).endswith(RELEASED))
 
     def react(self, name: str, callback: str, nth: int, deed: str) -> None:
-        """Have a node's application do something in a callback; see :class:`CarelessApp`."""
+        """Have a node's application misuse the messenger in a callback; see :class:`CarelessApp`."""
         self._step("react", name, callback, nth, deed)
         careless = self._careless.get(name)
         if careless is None:
@@ -197,20 +197,20 @@ class SwarmLab(SimLab):
         careless.react(callback, nth, deed)
 
     def take_back(self, name: str, peer: str, part: int) -> None:
-        """Send a message whose buffer is released at once."""
+        """Send a message, and release its buffer at once."""
         self._step("take_back", name, peer, part)
         self._has_taken_back = True
         take_back(self._nodes[name].app, peer, part)
 
     def dial_one(self, name: str, peer: str, which: int) -> None:
-        """Connect by one of a peer's addresses, if there is no connection yet that it would give."""
+        """Open a session by one of a peer's addresses, unless there is one that this dial would return."""
         addrs = self._specs[peer].addrs
         addr = addrs.addrs[which % len(addrs.addrs)]
         self._step("dial_one", name, peer, str(addr))
         self._nodes[name].app.connect_by(peer, AddrVec((addr,)))
 
     def stranger(self, name: str, victim: str, ending: str, steps: int) -> None:
-        """Have a stranger dial a node; see :meth:`Stranger.visit`."""
+        """Have the unknown peer dial a node; see :meth:`Stranger.visit`."""
         assert self._stranger is not None
         if ending in {"declare", "stall"}:
             self._step("declare", name, DECLARED_BYTES)
@@ -218,7 +218,7 @@ class SwarmLab(SimLab):
         self._stranger.visit(name, claimed, ending, steps)
 
     def end_faults(self) -> None:
-        """Heal the network, start all nodes, release what is held, and stop the faults."""
+        """Heal the network, start all nodes, release everything that is held, and disarm all faults."""
         for careless in self._careless.values():
             careless.forget()
         if self._stranger is not None:
@@ -247,16 +247,16 @@ class SwarmLab(SimLab):
     # ---- liveness
 
     def probe(self, sender: str, receiver: str) -> None:
-        """Send a message and remember it until it arrives."""
+        """Send a message, and await its delivery."""
         self.send(sender, receiver, 1, 20)
         self.awaited[sender, receiver] = self._nodes[sender].app.last_tid(receiver)
 
     def is_at_rest(self) -> bool:
-        """True if no node has anything to send, to acknowledge or to dial."""
+        """True if no node has a message to send, an acknowledgement to wait for, or a dial to make."""
         return all(self._at_rest(name) for name in self._specs)
 
     def write_ends(self) -> None:
-        """Take the closing counters."""
+        """Record the final counters."""
         for name in self._specs:
             held = self._nodes[name].endpoint.resources()
             throttles = {counter: held[counter] for counter in ("throttled", "arrivals")}

@@ -1,4 +1,4 @@
-"""Scenarios of this project; docs/scenarios.md of msgrlab has all verbs of a lab."""
+"""Scenarios of this project; docs/scenarios.md of msgrlab lists all verbs of a lab."""
 
 from toolkit import Lab, scenario
 
@@ -11,8 +11,8 @@ from toolkit import Lab, scenario
 def frozen_server(lab: Lab, frozen_s: float) -> None:
     """A server that was frozen gets every message once.
 
-    A client sends while its server is frozen. When the server goes on, all messages arrive in order, and no reset
-    is reported.
+    A client sends while its server is frozen. When the server continues, all messages arrive in order, and no
+    remote_reset event is raised.
     """
     lab.two("lossless_client", "stateful_server", "client.1", "mds.0")
     lab.connect("a", "b")

@@ -1,4 +1,4 @@
-"""Clusters of real processes."""
+"""Clusters of real processes, with faults."""
 
 from toolkit.cluster import Cluster
 from toolkit.pytest_plugin import Clusters

@@ -1,4 +1,4 @@
-"""Scenarios: those of this project, and some of the catalogue."""
+"""Scenarios of this project, and some of the catalogue, as tests."""
 
 from collections.abc import Callable
 

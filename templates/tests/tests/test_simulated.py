@@ -1,4 +1,4 @@
-"""Labs on virtual time: an hour takes milliseconds, and a seed repeats it."""
+"""Labs on virtual time: an hour takes milliseconds, and a seed repeats a run."""
 
 from toolkit.pytest_plugin import Simulations
 

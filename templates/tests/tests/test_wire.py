@@ -1,4 +1,4 @@
-"""What is on the wire between two peers: struck by a proxy, and captured."""
+"""Frames between two peers: cut by a proxy, and captured."""
 
 import socket
 
@@ -9,12 +9,12 @@ from toolkit.pytest_plugin import Captures, Proxies
 
 
 def banner_of(address: str) -> bytes:
-    """What a peer sends first, of an address such as v2:127.0.0.1:6800/1; nothing if the link is cut."""
+    """The first bytes from the peer at an address such as v2:127.0.0.1:6800/1; empty if the link is cut."""
     host, _, port = address.removeprefix("v2:").partition("/")[0].rpartition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=10) as link:
             return link.recv(8)
-    except ConnectionResetError:  # maybe before the connection is known to be open
+    except ConnectionResetError:  # the reset may come before connect() returns
         return b""
 
 

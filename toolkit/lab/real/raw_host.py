@@ -1,4 +1,4 @@
-"""A raw peer's host: plain sockets, on loopback or in a namespace."""
+"""A raw peer's host with plain sockets, on loopback or in a network namespace."""
 
 import socket
 
@@ -14,11 +14,11 @@ _BACKLOG = 16
 
 
 class SocketRawHost(RawHost):
-    """Plain sockets, without a proxy between.
+    """Plain sockets, without a proxy in between.
 
     Args:
-        spec: its name and entity, and where it listens, if it does.
-        inside: opens its sockets, for example in a network namespace.
+        spec: name, entity and address of the raw peer; it listens if the spec says so.
+        inside: calls functions on its host, for example in a network namespace.
     """
 
     def __init__(self, spec: NodeSpec, inside: Inside = here) -> None:

@@ -1,7 +1,7 @@
-"""Scenarios on the hosts of a cluster's backend, with a fault proxy on every way between two nodes.
+"""Scenarios on the hosts of a cluster's backend, with a fault proxy between every two nodes.
 
-What happens to packets (partition, delay, loss, slowness, refusal) is done by the network of the backend; what
-happens to frames and streams is done by proxies on the diallers' hosts.
+The backend's network carries out faults of packets (partition, delay, loss, rate limits, refusal); proxies on the
+diallers' hosts carry out faults of frames and streams.
 """
 
 import threading
@@ -31,23 +31,23 @@ from toolkit.node import NodeSpec
 from toolkit.node.raw.peer import RawHost
 
 KINDS = {"local": "process", "netns": "netns", "docker": "docker"}
-"""The backend of clusters, by what scenarios call it."""
+"""The backend of clusters for each backend of scenarios."""
 _IPV4, _IPV6 = "public", "six"
-"""Networks; nodes are on the first unless a scenario says otherwise."""
+"""Names of the networks; nodes are on the first unless a scenario asks for IPv6."""
 
 
 class RealLab(Lab):
-    """Real nodes on real sockets.
+    """Nodes on real sockets.
 
     Args:
         backend: one of ``KINDS``.
-        way: what the nodes speak, or its name.
-        seed: decides everything random that is ours, but for keys: others can reach these sockets.
-        processes: True if each node is a process of its own; only those can be frozen, or really killed. Nodes
-            that are in containers always are.
+        way: protocol, mode, cipher and shards of the nodes, or the way's name.
+        seed: decides everything random but the keys, because others can reach these sockets.
+        processes: True if each node is a process of its own; only those can be frozen, or killed with SIGKILL.
+            Nodes in containers always are processes.
 
     Raises:
-        Unsupported: such hosts cannot be had here.
+        Unsupported: this machine cannot have such hosts.
     """
 
     real_time = True
@@ -61,12 +61,12 @@ class RealLab(Lab):
         self._began_s = time.monotonic()
         self._changed = threading.Condition()
         self._is_waiting = False
-        """For a condition, which is looked at again and again."""
+        """True while a condition is checked, which happens again and again."""
         self._acquainted: dict[str, set[str]] = {}
-        """Which peers a node knows of."""
+        """The peers whose addresses each node has."""
         self._nodes: dict[str, MessengerNode] = {}
         self._next_ports: dict[str, int] = {}
-        """By host."""
+        """The next free port of each host."""
         self._described = ""
         self._processes = processes
         kind = backend_named(KINDS[backend])
@@ -82,7 +82,7 @@ class RealLab(Lab):
 
     @override
     def new_key(self, cipher: KeyType | None = None) -> str:
-        """Make a key from the random source of the machine, not from the seed."""
+        """Generate a key from the machine's random source, not from the seed."""
         return CryptoKey.generate(SystemRandom(), 0.0, cipher or self.way.key_type).to_base64()
 
     def _take(self, time_s: float, node: str, kind: str, fields: dict[str, Any]) -> None:
@@ -91,7 +91,7 @@ class RealLab(Lab):
             self._changed.notify_all()
 
     def _catch_up(self, node: str = "") -> None:
-        """Answers of a process come behind its records."""
+        """Wait for the records of processes: a process answers a command after it has sent its records."""
         if self._is_waiting:
             return
         for running in [self._nodes[node]] if node in self._nodes else list(self._nodes.values()):
@@ -117,7 +117,7 @@ class RealLab(Lab):
         return super()._describe(name, *args, **options)
 
     def _address(self, protocol: Protocol, host: str) -> EntityAddr:
-        """Addresses go up in the order of description, as everywhere: they decide connection races."""
+        """An address on the node's host; ports go up in the order of description, and decide connection races."""
         place = self._place.hosts[self._described]
         wanted = self._next_ports.get(place.name, self._place.first_port)
         self._next_ports[place.name] = wanted + 1
@@ -125,7 +125,7 @@ class RealLab(Lab):
         return EntityAddr.from_host(address, place.port(wanted, address), protocol.addr_type)
 
     def _host(self, spec: NodeSpec) -> Host:
-        """Where a node is: where its address is, if it has one."""
+        """The host that has the node's address, or else the node's own."""
         own = self._place.hosts[spec.name]
         address = spec.addrs.front.host
         return next(
@@ -134,7 +134,10 @@ class RealLab(Lab):
 
     @override
     def hosts(self, name: str) -> list[str]:
-        """The hosts. Each dials a proxy on its own loopback, which connects from the address of the host."""
+        """The IP addresses of the node's host.
+
+        The node dials a proxy on loopback, which connects from the host's address.
+        """
         return list(dict.fromkeys([*super().hosts(name), *self._host(self._specs[name]).addresses.values()]))
 
     def _raw_host(self, spec: NodeSpec) -> RawHost:
@@ -142,7 +145,7 @@ class RealLab(Lab):
 
     def _spawn(self, spec: NodeSpec) -> None:
         host = self._host(spec)
-        for peer in self._specs.values():  # raw peers are dialled directly: a proxy holds back what is no frame
+        for peer in self._specs.values():  # not raw peers: a proxy holds back bytes that are no frame
             if peer.name != spec.name and peer.listens:
                 for addr in peer.addrs:
                     proxy = self._place.proxies.open(spec.name, peer.name, (addr.host, addr.port), host.inside)
@@ -159,7 +162,7 @@ class RealLab(Lab):
             self._nodes[name].wait_ready()
         for name, node in self._nodes.items():
             spec, known = self._specs[name], self._acquainted[name]
-            if node.pid and node.state == "up":  # a node in a thread reads the very spec that is kept here
+            if node.pid and node.state == "up":  # a node in a thread shares this spec
                 for peer in spec.peers.keys() - known:
                     node.command("learn", peer=peer, addr=spec.peers[peer], entity=spec.peer_entities[peer])
                 known.update(spec.peers)
@@ -204,7 +207,7 @@ class RealLab(Lab):
             if left_s <= 0:
                 return False
             with self._changed:
-                # Something else than a record may make the condition true, a node's counters for one.
+                # The condition may depend on more than records, for example on a node's counters.
                 self._changed.wait(min(left_s, 0.02))
         return True
 
@@ -219,7 +222,7 @@ class RealLab(Lab):
         time.sleep(seconds)
 
     def close(self) -> None:
-        """Stop every node, raw peer and proxy, and undo every change of the machine."""
+        """End every node, raw peer and proxy, and undo every change of the machine."""
         self._undo.close()
 
     def _end_nodes(self) -> None:

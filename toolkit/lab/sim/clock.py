@@ -1,4 +1,4 @@
-"""Virtual time: events in order of their time, equal times in the order they were set."""
+"""Virtual time: events run in the order of their times, those of one time in the order in which they were set."""
 
 from collections.abc import Callable
 from heapq import heappop, heappush
@@ -27,7 +27,7 @@ class Clock:
         heappush(self._heap, (max(time_s, self.now_s), self._order, action))
 
     def run_until(self, condition: Callable[[], bool], deadline_s: float) -> bool:
-        """Run events until ``condition`` holds; False if it does not by ``deadline_s``, which it is then."""
+        """Run events until ``condition`` holds; False, with the time at ``deadline_s``, if it does not by then."""
         while not condition():
             if not self._heap or self._heap[0][0] > deadline_s:
                 self.now_s = deadline_s

@@ -1,6 +1,6 @@
-"""A virtual network of byte streams: latency and chopping from a seed, and the faults a network has.
+"""A virtual network of byte streams: latencies and piece lengths from a seed, and the faults of a network.
 
-What happens to a path between two hosts holds for the streams there are and those to come, until it is healed.
+A fault of the path between two hosts applies to present and future streams, until it is healed.
 """
 
 from collections import defaultdict
@@ -39,10 +39,10 @@ class Network(NetworkFaults):
 
     Args:
         clock: virtual time.
-        rng: decides latencies and where streams are chopped.
-        breakpoints: the list of breakpoints between two named hosts; always the same list for a pair.
-        keys: for taps to read secure links with.
-        struck: called when a breakpoint cut a link, or a mangling changed what passed.
+        rng: random source of latencies and of where streams are split into pieces.
+        breakpoints: returns the list of breakpoints between two named hosts, always the same list for a pair.
+        keys: returns the keys with which taps read secure links.
+        struck: called when a breakpoint cut a link, or a mangle changed bytes.
     """
 
     lacks = MappingProxyType(
@@ -77,18 +77,18 @@ class Network(NetworkFaults):
         self._last_port = _FIRST_PORT
 
     def path(self, sender: str, receiver: str) -> Path:
-        """The way from one host to another."""
+        """The path from one host to another."""
         path = self._paths.get((sender, receiver))
         if path is None:
             path = self._paths[sender, receiver] = Path(self._rng)
         return path
 
     def latency(self) -> float:
-        """A delay for one event that goes along no path."""
+        """Draw the latency in seconds of an event that takes no path."""
         return 0.0002 + 0.0018 * self._rng.random()
 
     def chop(self, chunk: bytes) -> list[bytes]:
-        """The chunk in pieces, as a stream may deliver it."""
+        """Split the chunk into pieces, as a stream may deliver it."""
         random = self._rng.random
         if len(chunk) < 2 or random() >= _CHANCE_OF_PIECES:
             return [chunk] if chunk else []
@@ -96,23 +96,23 @@ class Network(NetworkFaults):
         return [chunk[:at], chunk[at:]]
 
     def between(self, a: str, b: str) -> list[Wire]:
-        """The streams between two hosts, oldest first; dials that are not answered yet included."""
+        """The streams between two hosts, oldest first, dials without an answer included."""
         return [wire for wire in self._wires[a] if b in {wire.connector.name, wire.acceptor.name}]
 
     # ---- dialling
 
     def listen(self, host: Host, addr: EntityAddr) -> None:
-        """Let ``host`` be dialled at ``addr``."""
+        """Have dials to ``addr`` reach ``host``."""
         self._listeners[addr.host, addr.port] = host, addr
 
     def unlisten(self, host: Host) -> None:
-        """``host`` can no longer be dialled."""
+        """Refuse later dials to ``host``."""
         self._listeners = {
             place: listener for place, listener in self._listeners.items() if listener[0] is not host
         }
 
     def dial(self, host: Host, link_id: int, addr: EntityAddr) -> Wire | None:
-        """Open a stream to the listener at ``addr``; the answer comes later. None if there never was one."""
+        """Open a stream to the listener at ``addr``; the answer comes later. None if nobody ever listened."""
         listener = self._listeners.get((addr.host, addr.port))
         if listener is None:
             return None
@@ -131,7 +131,7 @@ class Network(NetworkFaults):
         return wire
 
     def _arm(self, wire: Wire) -> None:
-        """Have a new stream cut where its turn is."""
+        """Set the byte at which a new stream is cut, if :meth:`cut_at_byte` named it."""
         pair = frozenset((wire.connector.name, wire.acceptor.name))
         self._dials[pair] = number = self._dials.get(pair, 0) + 1
         for sender, byte in self._byte_cuts.pop((pair, number), ()):
@@ -139,7 +139,7 @@ class Network(NetworkFaults):
             wire.flows[direction].cut_at_byte = byte
 
     def _answered(self, wire: Wire, local: EntityAddr) -> None:
-        """SYN and SYN-ACK have passed, unless they could not."""
+        """Complete a dial, refuse it, or leave it without an answer, once SYN and SYN-ACK could have passed."""
         path = wire.flows[Direction.TO_SERVER].path
         if wire.open and not wire.abandoned and not wire.judged:
             wire.judged = True
@@ -165,25 +165,25 @@ class Network(NetworkFaults):
                 wire.connector.opened(wire, local)
 
     def _wait(self, gates: list[Gate], then: Callable[[], None]) -> None:
-        """Go on when all gates are open."""
+        """Call ``then`` once all gates are open."""
         if not gates:
             then()
             return
         self.when_open(gates.pop(), partial(self._wait, gates, then))
 
     def when_open(self, gate: Gate, then: Callable[[], None]) -> None:
-        """Go on when a gate is open; one that is shut for a time opens by itself."""
+        """Call ``then`` once a gate is open; a gate with a time limit opens by itself."""
         gate.when_open(lambda: self.clock.after(0, then))
         if gate.for_s is not None:
             self.clock.after(gate.for_s, gate.open)
 
     def forget(self, wire: Wire) -> None:
-        """The stream is over."""
+        """Remove a stream that has ended."""
         self._wires[wire.connector.name].pop(wire, None)
         self._wires[wire.acceptor.name].pop(wire, None)
 
     def crashed(self, host: Host) -> None:
-        """A host's process is gone: the kernel closes its streams."""
+        """Close the streams of a host whose process has ended, as its kernel does."""
         for wire in list(self._wires[host.name]):
             if host in (wire.connector, wire.acceptor):
                 wire.close(host)
@@ -194,8 +194,8 @@ class Network(NetworkFaults):
     def block(self, sender: str, receiver: str, *, port: int = 0) -> None:
         """Deliver nothing until the path is unblocked.
 
-        TCP keeps it and sends it again, ends of streams and resets included. A dial whose SYN or SYN-ACK cannot
-        pass stays without an answer, and succeeds when the paths are healed if its dialler still waits.
+        TCP keeps everything and sends it again, ends of streams and resets included. A dial whose SYN or SYN-ACK
+        cannot pass gets no answer, and succeeds when the paths are unblocked, if its connector still waits.
         """
         self._check_all_ports("block", sender, receiver, port)
         self.path(sender, receiver).blocked = True
@@ -207,7 +207,7 @@ class Network(NetworkFaults):
         self._resume({sender, receiver})
 
     def is_blocked(self, sender: str, receiver: str) -> bool:
-        """True if nothing passes from one host to another."""
+        """True if the path from one host to another delivers nothing."""
         return self.path(sender, receiver).blocked
 
     @override
@@ -217,10 +217,10 @@ class Network(NetworkFaults):
 
     @override
     def set_link(self, sender: str, receiver: str, state: "LinkState") -> None:
-        """Delay, slow and lose: ``receiver`` reads at the link's rate, and lost packets arrive later.
+        """Set delay, rate and loss of a path: the receiver reads at the rate, lost packets arrive later.
 
         Raises:
-            Unsupported: the state does something else to single packets.
+            Unsupported: the state has other impairments, of single packets.
         """
         from toolkit.network.state import RandomLoss  # noqa: PLC0415 - few scenarios need it
 
@@ -270,12 +270,12 @@ class Network(NetworkFaults):
             raise Unsupported(f"{what} {sender} {receiver} {port}: simulated paths have no ports: --backend netns")
 
     def delay_dial(self, a: str, b: str, seconds: float) -> None:
-        """The next dial of ``a`` to ``b`` that has no such delay yet arrives late: others may overtake it."""
+        """Delay the next dial of ``a`` to ``b`` that has no such delay yet; later dials may overtake it."""
         self.path(a, b).dial_delays_s.append(seconds)
 
     @override
     def heal(self, a: str = "", b: str = "") -> None:
-        """Undo what was done to the paths of ``a``, or those between ``a`` and ``b``; to all if none is named."""
+        """Undo the faults of all paths, of those of ``a``, or of those between ``a`` and ``b``."""
         named = {name for name in (a, b) if name}
         for names, path in self._paths.items():
             if named <= set(names):
@@ -286,7 +286,7 @@ class Network(NetworkFaults):
                 self.set_link(sender, receiver, state)
 
     def _resume(self, named: set[str]) -> None:
-        """Send again what was held on the paths between these hosts."""
+        """Deliver what was held on the paths between these hosts."""
         for wire in list(self._all_wires()):
             if named <= {wire.connector.name, wire.acceptor.name}:
                 for flow in wire.flows.values():
@@ -306,7 +306,7 @@ class Network(NetworkFaults):
     # ---- faults of streams
 
     def cut(self, a: str, b: str) -> int:
-        """Cut every stream between two hosts: both sides get a reset. Returns the number of streams."""
+        """Reset every stream between two hosts at both ends. Returns the number of streams."""
         wires = self.between(a, b)
         for wire in wires:
             wire.cut(RESET)
@@ -315,28 +315,28 @@ class Network(NetworkFaults):
     def cut_at_byte(self, a: str, b: str, byte: int, stream: int = 1) -> None:
         """Cut the ``stream``-th stream dialled between two hosts from now on, once ``byte`` bytes of ``a`` passed.
 
-        Frames are not looked at: a cut by frame costs more.
+        It does not parse frames, so it costs less than a cut at a frame.
         """
         pair = frozenset((a, b))
         number = self._dials.get(pair, 0) + stream
         self._byte_cuts.setdefault((pair, number), []).append((a, byte))
 
     def disarm(self) -> None:
-        """Forget every cut at a byte that has not happened."""
+        """Drop every cut at a byte that has not happened."""
         self._byte_cuts.clear()
         for wire in self._all_wires():
             for flow in wire.flows.values():
                 flow.cut_at_byte = None
 
     def half_close(self, a: str, b: str) -> int:
-        """End the streams in the direction from ``a``, behind what was written; returns their number."""
+        """End the streams in the direction from ``a``, behind the bytes written so far; returns their number."""
         wires = [wire for wire in self.between(a, b) if wire.connected]
         for wire in wires:
             wire.half_close(self._host(wire, a))
         return len(wires)
 
     def half_open(self, a: str, b: str) -> None:
-        """``b`` loses its streams with ``a``, which does not notice until it writes and gets a reset."""
+        """Have ``b`` lose its streams with ``a``, which only notices when it writes and gets a reset."""
         for wire in self.between(a, b):
             if wire.connected:
                 wire.lose(self._host(wire, b))

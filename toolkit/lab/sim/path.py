@@ -1,4 +1,4 @@
-"""The way from one host to another: what the network does to everything that goes along it."""
+"""One direction between two hosts of the virtual network, with its faults."""
 
 from collections import deque
 from collections.abc import Callable
@@ -7,14 +7,14 @@ from random import Random
 _LEAST_LATENCY_S = 0.0002
 _LATENCY_SPAN_S = 0.0018
 _RETRANSMISSION_S = 0.2
-"""What is lost comes that much later, and twice that if it is lost again."""
+"""Extra delay in seconds of a lost packet; it doubles each time the packet is lost again."""
 
 
 class Path:
     """One direction between two hosts.
 
     Args:
-        rng: decides latencies.
+        rng: random source of latencies and losses.
     """
 
     __slots__ = (
@@ -25,25 +25,25 @@ class Path:
     def __init__(self, rng: Random) -> None:
         self._random: Callable[[], float] = rng.random
         self.waiting: list[Callable[[], None]] = []
-        """What to do about dials that are not answered because the path, or the one back, is blocked."""
+        """Callbacks of dials that have no answer because this path, or the one back, is blocked."""
         self.dial_delays_s: deque[float] = deque()
-        """How much later the next dials arrive, one each."""
+        """Extra delays in seconds of the next dials, one for each."""
         self.mend()
 
     def mend(self) -> None:
-        """As good as new; what waits is the network's business."""
+        """Undo every fault of the path; the network resumes what is held on it."""
         self.blocked = False
         self.refused = False
         self.bytes_per_s = 0.0
-        """How fast the host at its end reads; 0: at once."""
+        """Rate at which the receiving host reads; 0: no limit."""
         self.delay_s = 0.0
         self.jitter_s = 0.0
         self.loss = 0.0
-        """Which part of the packets is lost; TCP sends them again."""
+        """Fraction of packets that are lost, 0 to 1; TCP sends them again."""
         self.dial_delays_s.clear()
 
     def latency(self) -> float:
-        """How long the next thing that is sent is on its way."""
+        """Draw the latency in seconds of the next packet."""
         latency_s = _LEAST_LATENCY_S + _LATENCY_SPAN_S * self._random()
         if self.delay_s or self.jitter_s:
             latency_s += self.delay_s + self.jitter_s * self._random()

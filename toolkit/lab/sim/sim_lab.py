@@ -1,4 +1,4 @@
-"""The ``sim`` backend: scenarios on virtual time, without sockets. A seed decides everything."""
+"""The ``sim`` backend: scenarios on virtual time, without sockets. A seed decides everything random."""
 
 from collections.abc import Callable
 from random import Random
@@ -21,13 +21,13 @@ _FIRST_PORT = 6800
 
 
 class SimLab(Lab):
-    """Nodes in this process on a virtual network.
+    """Nodes in this process, on a virtual network.
 
     Args:
-        way: what the nodes speak, or its name.
+        way: protocol, mode, cipher and shards of the nodes, or the way's name.
         seed: decides everything random.
-        intercepted: whether nodes have an interceptor. Without one, messengers take the paths that they take in
-            production, and a run is a fifth quicker; :meth:`arm` raises NotIntercepted.
+        intercepted: whether nodes have an interceptor. Without one messengers run the same code as in production,
+            and a run takes a fifth less time; :meth:`arm` raises NotIntercepted.
     """
 
     backend = "sim"
@@ -117,4 +117,4 @@ class SimLab(Lab):
         self.clock.run_until(lambda: False, self.clock.now_s + seconds)
 
     def close(self) -> None:
-        """Nothing outlives the object."""
+        """Do nothing: the nodes have no resources outside this object."""

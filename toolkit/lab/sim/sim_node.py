@@ -1,4 +1,4 @@
-"""A messenger on the simulated network, with other shards if it is to have any."""
+"""A messenger on the simulated network, with further shards if its spec has workers."""
 
 from collections.abc import Callable
 from functools import partial
@@ -22,29 +22,29 @@ from toolkit.node import NodeApp, NodeSpec, Writer
 
 _LONGEST_HOP_S = 0.01
 _SCRATCH = memoryview(bytearray(SCRATCH_BYTES))
-"""What every link of every simulated node reads through: nothing of it outlives one read."""
+"""The read buffer of every link of every simulated node: its contents are not used after a read."""
 WALL_OFFSET_S = 1_700_000_000.0
-"""Unix time at the beginning of virtual time."""
+"""Unix time at the start of virtual time."""
 
 
 class SimShard:
-    """One more shard of a node."""
+    """A further shard of a node."""
 
     def __init__(self, node: "SimNode", index: int) -> None:
         self._node = node
         self._host = node.endpoint.shards.new_shard(index)
         self._host.scratch = _SCRATCH
         self._expected: dict[int, list[Callable[[LinkHost], None]]] = {}
-        """What happened on links that are on their way here."""
+        """By link, what happened on links that are being moved here and have not arrived."""
         self._pumping = False
         self._deadline_s: float | None = None
 
     def expect(self, link_id: int) -> None:
-        """A link comes."""
+        """Note that a link is being moved here."""
         self._expected[link_id] = []
 
     def tell(self, link_id: int, what: Callable[[LinkHost], None]) -> None:
-        """Something happened on a link of this shard."""
+        """Handle an event of a link of this shard, or keep it until the link has arrived."""
         if link_id in self._expected:
             self._expected[link_id].append(what)
         elif self._node.alive:
@@ -52,7 +52,7 @@ class SimShard:
             self.pump()
 
     def called(self, call: ToShard) -> None:
-        """A call from the home shard arrived."""
+        """Handle a call from the home shard."""
         if not self._node.alive or self._node.put_off(partial(self.called, call)):
             return
         self._host.call(call, self._node.now())
@@ -62,7 +62,7 @@ class SimShard:
         self.pump()
 
     def pump(self) -> None:
-        """Carry out everything the shard asks for, in order: what comes of an output waits behind the others."""
+        """Carry out the shard's outputs in order; outputs that they cause come after all others."""
         if self._pumping:
             return
         self._pumping = True
@@ -85,7 +85,7 @@ class SimShard:
 
 
 class SimNode(Driver):
-    """One host with one messenger and the scenario application on it."""
+    """A host with one messenger and the scenarios' application on it."""
 
     def __init__(
         self, spec: NodeSpec, clock: Clock, network: Network, write: Writer, *, intercepted: bool = True
@@ -114,9 +114,9 @@ class SimNode(Driver):
         self._wires: dict[int, Wire] = {}
         self._paused: dict[int, list[bytes]] = {}
         self._moving: dict[int, list[bytes]] = {}
-        """What is read again of links that the core has given away, and that are not moved yet."""
+        """By link, bytes to read again on links that the home shard has given away and that are not moved yet."""
         self._hosts: dict[int, SimShard] = {}
-        """Links that are on other shards, or on their way there."""
+        """The further shards that have links, or to which links are being moved, by link."""
         self._deadline_s: float | None = None
         self._pump_due = False
         self._on_stopped: Callable[[], None] | None = None
@@ -124,9 +124,9 @@ class SimNode(Driver):
         self._ending: list[Connection] = []
         """Connections that a graceful shutdown waits for."""
         self._stopped: list[Callable[[], None]] | None = None
-        """What has happened since the process was stopped; None while it runs."""
+        """What has happened since the process was stopped, in order; None while it runs."""
         self.takes_error: Callable[[BaseException], bool] = lambda _error: False
-        """True if the lab has made the application raise it."""
+        """Returns True if the lab caused the application to raise the error."""
         self._shards = [SimShard(self, index + 1) for index in range(spec.workers)]
         self._rng = Random(f"{spec.seed} {spec.name} {spec.incarnation} shards")
         if spec.listens:
@@ -134,18 +134,18 @@ class SimNode(Driver):
                 network.listen(self, addr)
 
     def failed(self, error: BaseException) -> None:
-        """Report an error of the application to the lab; without a lab that takes errors it ends the run."""
+        """Report an error of the application to the lab; if the lab does not take it, it ends the run."""
         if not self.takes_error(error):
             super().failed(error)
 
     def crash(self) -> None:
-        """Stop existing."""
+        """End the node without warning, as SIGKILL does."""
         self.alive = False
         self._stopped = None
         self._network.crashed(self)
 
     def stop(self, graceful: bool, stopped: Callable[[], None]) -> None:  # noqa: FBT001 - as a live node's
-        """Shut down as a live messenger does; ``stopped`` is called when it is done."""
+        """Shut down as a live messenger does; ``stopped`` is called when that is complete."""
         self._network.unlisten(self)
         self._on_stopped = stopped
         self._listens = False
@@ -174,12 +174,12 @@ class SimNode(Driver):
             stopped()
 
     def pause(self) -> None:
-        """SIGSTOP: nothing runs here any more; bytes, connections and timers pile up."""
+        """Stop the process as SIGSTOP does: bytes, dials and timers wait until :meth:`resume`."""
         if self._stopped is None:
             self._stopped = []
 
     def resume(self) -> None:
-        """SIGCONT: what has piled up happens, in its order."""
+        """Continue the process as SIGCONT does: everything that has waited happens, in order."""
         piled_up, self._stopped = self._stopped, None
         for happen in piled_up or ():
             happen()
@@ -190,7 +190,7 @@ class SimNode(Driver):
         return self._stopped is not None
 
     def put_off(self, happen: Callable[[], None]) -> bool:
-        """True if the process is stopped: then ``happen`` is called when it goes on."""
+        """Return True if the process is stopped, and call ``happen`` when it continues."""
         if self._stopped is None:
             return False
         self._stopped.append(happen)
@@ -199,7 +199,7 @@ class SimNode(Driver):
     # ---- other shards
 
     def hop_s(self) -> float:
-        """How long the next call between shards takes; calls overtake each other."""
+        """Draw the time in seconds that the next call between shards takes; calls may overtake each other."""
         return self._rng.uniform(0.0, _LONGEST_HOP_S)
 
     @override
@@ -207,7 +207,7 @@ class SimNode(Driver):
         self.clock.after(self.hop_s(), partial(self._shards[shard - 1].called, call))
 
     def called_home(self, call: ToHome) -> None:
-        """A call of a shard arrived."""
+        """Handle a call of a shard."""
         if self.put_off(partial(self.called_home, call)):
             return
         if self.alive:
@@ -221,7 +221,7 @@ class SimNode(Driver):
         self._read(link_id, self._moving.pop(link_id, []))
 
     def from_shard(self, output: Output) -> None:
-        """Carry out what a shard asks for."""
+        """Carry out an output of a shard."""
         if isinstance(output, CallHome):
             self.clock.after(self.hop_s(), partial(self.called_home, output.call))
         else:
@@ -374,7 +374,7 @@ class SimNode(Driver):
                 self.pump()
 
     def _on_link(self, link_id: int, what: Callable[[LinkHost], None]) -> None:
-        """Tell the host of a link what happened on it."""
+        """Hand an event of a link to the shard that runs it."""
         shard = self._hosts.get(link_id)
         if shard is not None:
             shard.tell(link_id, what)
@@ -383,6 +383,6 @@ class SimNode(Driver):
             self.pump()
 
     def _link_id(self, wire: Wire) -> int | None:
-        """The wire's link here, unless this side has closed it already."""
+        """The wire's link on this node; None if this side has closed it."""
         link_id = wire.link_ids.get(wire.direction_from(self))
         return link_id if link_id is not None and self._wires.get(link_id) is wire else None

@@ -23,7 +23,7 @@ class SimStream(Stream):
         self.wire: Wire | None = None
         self.opened = False
         self.trouble = ""
-        """Why it ended."""
+        """Why it ended; empty while it is open."""
         self.inbound = bytearray()
         self._host = host
         self._wait = wait
@@ -56,7 +56,7 @@ class SimStream(Stream):
 
 
 class SimRawHost(RawHost):
-    """A host on the network that does nothing by itself."""
+    """A host on the network that only does what its scenario tells it."""
 
     def __init__(self, spec: NodeSpec, network: Network, wait: Wait) -> None:
         self.name = spec.name

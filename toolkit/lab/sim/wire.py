@@ -1,4 +1,4 @@
-"""One byte stream between two hosts of the virtual network, with what TCP does for it and faults do to it."""
+"""One byte stream between two hosts of the virtual network, with the work of TCP and the faults of the network."""
 
 from collections import deque
 from enum import Enum
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from toolkit.lab.sim.network import Network
 
 _SLOW_STEP_S = 0.2
-"""A slow reader reads this often."""
+"""Seconds between the reads of a slow reader."""
 RESET = "connection reset by peer"
 
 
 class Host(Protocol):
-    """What the network needs of a messenger."""
+    """What the network calls at a host."""
 
     name: str
     alive: bool
@@ -44,14 +44,14 @@ class Host(Protocol):
 
 
 class _Mark(Enum):
-    """What travels in a stream behind its bytes."""
+    """The end of a stream, or a reset, which arrives behind the bytes before it."""
 
     FIN = ""
     RST = RESET
 
 
 class Flow:
-    """One direction of a stream: what is on its way, in order."""
+    """One direction of a stream: bytes on their way, in order."""
 
     __slots__ = (
         *("_due_s", "_queue", "_ready_s", "_wire", "closed", "cut_at_byte"),
@@ -64,24 +64,24 @@ class Flow:
         self.receiver = receiver
         self.path = path
         self.closed = False
-        """The receiver has closed its socket."""
+        """True if the receiver has closed its socket."""
         self.lost = False
-        """The receiver's host does not know the stream any more, and answers every segment with a reset."""
+        """True if the receiver's host has forgotten the stream; it answers every segment with a reset."""
         self.ended = False
-        """The sender's write side is shut."""
+        """True if the sender has shut down its write side."""
         self.offset = 0
         """Number of bytes that have arrived."""
         self.cut_at_byte: int | None = None
         self.steps: deque[Step | Breakpoint | _Mark] = deque()
-        """What waits at the receiver's door because a tap holds it there."""
+        """What a tap holds at the receiver, in order."""
         self._wire = wire
         self._queue: deque[tuple[float, bytes | _Mark]] = deque()
         self._ready_s = 0.0
         self._due_s: float | None = None
-        """When the event that delivers runs; None if there is none."""
+        """Time of the next delivery; None if none is scheduled."""
 
     def put(self, packet: bytes | _Mark) -> None:
-        """Send; it arrives behind everything sent before."""
+        """Send bytes or a mark; they arrive behind everything sent before."""
         ready_s = self._wire.clock.now_s + self.path.latency()
         self._ready_s = max(self._ready_s, ready_s)
         self._queue.append((self._ready_s, packet))
@@ -89,7 +89,7 @@ class Flow:
             self._wake(self._queue[0][0])
 
     def kick(self) -> None:
-        """The path is whole again: delayed segments arrive by a retransmission."""
+        """Deliver delayed segments soon, as a retransmission does after the path is unblocked."""
         if not self._queue:
             return
         soon_s = self._wire.clock.now_s + self.path.latency()
@@ -105,7 +105,7 @@ class Flow:
     def _deliver(self) -> None:
         now = self._wire.clock.now_s
         if self._due_s != now:
-            return  # another event took its place
+            return  # another event replaced this one
         self._due_s = None
         queue = self._queue
         while queue and queue[0][0] <= now:
@@ -125,7 +125,7 @@ class Flow:
             self._wake(queue[0][0])
 
     def _read_slowly(self, chunk: bytes, now: float) -> None:
-        """Let a part of the chunk pass; the rest, and all behind it, comes later."""
+        """Deliver as much of the chunk as the rate allows; the rest, and everything behind it, comes later."""
         rate = self.path.bytes_per_s
         count = min(len(chunk), max(1, int(rate * _SLOW_STEP_S)))
         self._ready_s = max(self._ready_s, now + count / rate)
@@ -137,9 +137,9 @@ class Flow:
         self._wire.arrive(self, chunk[:count])
 
     def arrived(self, mark: _Mark) -> None:
-        """The end of the stream has come, or a reset."""
+        """Handle the end of the stream, or a reset, at the receiver."""
         wire = self._wire
-        if self.lost and mark is _Mark.FIN:  # answered as bytes are: an answer to those may still be on its way
+        if self.lost and mark is _Mark.FIN:  # answered with a reset, as bytes are
             wire.flows[self.direction.other].put(_Mark.RST)
             return
         if mark is _Mark.RST:
@@ -166,9 +166,9 @@ class Wire:
         self.open = True
         self.connected = False
         self.judged = False
-        """True once a tap was asked what it does to the dial."""
+        """True once the breakpoints have decided about the dial."""
         self.refused = False
-        """That is to refuse it."""
+        """True if a breakpoint refuses the dial."""
         there, back = network.path(connector.name, acceptor.name), network.path(acceptor.name, connector.name)
         self.flows = {
             Direction.TO_SERVER: Flow(self, Direction.TO_SERVER, connector, acceptor, there),
@@ -177,13 +177,13 @@ class Wire:
         self._breakpoints = network.breakpoints(connector.name, acceptor.name)
         self._tap: LinkTap | None = None
         self._passed: list[tuple[Direction, bytes]] = []
-        """All bytes so far, for a tap that may be wanted later."""
+        """All bytes so far, for a tap that may be inserted later."""
         self._ahead = dict.fromkeys(Direction, 0)
-        """Bytes of a frame that had passed already when the tap was put in."""
+        """Number of bytes of an incomplete frame that had passed when the tap was inserted."""
 
     @property
     def abandoned(self) -> bool:
-        """True if the connector has closed it."""
+        """True if the connector has closed the stream."""
         return self.flows[Direction.TO_CLIENT].closed
 
     @property
@@ -214,7 +214,7 @@ class Wire:
             flow.put(chunk)
 
     def close(self, host: Host) -> None:
-        """``host`` closes; the other side sees the end of the stream behind what was written."""
+        """Close the socket of ``host``; the other side sees the end of the stream behind the bytes before."""
         direction = self.direction_from(host)
         there, back = self.flows[direction], self.flows[direction.other]
         back.closed = True
@@ -224,26 +224,26 @@ class Wire:
             self.half_close(host)
 
     def half_close(self, host: Host) -> None:
-        """The write side of ``host`` ends, behind what was written."""
+        """End the write side of ``host``, behind the bytes written before."""
         flow = self.flows[self.direction_from(host)]
         if not flow.ended:
             flow.ended = True
             flow.put(_Mark.FIN)
 
     def shut(self, host: Host) -> None:
-        """``host`` shuts the stream down both ways, behind what it has written; both sides see its end."""
+        """Shut the stream down both ways, behind the bytes that ``host`` has written; both sides see its end."""
         self.half_close(host)
         self.clock.after(self.network.latency(), lambda: self._notice(host, "shut down", FaultReason.EOF))
 
     # ---- what happens to it
 
     def end(self) -> None:
-        """Nothing moves in it any more."""
+        """Stop all delivery."""
         self.open = False
         self.network.forget(self)
 
     def cut(self, detail: str, reason: FaultReason = FaultReason.SOCKET) -> None:
-        """Break the stream: bytes on the way are lost, both sides notice a little later."""
+        """Break the stream: bytes on their way are lost, and both sides notice after a latency."""
         if not self.open:
             return
         self.end()
@@ -251,7 +251,7 @@ class Wire:
             self.clock.after(self.network.latency(), partial(self._notice, host, detail, reason))
 
     def lose(self, host: Host) -> None:
-        """``host`` loses the stream; the other side gets a reset only when it writes."""
+        """Have ``host`` lose the stream; the other side only gets a reset when it writes."""
         self.flows[self.direction_from(host).other].lost = True
         self.clock.after(self.network.latency(), lambda: self._notice(host, "the stream is gone"))
 
@@ -260,7 +260,7 @@ class Wire:
             host.broken(self, reason, detail)
 
     def arrive(self, flow: Flow, chunk: bytes) -> None:
-        """Bytes have reached the receiver's host."""
+        """Deliver bytes that have reached the receiver's host."""
         sender = flow.sender
         if sender.alive:
             sender.written(self, len(chunk))
@@ -293,7 +293,7 @@ class Wire:
             self._strike(passage.cut)
 
     def _strike(self, breakpoint_: Breakpoint) -> None:
-        """Cut at a breakpoint."""
+        """Cut the stream at a breakpoint."""
         self.network.struck(self, breakpoint_)
         if breakpoint_.how is Ending.FIN:
             self.cut("", FaultReason.EOF)
@@ -301,7 +301,7 @@ class Wire:
             self.cut(RESET)
 
     def _queue(self, flow: Flow, passage: Passage) -> None:
-        """Something of it waits, or what came before does."""
+        """Queue the passage behind others that are held, or because a part of it is held."""
         idle = not flow.steps
         flow.steps += [passage.forward] if passage.steps is None else passage.steps
         if passage.cut is not None and flow.steps:
@@ -310,7 +310,7 @@ class Wire:
             self._take_steps(flow)
 
     def _take_steps(self, flow: Flow) -> None:
-        """Deliver what waits, up to the next gate that is shut."""
+        """Deliver what is held, up to the next gate that is shut."""
         while flow.steps and self.open:
             step = flow.steps[0]
             if isinstance(step, Gate) and not step.is_open:
@@ -338,7 +338,11 @@ class Wire:
     # ---- breakpoints
 
     def _tapped(self) -> bool:
-        """True if frames must be looked at: parsing all of them a second time would double the cost of a run."""
+        """True if a tap parses the frames.
+
+        A tap is inserted only when a breakpoint needs it, because parsing every frame twice doubles the cost of a
+        run.
+        """
         if self._tap is not None:
             return True
         if all(strike.spent for strike in self._breakpoints):
@@ -353,7 +357,7 @@ class Wire:
         return True
 
     def _through_tap(self, direction: Direction, chunk: bytes) -> Passage:
-        """What gets past the tap, and where it strikes."""
+        """Feed a chunk to the tap; returns what passes, and where it cuts."""
         assert self._tap is not None
         passage = self._tap.feed(direction, chunk)
         ahead = self._ahead[direction]
@@ -366,7 +370,7 @@ class Wire:
 
 
 def _without(ahead: int, steps: list[Step]) -> list[Step]:
-    """The same steps without so many of the first bytes."""
+    """The steps without the first ``ahead`` bytes."""
     left: list[Step] = []
     for step in steps:
         kept = step

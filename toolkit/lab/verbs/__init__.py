@@ -1,1 +1,1 @@
-"""The vocabulary of scenarios, by subject. Each verb is written into the history as a ``step``."""
+"""The verbs of scenarios, by subject. Each call is written into the history as a ``step`` record."""

@@ -1,4 +1,4 @@
-"""Verbs about what goes wrong: on the network between nodes, and at the points of a conversation."""
+"""Verbs for faults: of the network between nodes, and at interception points of a node."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -25,49 +25,49 @@ _NOTHING: Mapping[str, float] = MappingProxyType({})
 
 
 class FaultVerbs(NodeVerbs):
-    """Faults of the network, and interceptors."""
+    """Verbs for faults of the network, and for interceptors."""
 
-    # ---- by the words of docs/faults.md
+    # ---- the language of docs/faults.md
 
     def fault(self, fault: Fault | str) -> str:
-        """Do a fault, or what its text says, as on a cluster that is up; returns what came of it.
+        """Carry out a fault, or its text in the language of docs/faults.md, as on a cluster; returns its outcome.
 
         Raises:
-            Unsupported: it cannot be had here.
-            LocalError: no such fault, or not now.
+            Unsupported: this backend does not have the fault.
+            LocalError: there is no such fault, or it cannot be carried out now.
         """
         return self.scene.do(parse(fault) if isinstance(fault, str) else fault)
 
     @cached_property
     def scene(self) -> LabScene:
-        """The faults that were done by words, and which of them last."""
+        """The faults of :meth:`fault`, and those of them that last."""
         return LabScene(self)
 
     @property
     def nodes(self) -> dict[str, LabNode]:
-        """The nodes, also those that do not run."""
+        """The nodes by name, running or not."""
         return {name: LabNode(self, name) for name in self._specs}
 
     @property
     def proxies(self) -> dict[tuple[str, str], LabProxy]:
-        """The proxies between the nodes, which take rules."""
+        """The fault proxies, which take rules, by dialler and dialled node."""
         return {pair: LabProxy(self, *pair) for pair in permutations(self._specs, 2)}
 
     # ---- links
 
     def cut(self, a: str, b: str) -> None:
-        """Cut every link between two nodes now; they may dial again at once."""
+        """Reset every link between two nodes now; either may dial again at once."""
         self._step("cut", a, b)
         self.streams.cut(a, b)
         self._write(NETWORK, "cut", a=a, b=b, at={}, detail="now")
 
     def cut_at(self, a: str, b: str, breakpoint_: Breakpoint) -> None:
-        """Cut the link between two nodes once a certain frame passes."""
+        """Cut the link between two nodes when the breakpoint's frame passes."""
         self._step("cut_at", a, b, str(breakpoint_))
         self._breakpoints.setdefault(frozenset((a, b)), []).append(breakpoint_)
 
     def mangle(self, a: str, b: str, mangle: Mangle) -> Mangle:
-        """Change bytes between two nodes, at a certain frame."""
+        """Change bytes of one frame between two nodes; returns the mangle, for :meth:`expect_mangled`."""
         self._step("mangle", a, b, str(mangle), str(mangle.change))
         self._breakpoints.setdefault(frozenset((a, b)), []).append(mangle)
         return mangle
@@ -76,7 +76,7 @@ class FaultVerbs(NodeVerbs):
         """Apply rules (docs/proxy.md) between two nodes from now on: frames of a are ``->``, those of b ``<-``.
 
         Returns:
-            What strikes, in the order of the rules.
+            The strikes of the rules, in their order.
 
         Raises:
             LocalError: a text that is no rule, or one that names another node.
@@ -90,44 +90,44 @@ class FaultVerbs(NodeVerbs):
         return strikes
 
     def release_held(self, a: str, b: str, name: str) -> None:
-        """Release everything that a script between two nodes holds under a name."""
+        """Release the frames and dials that a script between two nodes holds under a name."""
         self._step("release_held", a, b, name)
         release(self.breakpoints_between(a, b), name)
 
     def expect_struck(self, *strikes: Strike, count: int = 1) -> None:
-        """Wait until each of what strikes by a script has done so that often."""
+        """Wait until each of a script's strikes has struck ``count`` times."""
         for strike in strikes:
             self._step("expect_struck", str(strike), count)
             self._wait(lambda strike=strike: strike.hits >= count, str(strike))  # type: ignore[misc]
 
     def trickle(self, a: str, b: str, size_bytes: int = 1) -> None:
-        """Have everything between two nodes arrive in pieces of that size from now on."""
+        """Split everything between two nodes into pieces of ``size_bytes`` from now on."""
         self._step("trickle", a, b, size_bytes)
         for sender in (a, b):
             strikes = self._breakpoints.setdefault(frozenset((a, b)), [])
             strikes.append(Trickle(sender, size_bytes=size_bytes))
 
     def tape(self, sender: str, receiver: str) -> Tape:
-        """Listen to all that a node writes to another, as it is on the wire, from now on."""
+        """Record all bytes that a node writes to another from now on, as they are on the wire."""
         tape = Tape(sender)
         self._breakpoints.setdefault(frozenset((sender, receiver)), []).append(tape)
         return tape
 
     def use_up_nonces(self, node: str, peer: str, left: int) -> None:
-        """Leave a node so many nonces in each direction of its link with a peer; the peer needs the same.
+        """Leave a node ``left`` nonces in each direction of its link with a peer; the peer needs the same.
 
-        To be done while nothing is on its way.
+        Call it only while no frame is on its way.
         """
         self._step("use_up_nonces", node, peer, left)
         self._command(node, "use_up_nonces", peer=peer, left=left)
 
     def expect_cut(self, breakpoint_: Breakpoint) -> None:
-        """Wait until a breakpoint was hit."""
+        """Wait until a breakpoint has cut its link."""
         self._step("expect_cut", str(breakpoint_))
         self._wait(lambda: self._was_struck(breakpoint_), f"cut {breakpoint_}")
 
     def expect_mangled(self, *mangles: Mangle) -> None:
-        """Wait until what was to be changed has been."""
+        """Wait until each mangle has changed its frame."""
         for mangle in mangles:
             self._step("expect_mangled", str(mangle))
             self._wait(lambda mangle=mangle: self._was_struck(mangle), str(mangle))  # type: ignore[misc]
@@ -138,53 +138,59 @@ class FaultVerbs(NodeVerbs):
     # ---- paths
 
     def partition(self, a: str, b: str, *, one_way: bool = False) -> None:
-        """Drop everything from a to b (and back, unless ``one_way``) until healed; no socket gets an error."""
+        """Drop everything from a to b (and back, unless ``one_way``) until :meth:`heal`, without socket errors."""
         self._step("partition", a, b, one_way=one_way)
         self._disturb("partition", Partition(a, b, one_way), {"one_way": one_way})
 
     def refuse(self, a: str, b: str, *, refused: bool = True) -> None:
-        """Dials of a to b are refused from now on, or no longer."""
+        """Refuse dials of a to b from now on; with ``refused=False``, accept them again."""
         self._step("refuse", a, b, refused=refused)
         self._disturb("refuse", Refuse(a, b), {"refused": refused}, undone=not refused)
 
     def half_close(self, a: str, b: str) -> None:
-        """The streams between a and b end in the direction from a; the other direction goes on."""
+        """End the streams between a and b in the direction from a; the other direction stays open."""
         self._step("half_close", a, b)
         self._path("half_close", a, b)
         self.streams.half_close(a, b)
 
     def half_open(self, a: str, b: str) -> None:
-        """Have b forget its streams with a; a gets a reset when it writes."""
+        """Have b lose its streams with a without an end of stream; a gets a reset when it writes."""
         self._step("half_open", a, b)
         self._path("half_open", a, b)
         self.streams.half_open(a, b)
 
     def slow(self, a: str, b: str, bytes_per_s: float) -> None:
-        """Have b read what a writes at this rate only."""
+        """Limit the rate at which b reads what a writes."""
         self._step("slow", a, b, bytes_per_s)
         self._disturb(
             "slow", self._link(a, b, rate_bits_per_s=round(bytes_per_s * 8)), {"bytes_per_s": bytes_per_s}
         )
 
     def delay(self, a: str, b: str, seconds: float, jitter_s: float = 0.0) -> None:
-        """Everything from a to b takes that much longer, and up to ``jitter_s`` more."""
+        """Delay everything from a to b by ``seconds``, plus a random time up to ``jitter_s``."""
         self._step("delay", a, b, seconds, jitter_s)
         fault = self._link(a, b, **delayed(seconds, jitter_s))
         self._disturb("delay", fault, {"seconds": seconds, "jitter_s": jitter_s})
 
     def delay_dial(self, a: str, b: str, seconds: float) -> None:
-        """Have a's next dial to b arrive that much later; later ones may overtake it."""
+        """Delay a's next dial to b by ``seconds``; later dials may overtake it."""
         self._step("delay_dial", a, b, seconds)
         self._path("delay_dial", a, b, {"seconds": seconds})
         self.streams.delay_dial(a, b, seconds)
 
     def lose(self, a: str, b: str, fraction: float) -> None:
-        """Lose that part of the packets from a to b; TCP sends them again, later."""
+        """Drop this fraction of the packets from a to b; TCP sends them again."""
         self._step("lose", a, b, fraction)
         self._disturb("lose", self._link(a, b, loss={"percent": fraction * 100}), {"fraction": fraction})
 
     def impair(self, a: str, b: str, **state: float) -> None:
-        """Treat packets from a to b so, beside what is done to them already; fields of LinkState say how."""
+        """Impair packets from a to b in addition to earlier impairments.
+
+        Args:
+            a: the sender.
+            b: the receiver.
+            state: fields of :class:`toolkit.network.state.LinkState`.
+        """
         self._step("impair", a, b, **state)
         self._disturb("impair", self._link(a, b, **state), state)
 
@@ -194,37 +200,37 @@ class FaultVerbs(NodeVerbs):
         self._disturb("black_hole", BlackHole(a, b, mtu_bytes), {"mtu_bytes": mtu_bytes})
 
     def nat(self, a: str, b: str) -> None:
-        """What a dials at b from now on leaves through a NAT, with another source port."""
+        """Translate the source port of a's later dials to b, as a NAT does."""
         self._step("nat", a, b)
         self._disturb("nat", Nat(a, b))
 
     def nat_flush(self, a: str, b: str, *, silent: bool) -> None:
-        """The NAT forgets its connections: the rest of them gets other ports, or is lost."""
+        """Have the NAT forget its connections: later packets get other ports, or are dropped if ``silent``."""
         self._step("nat_flush", a, b, silent=silent)
         self._disturb("nat_flush", NatFlush(a, b, silent), {"silent": silent})
 
     def forge_reset(self, a: str, b: str) -> None:
-        """Both sides of every connection between a and b get an RST that neither has sent."""
+        """Send a forged RST to both sides of every connection between a and b."""
         self._step("forge_reset", a, b)
         self._disturb("forge_reset", Reset(a, b))
 
     def heal(self) -> None:
-        """Undo every partition, refusal, NAT, slowness and delay."""
+        """Undo every partition, refusal, NAT, rate limit, loss and delay."""
         self._step("heal")
         self._path("heal", "", "")
         with self.scene.by_verb():
-            self.scene.do(Heal())  # also what was done by words
+            self.scene.do(Heal())  # also ends faults of the language
 
     def _link(self, a: str, b: str, **changes: Any) -> Link:  # noqa: ANN401 - fields of LinkState
-        """Impairments from a to b beside those that there are."""
-        from toolkit.network.state import LinkState  # noqa: PLC0415 - half a second, for few scenarios
+        """The link fault from a to b with these changes added to the present impairments."""
+        from toolkit.network.state import LinkState  # noqa: PLC0415 - importing it takes half a second
 
         return Link(a, b, LinkState(**(self.network.link(a, b).model_dump() | changes)))
 
     def _disturb(
         self, verb: str, fault: Fault, about: Mapping[str, float] = _NOTHING, *, undone: bool = False
     ) -> None:
-        """Do a fault that a verb has its own record of."""
+        """Carry out a fault of a verb, and write the verb's own record of it."""
         a, b = fault.nodes
         self._path(verb, a, b, about)
         with self.scene.by_verb():
@@ -234,22 +240,22 @@ class FaultVerbs(NodeVerbs):
         detail = " ".join(f"{name}={value:g}" for name, value in about.items())
         self._write(NETWORK, "path", a=a, b=b, fault=verb, detail=detail)
 
-    # ---- points of a conversation
+    # ---- interception points
 
     def arm(self, node: str, point: str, action: str = Action.FAULT, nth: int = 1) -> None:
-        """Have a node's conversations take ``action`` at ``point`` when they come to it for the ``nth`` time.
+        """Have a node take ``action`` when its links pass ``point`` for the ``nth`` time.
 
         Args:
             node: the node with the interceptor.
             point: ``TAG READ``, ``TAG WRITE``, or a custom point's name.
-            action: FAULT, BLOCK, STALL (or CONTINUE, to wait for it only).
+            action: FAULT, BLOCK, STALL, or CONTINUE, which only lets :meth:`expect_hit` wait for the point.
             nth: which pass, counted from now on over all links of the node.
         """
         self._step("arm", node, point, action, nth)
         self._command(node, "arm", point=point, action=str(action), nth=nth)
 
     def expect_hit(self, node: str, point: str, count: int = 1) -> None:
-        """Wait until as many armings of a point of a node's as that have taken effect."""
+        """Wait until ``count`` armings of a node's point have taken effect."""
         self._step("expect_hit", node, point, count)
         self._wait(
             lambda: self.hits(node, point) >= count,
@@ -258,7 +264,7 @@ class FaultVerbs(NodeVerbs):
         )
 
     def unblock(self, node: str, point: str = "") -> None:
-        """Let what is blocked or stalled at a point (or at any) of a node go on."""
+        """Release links that are blocked or stalled at a node's point, or at any of its points."""
         self._step("unblock", node, point)
         self._command(node, "unblock", point=point)
 

@@ -1,4 +1,4 @@
-"""Verbs about how things go on and end: shutdown, clocks, commands from inside dispatch, and what is seen."""
+"""Verbs for shutdown, clocks, limits and commands during dispatch, and for reading state and history."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -12,26 +12,26 @@ from toolkit.faults.tap import Breakpoint
 from toolkit.lab.verbs.traffic import TrafficVerbs
 
 _LATE_S = 2.0
-"""By how much a real process may be late: other things run beside it."""
+"""Seconds that a real process may be late: other programs share the machine."""
 
 
 class LifeVerbs(TrafficVerbs):
-    """Shutdown, clocks, dispatchers that do something, and questions to nodes and to the history."""
+    """Verbs for shutdown, clocks and commands during dispatch, and for reading nodes and the history."""
 
     # ---- doing
 
     def stop(self, name: str, *, graceful: bool = False) -> None:
-        """Have a node shut its messenger down; that it is done is not waited for.
+        """Have a node shut its messenger down; returns before that is complete.
 
         Args:
-            name: whose.
-            graceful: first send what is queued, for up to ``ms_shutdown_timeout``.
+            name: name of the node.
+            graceful: whether it first sends its queued messages, for up to ``ms_shutdown_timeout``.
         """
         self._step("stop", name, graceful=graceful)
         self._command(name, "stop", graceful=graceful)
 
     def expect_stopped(self, *names: str, within_s: float | None = None) -> None:
-        """Wait until nodes have shut their messengers down; nothing may be left of them."""
+        """Wait until nodes have shut their messengers down, and require that nothing is left of them."""
         self._step("expect_stopped", *names)
         self._wait(
             lambda: self._stopped.issuperset(names),
@@ -45,20 +45,20 @@ class LifeVerbs(TrafficVerbs):
                 raise ScenarioFailed(f"{name} is shut down, but still holds {left}")
 
     def on_delivery(self, node: str, verb: str, *, nth: int = 1, every: int = 0, **args: Any) -> None:  # noqa: ANN401 - as JSON
-        """Have a node carry out a command while it dispatches a message.
+        """Have a node carry out a command while its application dispatches a message.
 
         Args:
-            node: whose application.
+            node: name of the node.
             verb: one of ``NodeApp.VERBS``, for example ``mark_down``.
-            nth: at which message from now on.
-            every: again at every so many more; 0: once.
-            args: of the command.
+            nth: at which message, counted from now on.
+            every: repeat it after that many further messages each time; 0: never.
+            args: arguments of the command.
         """
         self._step("on_delivery", node, verb, nth=nth, every=every, **args)
         self._command(node, "on_delivery", nth=nth, command=verb, args=args, every=every)
 
     def keep_alive(self, node: str, peer: str, interval_s: float, timeout_s: float) -> None:
-        """Have a node ask a peer for a sign of life at regular times; see :meth:`Connection.keep_alive`."""
+        """Have a node send keepalives to a peer at this interval; see :meth:`Connection.keep_alive`."""
         self._step("keep_alive", node, peer, interval_s, timeout_s)
         self._command(node, "keep_alive", peer=peer, interval_s=interval_s, timeout_s=timeout_s)
 
@@ -68,19 +68,19 @@ class LifeVerbs(TrafficVerbs):
         self._command(node, "jump_clock", seconds=seconds)
 
     def limit_descriptors(self, node: str, *, limited: bool) -> None:
-        """Let a node's process open no more descriptors than it has, or as many as ever."""
+        """Forbid a node's process to open further descriptors, or lift that limit."""
         self._step("limit_descriptors", node, limited=limited)
         self._command(node, "limit_descriptors", limited=limited)
 
     def limit_memory(self, node: str, more_bytes: int | None) -> None:
-        """Let a node's process have so much memory more than it has now; None: as much as ever."""
+        """Limit a node's process to ``more_bytes`` of memory above its present use; None lifts the limit."""
         self._step("limit_memory", node, more_bytes)
         self._command(node, "limit_memory", more_bytes=more_bytes)
 
     def expect_calls(self, node: str) -> None:
-        """The messenger must have called a node's application once for each session event of its history.
+        """Require that a node's application was called once for each session event of its history.
 
-        Events of sessions that the application has marked down may be missing.
+        Calls about sessions that the application has marked down may be missing.
         """
         least, _ = self._events_of(node)
         calls = Counter(self._command(node, "calls"))
@@ -95,7 +95,7 @@ class LifeVerbs(TrafficVerbs):
         )
 
     def _events_of(self, node: str) -> tuple[Counter[str], Counter[str]]:
-        """By kind, the events in this life of a node: of sessions that were not marked down, and of all."""
+        """Count the events since a node's last start, by kind: those of sessions not marked down, and all."""
         kinds = {"event", "mark_down", "process"}
         records = [record for record in self.history.node(node) if record.kind in kinds]
         starts = [place for place, record in enumerate(records) if record.fields.get("action") == "start"]
@@ -105,18 +105,18 @@ class LifeVerbs(TrafficVerbs):
         kept = Counter(record["event"] for record in events if record["session"] not in ended)
         return kept, Counter(record["event"] for record in events)
 
-    # ---- asking
+    # ---- reading
 
     def session(self, node: str, peer: str) -> dict[str, Any]:
-        """What a node knows of its session with a peer: id, state, counters; empty if there is none."""
+        """A node's session with a peer: its id, state, cookies and counters; empty if there is none."""
         return self._command(node, "session", peer=peer)
 
     def holdings(self, node: str) -> dict[str, Any]:
-        """What a node's messenger holds: links, sessions, bytes of unfinished frames, throttles, timers."""
+        """The resources of a node's messenger: links, sessions, bytes of unfinished frames, throttles, timers."""
         return self._command(node, "holdings")
 
     def expect_throttles_empty(self, *nodes: str) -> None:
-        """Wait until nothing is taken from any throttle of the nodes."""
+        """Wait until every throttle of the nodes is at zero."""
         self._step("expect_throttles_empty", *nodes)
         for node in nodes:
             self._wait(
@@ -126,7 +126,7 @@ class LifeVerbs(TrafficVerbs):
             )
 
     def expect_memory(self, node: str, held_bytes: int) -> None:
-        """Wait until a node's links hold no more unfinished and unwritten bytes than that."""
+        """Wait until a node's links hold at most ``held_bytes`` of unfinished frames and unwritten bytes."""
         self._step("expect_memory", node, held_bytes)
 
         def held() -> int:
@@ -136,12 +136,12 @@ class LifeVerbs(TrafficVerbs):
         self._wait(lambda: held() <= held_bytes, f"at most {held_bytes} bytes held by {node}", lambda: str(held()))
 
     def wait_until(self, condition: Callable[[], bool], what: str, *, within_s: float | None = None) -> None:
-        """Wait until a condition holds; ``what`` says which."""
+        """Wait until a condition holds; ``what`` describes it in the error message."""
         self._step("wait_until", what)
         self._wait(condition, what, within_s=within_s)
 
     def come_to_rest(self, seconds: float) -> None:
-        """Let time pass; where it is real, only until all nodes are at rest, if they are before that."""
+        """Let ``seconds`` pass; in real time, return as soon as all nodes are at rest."""
         if not self.real_time:
             self.wait(seconds)
             return
@@ -149,19 +149,19 @@ class LifeVerbs(TrafficVerbs):
         self._wait_until(lambda: all(self._at_rest(name) for name in self._specs if self._running(name)), seconds)
 
     def wait_for_dials(self, node: str, count: int, *, within_s: float | None = None) -> None:
-        """Wait until a node has dialled ``count`` times in all."""
+        """Wait until a node has dialled ``count`` times since the run began."""
         self.wait_until(lambda: self.dials(node) >= count, f"{count} dials of {node}", within_s=within_s)
 
     def was_in_state(self, node: str, state: str) -> bool:
-        """True if any session of a node has been in a state."""
+        """True if any session of a node was ever in a state."""
         return bool(self.records(node, "state", state=state))
 
     def breakpoint(self, text: str, *, byte: int | None = None) -> Breakpoint:
-        """A breakpoint as :meth:`Breakpoint.parse` reads it; MESSAGE is what the protocol spoken calls it.
+        """Parse a breakpoint as :meth:`Breakpoint.parse` does; on v1 the tag MESSAGE stands for MSG.
 
         Args:
             text: SENDER:TAG[:NTH].
-            byte: how many bytes of the frame pass; None: all.
+            byte: number of bytes of the frame that pass before the cut; None: all.
         """
         sender, _, rest = text.partition(":")
         tag, colon, nth = rest.partition(":")
@@ -172,7 +172,7 @@ class LifeVerbs(TrafficVerbs):
         return found
 
     def records(self, node: str, kind: str, **fields: object) -> list[Record]:
-        """The records of a node so far that have these values in their fields."""
+        """The records of a node so far, of one kind, whose fields have these values."""
         return [
             record
             for record in self.history.of(kind)
@@ -184,7 +184,7 @@ class LifeVerbs(TrafficVerbs):
         return self.records(node, "frame", tag=tag, direction=direction)
 
     def messages(self, node: str, direction: str = "tx") -> list[Record]:
-        """The message frames that a node has written (or read) so far, whatever the protocol calls them."""
+        """The message frames that a node has written (or, with ``rx``, read) so far, on either protocol."""
         return [record for tag in sorted(MESSAGE_TAGS) for record in self.frames(node, tag, direction)]
 
     def dial_pauses_s(self, node: str) -> list[float]:
@@ -193,7 +193,7 @@ class LifeVerbs(TrafficVerbs):
         return [later - earlier for earlier, later in pairwise(times)]
 
     def expect_pauses(self, node: str, *due_s: float) -> None:
-        """The first pauses between a node's dials must be these, but for what computing and connecting take."""
+        """Require that the first pauses between a node's dials are these, plus the time that connecting takes."""
         self._step("expect_pauses", node, *due_s)
         slack_s = _LATE_S if self.real_time else 0.05
         seen_s = self.dial_pauses_s(node)
@@ -203,13 +203,13 @@ class LifeVerbs(TrafficVerbs):
         self.require(on_time, f"{node} must pause {due_s} s between dials, it paused {seen_s}")
 
     def expect_backoff(self, node: str, at_least: int, *, first: int = 0, initial_s: float = 0.2) -> None:
-        """The pauses between a node's dials must double, up to 15 s.
+        """Require that the pauses between a node's dials double, up to 15 s.
 
         Args:
-            node: whose.
-            at_least: how many such pauses there must be.
-            first: how many pauses before them do not count.
-            initial_s: the first of them.
+            node: name of the node.
+            at_least: minimum number of such pauses.
+            first: number of earlier pauses to skip.
+            initial_s: the first of these pauses, in seconds.
         """
         self._step("expect_backoff", node, at_least, first=first, initial_s=initial_s)
         seen_s = self.dial_pauses_s(node)[first:]
@@ -222,14 +222,14 @@ class LifeVerbs(TrafficVerbs):
             )
 
     def race_winner(self, a: str, b: str) -> tuple[str, str]:
-        """Of two nodes, whose dial wins a race, and the other: the one with the lower address wins."""
+        """The node of two whose dial wins a race, the one with the lower address, and the other."""
         first, second = sorted((a, b), key=lambda name: self._specs[name].addrs.front.sort_key())
         return first, second
 
     def verdicts(self, node: str) -> list[str]:
-        """What a node has decided on incoming links so far."""
+        """The verdicts of a node's decisions on incoming links so far."""
         return [record["verdict"] for record in self.records(node, "decision")]
 
     def point(self, tag: str, way: str) -> str:
-        """The point at which messages (``MESSAGE``) or other frames of that name pass, in the protocol spoken."""
+        """The interception point of a frame in the protocol of the lab; MESSAGE stands for messages on both."""
         return f"{'MSG' if self.is_v1 and tag == 'MESSAGE' else tag} {way}"

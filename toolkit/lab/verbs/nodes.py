@@ -1,4 +1,4 @@
-"""Verbs about nodes: which there are, how they start, die, freeze and come back."""
+"""Verbs for nodes: describe, start, kill, freeze and restart them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from toolkit.node import NodeSpec
 
 
 class NodeVerbs(LabCore):
-    """Nodes."""
+    """Verbs for nodes."""
 
     def node(
         self,
@@ -28,20 +28,20 @@ class NodeVerbs(LabCore):
         requires: int = 0,
         **options: Any,  # noqa: ANN401 - Config options
     ) -> None:
-        """Describe a node; all are described before the first is started.
+        """Describe a node; describe all nodes before you start the first.
 
         Args:
-            name: what the scenario calls it.
+            name: name of the node in the scenario and in the history.
             entity: its messenger name, TYPE.NUM.
-            policy: towards every peer; others for some types of peers may follow (``TYPE=POLICY``).
+            policy: its policy for every peer; policies for some types of peers may follow (``TYPE=POLICY``).
             listens: whether peers can dial it.
-            protocols: ``v1``, ``v2`` or ``v2 v1``: what it listens for; what the lab's nodes speak unless given.
-            host: where it listens, 127.0.0.1 or ::1.
-            throttle: limits of the policy's own throttles, ``messages`` and ``size_bytes``.
-            auth: how it authenticates and whom it believes, see ``toolkit/node/auth.py``.
-            addr: its address, where the backend lets one choose; one of the backend's unless given.
+            protocols: the protocols for which it listens, ``v1``, ``v2`` or ``v2 v1``; the lab's unless given.
+            host: the IP at which it listens, 127.0.0.1 or ::1.
+            throttle: limits of its policy's own throttles, ``messages`` and ``size_bytes``.
+            auth: its keys and how it authenticates its peers, see ``toolkit/node/auth.py``.
+            addr: its address, on backends that accept one; chosen by the backend unless given.
             requires: feature bits that its policy requires of every peer.
-            options: Config options other than their defaults.
+            options: Config options that differ from their defaults.
         """
         addrs = [self.protocol] if not protocols else [Protocol(word) for word in protocols.split()]
         spec = self._describe(name, entity, policy, addrs if listens else [], host=host, options=options)
@@ -52,7 +52,7 @@ class NodeVerbs(LabCore):
         self._specs[name] = spec
 
     def like(self, implementation: str) -> None:
-        """Have all nodes that are described from now on keep to the rules of an implementation.
+        """Apply an implementation's disputed rules to all nodes that are described after this.
 
         See docs/disputes.md, and :meth:`Config.like`.
         """
@@ -71,7 +71,7 @@ class NodeVerbs(LabCore):
     ) -> NodeSpec:
         nonce = 1000 + len(self._parties) + 1
         addrs = [self._address(protocol, host).with_nonce(nonce) for protocol in listening]
-        blank = EntityAddr.from_host("0.0.0.0", 0, AddressType.ANY).with_nonce(nonce)  # noqa: S104 - a client has none
+        blank = EntityAddr.from_host("0.0.0.0", 0, AddressType.ANY).with_nonce(nonce)  # noqa: S104 - a client has no IP yet
         return NodeSpec(
             name=name,
             entity=entity,
@@ -88,7 +88,7 @@ class NodeVerbs(LabCore):
         )
 
     def start(self, *names: str) -> None:
-        """Start nodes; all that are described, unless some are named."""
+        """Start the named nodes, or all that are described."""
         names = names or tuple(self._specs)
         self._step("start", *names)
         parties = self._parties
@@ -98,12 +98,12 @@ class NodeVerbs(LabCore):
         self._launch(*names)
 
     def start_late(self, name: str) -> None:
-        """Start a node that was described, but left out, when the others were started."""
+        """Start a node that was described before the others were started, but not started with them."""
         self._step("start_late", name)
         self._launch(name)
 
     def same_address(self, name: str, other: str) -> None:
-        """Give a node that was not started yet the host and port of another; its nonce stays its own."""
+        """Give a node that is not started yet the host and port of another; it keeps its own nonce."""
         spec, nonce = self._specs[name], self._specs[name].addrs.front.nonce
         spec.addr = str(self._specs[other].addrs.front.with_nonce(nonce))
 
@@ -120,11 +120,11 @@ class NodeVerbs(LabCore):
         """Describe nodes ``a`` and ``b`` and start both.
 
         Args:
-            policy_a: of a.
-            policy_b: of b; as of a unless given.
+            policy_a: policy of a.
+            policy_b: policy of b; that of a unless given.
             entity_a: messenger name of a.
             entity_b: messenger name of b.
-            a_listens: whether b can dial a; unless given, it can where b's policy is not a server's.
+            a_listens: whether b can dial a; unless given, it can if b's policy is not a server's.
             options: Config options of both.
         """
         policy_b = policy_b or policy_a
@@ -135,7 +135,7 @@ class NodeVerbs(LabCore):
         self.start("a", "b")
 
     def kill(self, name: str) -> None:
-        """End a node's process without warning; its memory is gone."""
+        """End a node's process without warning; its sessions are lost."""
         self._step("kill", name)
         self._end(name)
 
@@ -144,18 +144,18 @@ class NodeVerbs(LabCore):
         self._kill(name)
 
     def revive(self, name: str, *, new_nonce: bool = False, **options: Any) -> None:  # noqa: ANN401 - Config options
-        """Start a killed node again at the same address, with nothing remembered.
+        """Start a killed node again at the same address, without its sessions.
 
         Args:
-            name: which.
-            new_nonce: whether it has another nonce than before: another identity at the same port.
-            options: Config options that differ from those it had.
+            name: name of the node.
+            new_nonce: whether it gets another nonce, which makes it another identity at the same port.
+            options: Config options that differ from its earlier ones.
         """
         self._step("revive", name, **({"new_nonce": True} if new_nonce else {}), **options)
         self._revive(name, new_nonce=new_nonce, **options)
 
     def _revive(self, name: str, news: str = "learn", *, new_nonce: bool, **options: Any) -> None:  # noqa: ANN401
-        """Start a node; ``news`` is the command by which others get its new nonce: learn, or moved."""
+        """Start a node again; ``news`` is the command that gives others its new nonce: learn, or moved."""
         spec = self._specs[name]
         spec.incarnation += 1
         spec.options |= options
@@ -169,30 +169,30 @@ class NodeVerbs(LabCore):
         self._launch(name)
 
     def freeze(self, name: str) -> None:
-        """Stop a node as SIGSTOP does: nothing runs on it, its kernel goes on."""
+        """Stop a node's process as SIGSTOP does; its kernel goes on."""
         self._step("freeze", name)
         self._freeze(name, frozen=True)
 
     def thaw(self, name: str) -> None:
-        """Let a frozen node go on."""
+        """Continue a frozen node."""
         self._step("thaw", name)
         self._freeze(name, frozen=False)
 
     def address(self, name: str) -> str:
-        """The address of a node, as its peers dial it."""
+        """The address at which peers dial a node."""
         return self._specs[name].addr
 
-    def hosts(self, name: str) -> list[str]:  # noqa: ARG002 - all are on one host, unless a backend has more
+    def hosts(self, name: str) -> list[str]:  # noqa: ARG002 - other backends have a host for each node
         """The IP addresses that a node may take for its own."""
         return ["127.0.0.1"]
 
     def own_address(self, name: str) -> str:
-        """What a node takes for its own address by now."""
+        """The address that a node takes for its own now."""
         addrs: str = self._command(name, "own_address")["addrs"]
         return addrs
 
     def learn(self, name: str, peer: str, addr: str) -> None:
-        """Tell a node that a peer is at another address; what it has opened stays."""
+        """Give a node another address for a peer; its open sessions stay."""
         self._step("learn", name, peer, addr)
         self._command(name, "learn", peer=peer, addr=addr)
 
@@ -202,11 +202,11 @@ class NodeVerbs(LabCore):
         self._command(name, "configure", options=options)
 
     def counters(self, name: str) -> dict[str, Any]:
-        """What a node counts: ``perf dump`` of it, by section."""
+        """The performance counters of a node, by section, as ``perf dump`` has them."""
         return self._command(name, "perf_dump")
 
     def snapshot(self, name: str) -> dict[str, Any]:
-        """What a node holds: see :meth:`messenger.endpoint.Endpoint.snapshot`."""
+        """Numbers of a node's sessions, links and messages: :meth:`messenger.endpoint.Endpoint.snapshot`."""
         return self._snapshot(name)
 
     def _launch(self, *names: str) -> None:

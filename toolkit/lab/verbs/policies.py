@@ -1,4 +1,4 @@
-"""Pairs of policies that scenarios run between two nodes ``a`` and ``b``, a being the one that dials first."""
+"""Pairs of policies for two nodes ``a`` and ``b``, of which a dials first."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """The entities of a and b and the policies between them."""
+    """The entities and the policies of nodes a and b."""
 
     policy_a: str
     policy_b: str
@@ -19,7 +19,7 @@ class Pair:
     lossless: bool = True
 
     def start(self, lab: "Lab", **options: Any) -> None:  # noqa: ANN401 - Config options
-        """Describe and start both nodes, with these options."""
+        """Describe and start both nodes with these Config options."""
         lab.two(self.policy_a, self.policy_b, self.entity_a, self.entity_b, a_listens=self.both_dial, **options)
 
 

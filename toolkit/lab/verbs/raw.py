@@ -1,4 +1,4 @@
-"""Verbs about peers that are spoken by hand."""
+"""Verbs for raw peers, whose frames the scenario writes itself, and for the faults that they cause at nodes."""
 
 from toolkit.lab.verbs.nodes import NodeVerbs
 from toolkit.lab.verbs.traffic import TrafficVerbs
@@ -6,15 +6,15 @@ from toolkit.node.raw.peer import RawPeer
 
 
 class RawVerbs(TrafficVerbs, NodeVerbs):
-    """Raw peers, and what nodes make of them."""
+    """Verbs for raw peers, and for the faults of nodes."""
 
     def raw(self, name: str, entity: str = "osd.2", *, listens: bool = True) -> RawPeer:
-        """Describe a raw peer, which sends what the scenario's script has it send; it exists at once.
+        """Create a raw peer, which sends only the frames that the scenario has it send; it exists at once.
 
         Its links are :class:`toolkit.node.raw.link.RawLink`.
 
         Args:
-            name: what the scenario calls it.
+            name: name of the peer in the scenario and in the history.
             entity: its messenger name, TYPE.NUM.
             listens: whether nodes can dial it.
         """
@@ -30,21 +30,21 @@ class RawVerbs(TrafficVerbs, NodeVerbs):
         self._raws[name] = peer
         return peer
 
-    # ---- how nodes reacted to frames
+    # ---- faults of nodes
 
     def faults(self, node: str) -> list[str]:
-        """The reasons for which links of a node broke, in order."""
+        """The reasons for which a node's links broke so far, in order, as names of FaultReason."""
         self._catch_up(node)
         return list(self._faults[node])
 
     def expect_faults(self, node: str, *reasons: str, since: int = 0, within_s: float | None = None) -> None:
-        """Wait until links of a node have broken for exactly these reasons, in this order.
+        """Wait until a node's links have broken for exactly these reasons, in this order.
 
         Args:
-            node: whose.
+            node: name of the node.
             reasons: names of FaultReason.
-            since: how many faults before them do not count.
-            within_s: how long to wait.
+            since: number of earlier faults to skip.
+            within_s: seconds to wait; the usual patience unless given.
         """
         self._step("expect_faults", node, *reasons)
         self._wait(
@@ -57,7 +57,7 @@ class RawVerbs(TrafficVerbs, NodeVerbs):
         self.require(seen == list(reasons), f"faults of {node}: {', '.join(reasons)} expected, {seen} came")
 
     def expect_fault_count(self, node: str, count: int, *, within_s: float | None = None) -> None:
-        """Wait until so many links of a node have broken in all, for whatever reasons; there must not be more."""
+        """Wait until exactly ``count`` links of a node have broken since the run began, for any reasons."""
         self._step("expect_fault_count", node, count)
         self._wait(
             lambda: len(self._faults[node]) >= count,
@@ -69,7 +69,7 @@ class RawVerbs(TrafficVerbs, NodeVerbs):
         self.require(len(seen) == count, f"{count} faults expected at {node}, there were {', '.join(seen)}")
 
     def expect_broken(self, node: str, count: int, *, within_s: float | None = None) -> None:
-        """Wait until at least so many links of a node have broken in all, for whatever reasons."""
+        """Wait until at least ``count`` links of a node have broken since the run began, for any reasons."""
         self._step("expect_broken", node, count)
         self._wait(
             lambda: len(self.faults(node)) >= count,
@@ -79,7 +79,7 @@ class RawVerbs(TrafficVerbs, NodeVerbs):
         )
 
     def expect_closes(self, node: str, count: int) -> None:
-        """Wait until so many links of a node are over in all."""
+        """Wait until at least ``count`` links of a node have ended since the run began."""
         self._step("expect_closes", node, count)
         self._wait(
             lambda: self.closes(node) >= count,
@@ -88,10 +88,10 @@ class RawVerbs(TrafficVerbs, NodeVerbs):
         )
 
     def tids(self, node: str) -> list[int]:
-        """The tids of all messages that a node's application got, in order."""
+        """The tids of all messages that were delivered to a node's application, in order."""
         return [record["tid"] for record in self.history.node(node).of("deliver")]
 
     def last_fault(self, node: str) -> str:
-        """What a node says of the last link that broke."""
+        """The detail of the last fault of a node; empty if it had none."""
         found = (record for record in reversed(self.history.records) if record.kind == "fault")
         return next((str(record["detail"]) for record in found if record.node == node), "")

@@ -1,8 +1,7 @@
-"""Verbs about sessions: opening, sending, ending, and what is expected to come of it.
+"""Verbs for sessions and messages: open, send, end, and expectations about them.
 
-Verbs about messages name the sender first and the receiver second: what ``send("a", "b")`` sends is what
-``expect_delivered("a", "b", 1)`` waits for. Verbs about a session name the node whose session it is first, and its
-peer second.
+Verbs for messages name the sender first and the receiver second: ``expect_delivered("a", "b", 1)`` waits for a
+message of ``send("a", "b")``. Verbs for a session name the node that owns the session first, and its peer second.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,20 +14,21 @@ from toolkit.errors import ScenarioFailed
 from toolkit.lab.core import LabCore
 
 _MOMENT_S = 0.01
-"""So long nothing may happen for all to be at rest, where time is real."""
+"""Seconds without a record after which nodes count as at rest, in real time."""
 
 
 class TrafficVerbs(LabCore):
-    """Sessions and messages."""
+    """Verbs for sessions and messages."""
 
     def dial(self, node: str, peer: str, *, policy: str = "", anonymous: bool = False, alias: str = "") -> None:
-        """Have a node open a session with a peer; whether it gets it is not waited for.
+        """Have a node open a session with a peer; returns before it is open.
 
         Args:
-            node: the node that opens it.
-            peer: with whom.
-            policy: of this session alone; the node's unless given.
-            anonymous: open another one, not found by the peer's address; the node's verbs go on with it.
+            node: the node that dials.
+            peer: the peer that it dials.
+            policy: policy of this session; the node's unless given.
+            anonymous: open a further session that is not registered under the peer's address; the node's later
+                verbs use it.
             alias: another name for the peer, by which verbs of the node find this session.
         """
         named: dict[str, Any] = {"policy": policy} if policy else {}
@@ -61,13 +61,13 @@ class TrafficVerbs(LabCore):
 
         Args:
             node: the sender.
-            peer: to whom.
+            peer: the receiver.
             count: number of messages.
-            size_bytes: length of each one's data segment.
-            priority: of each.
-            front_bytes: length of each one's front segment.
-            middle_bytes: length of each one's middle segment.
-            dials: whether to dial where there is no connection (any more); otherwise nothing is sent then.
+            size_bytes: length of each message's data segment.
+            priority: priority of each message.
+            front_bytes: length of each message's front segment.
+            middle_bytes: length of each message's middle segment.
+            dials: whether to dial if there is no connection; if False, nothing is sent then.
         """
         named: dict[str, Any] = {"count": count, "size_bytes": size_bytes}
         if priority != PRIORITY_DEFAULT:
@@ -80,12 +80,12 @@ class TrafficVerbs(LabCore):
         self._command(node, "send", peer=peer, **named)
 
     def send_again(self, node: str, peer: str) -> None:
-        """Have a node send the message that it sent last to a peer once more: the same object."""
+        """Have a node send its last message to a peer again, the same object."""
         self._step("send_again", node, peer)
         self._command(node, "send_again", peer=peer)
 
     def exchange(self, a: str = "a", b: str = "b", count: int = 5, size_bytes: int = 100) -> None:
-        """Have both send ``count`` messages to each other, and wait for all of them."""
+        """Have two nodes send each other ``count`` messages, and wait until all are delivered."""
         before = self.delivered(a, b), self.delivered(b, a)
         self.send(a, b, count, size_bytes)
         self.send(b, a, count, size_bytes)
@@ -93,42 +93,48 @@ class TrafficVerbs(LabCore):
         self.expect_delivered(b, a, before[1] + count)
 
     def keepalive(self, node: str, peer: str) -> None:
-        """Have a node ask a peer for a sign of life, once."""
+        """Have a node send one keepalive to a peer."""
         self._step("keepalive", node, peer)
         self._command(node, "keepalive", peer=peer)
 
     def mark_down(self, node: str, peer: str, *, keep: bool = False) -> None:
-        """Have a node end its session with a peer at once; with ``keep``, its verbs go on with the ended one."""
+        """Have a node end its session with a peer at once.
+
+        Args:
+            node: the node that marks its session down.
+            peer: the peer of that session.
+            keep: whether later verbs of the node use the ended session; otherwise they open a new one.
+        """
         named = {"keep": True} if keep else {}
         self._step("mark_down", node, peer, **named)
         self._command(node, "mark_down", peer=peer, **named)
 
     def shut(self, node: str, peer: str, *, keep: bool = False) -> None:
-        """Have a node end its session with a peer as soon as what is queued has been acknowledged.
+        """Have a node end its session with a peer once its queued messages are acknowledged (lossy: written).
 
         Args:
-            node: the node that ends it.
-            peer: with whom.
-            keep: whether the node's verbs go on with the session that ends; they open another one unless they do.
+            node: the node that shuts its session down.
+            peer: the peer of that session.
+            keep: whether later verbs of the node use the ended session; otherwise they open a new one.
         """
         named = {"keep": True} if keep else {}
         self._step("shut", node, peer, **named)
         self._command(node, "shut", peer=peer, **named)
 
     def hold(self, node: str) -> None:
-        """The node's application keeps what it gets, which then counts against the throttles."""
+        """Have a node's application keep delivered messages, which then stay counted in the throttles."""
         self._step("hold", node)
         self._command(node, "hold", held=True)
 
     def release(self, node: str) -> None:
-        """The node's application is done with everything it kept, and keeps nothing more."""
+        """Have a node's application release all messages that it kept, and keep no further ones."""
         self._step("release", node)
         self._command(node, "hold", held=False)
 
     # ---- expectations
 
     def expect_delivered(self, sender: str, receiver: str, count: int, *, within_s: float | None = None) -> None:
-        """Wait until ``receiver`` has received ``count`` messages from ``sender`` in all."""
+        """Wait until ``receiver`` has got ``count`` messages from ``sender`` since the run began."""
         self._step("expect_delivered", sender, receiver, count)
         self._wait(
             lambda: self.delivered(sender, receiver) >= count,
@@ -140,7 +146,7 @@ class TrafficVerbs(LabCore):
     def expect_event(
         self, node: str, peer: str, event: str, count: int = 1, *, within_s: float | None = None
     ) -> None:
-        """Wait until an event of a node's session with a peer was raised ``count`` times in all."""
+        """Wait until an event of a node's sessions with a peer was raised ``count`` times since the start."""
         kind = EventKind(event)
         self._step("expect_event", node, peer, event, count)
         self._wait(
@@ -151,14 +157,14 @@ class TrafficVerbs(LabCore):
         )
 
     def expect_no_event(self, node: str, peer: str, event: str) -> None:
-        """Require that no such event was raised at a node so far."""
+        """Require that an event of a node's sessions with a peer has not been raised so far."""
         self._step("expect_no_event", node, peer, event)
         self.require(
             not self.events(node, peer, EventKind(event)), f"event {event} at {node} about {peer} must not happen"
         )
 
     def expect_events(self, node: str, peer: str, **counts: int) -> None:
-        """Require that each event was raised exactly so often at a node; those not named, never."""
+        """Require the exact number of each event of a node's sessions with a peer; unnamed ones must be 0."""
         self._step("expect_events", node, peer, **counts)
         seen = {kind.value: self.events(node, peer, kind) for kind in EventKind}
         wanted = {kind.value: counts.get(kind.value, 0) for kind in EventKind}
@@ -176,7 +182,7 @@ class TrafficVerbs(LabCore):
         )
 
     def expect_no_dial(self, seconds: float, *nodes: str) -> None:
-        """Let time pass, during which none of the nodes may dial."""
+        """Let ``seconds`` pass, and require that none of the nodes dials meanwhile."""
         self._step("expect_no_dial", seconds, *nodes)
         before = {name: self.dials(name) for name in nodes}
         self._advance(seconds)
@@ -186,7 +192,7 @@ class TrafficVerbs(LabCore):
             )
 
     def expect_acked(self, node: str) -> None:
-        """Wait until a node has nothing queued and nothing unacknowledged."""
+        """Wait until a node has no queued and no unacknowledged message."""
         self._step("expect_acked", node)
         self._wait(
             lambda: self._at_rest(node),
@@ -204,7 +210,7 @@ class TrafficVerbs(LabCore):
         )
 
     def require(self, condition: bool, what: str) -> None:  # noqa: FBT001 - reads as an assertion
-        """Fail the scenario unless a condition holds; ``what`` says what is wrong."""
+        """Fail the scenario with the message ``what`` unless a condition holds."""
         if not condition:
             raise ScenarioFailed(what)
 
@@ -219,21 +225,21 @@ class TrafficVerbs(LabCore):
         """Wait until a condition holds.
 
         Args:
-            condition: asked again whenever something has happened.
-            what: is expected, in words.
-            instead: what there is, for the complaint.
-            within_s: how long it may take; as long as anything, unless given.
+            condition: checked again after every event.
+            what: the expected condition, in words, for the error message.
+            instead: returns what is the case instead, for the error message.
+            within_s: seconds to wait; the usual patience unless given.
         """
         self._step("wait_for", what)
         self._wait(condition, what, instead, within_s)
 
     def wait(self, seconds: float) -> None:
-        """Let time pass."""
+        """Let ``seconds`` pass."""
         self._step("wait", seconds)
         self._advance(seconds)
 
     def _quiet(self, names: Sequence[str]) -> bool:
-        """True if nodes are at rest; where time is real, and nothing has happened for a moment."""
+        """True if nodes are at rest and, in real time, no record has come for a moment."""
         before = len(self.history)
         if not all(self._at_rest(name) for name in names):
             return False
@@ -243,9 +249,9 @@ class TrafficVerbs(LabCore):
         return len(self.history) == before and all(self._at_rest(name) for name in names)
 
     def settle(self, *, within_s: float | None = None) -> None:
-        """Wait until everything is delivered and acknowledged and no node dials; take the closing counters."""
+        """Wait until all messages are delivered and acknowledged and no node dials; record final counters."""
         self._step("settle")
-        self._advance(0.0)  # what was asked for last happens first
+        self._advance(0.0)  # carries out the last commands first
         names = [name for name in self._specs if self._running(name) and name not in self._stopped]
         self._wait(
             lambda: self._quiet(names),

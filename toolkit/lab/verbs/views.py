@@ -1,4 +1,4 @@
-"""What a lab shows of itself in a notebook: sessions, charts, verdicts."""
+"""What a lab shows of itself in a notebook: sessions, charts, results of checks."""
 
 from typing import TYPE_CHECKING, Self
 
@@ -18,18 +18,19 @@ _SESSION_COLUMNS = ("state", "connect_seq", "in_seq", "out_seq", "sent", "queued
 
 
 class Views(LabCore):
-    """A lab as a notebook has it: it lives through several cells, and is looked at between them."""
+    """The part of a lab that notebooks use: it stays open over several cells, and each cell can show its state."""
 
     @property
     def now_s(self) -> float:
-        """Seconds since the run began: of virtual time in simulation, else of real time."""
+        """Seconds since the run began, of virtual time in simulation, of real time otherwise."""
         return round(self._now(), TIME_DIGITS)  # as records have it
 
     def sessions(self) -> "DataFrame":
-        """The sessions of the running nodes now, one row each.
+        """The present sessions of the running nodes, one row each.
 
-        Columns: ``node``, ``peer``, ``state``, ``connect_seq``, ``in_seq`` (last message received), ``out_seq``
-        (last message numbered), ``sent`` (messages kept for replay) and ``queued`` (messages not on the wire yet).
+        Columns: ``node``, ``peer``, ``state``, ``connect_seq``, ``in_seq`` (seq of the last message received),
+        ``out_seq`` (seq of the last message numbered), ``sent`` (messages kept for replay) and ``queued``
+        (messages without a seq).
         """
         from pandas import DataFrame  # noqa: PLC0415 - only notebooks pay for it
 
@@ -42,13 +43,13 @@ class Views(LabCore):
         return DataFrame(rows, columns=["node", "peer", *_SESSION_COLUMNS])
 
     def chart(self, begin_s: float = 0.0, end_s: float = float("inf")) -> "SequenceChart":
-        """The frames between the nodes in a stretch of time, in seconds since the run began."""
+        """The sequence chart of the frames between the nodes, between two times in seconds since the run began."""
         from toolkit.report.sequence import SequenceChart  # noqa: PLC0415 - as above
 
         return SequenceChart(History(in_order(self.history)), tuple(self._specs), between=(begin_s, end_s))
 
     def rates(self, begin_s: float = 0.0, end_s: float = float("inf")) -> "RateChart":
-        """Messages and bytes per second and latencies in a stretch of time, with bands for faults."""
+        """Messages and bytes per second and latencies between two times, with bands for faults."""
         from toolkit.report.rates import RateChart  # noqa: PLC0415 - as above
 
         return RateChart.of(History(in_order(self.history)), between=(begin_s, end_s))
@@ -56,8 +57,8 @@ class Views(LabCore):
     def check(self) -> "list[CheckResult]":
         """The verdict of every invariant on the history so far.
 
-        What has to be so at rest (nothing queued, no link too many) is judged if :meth:`settle` was called, and
-        then for what has happened since, too: call it again before this.
+        Invariants about the state at rest (nothing queued, no link too many) are judged if :meth:`settle` was
+        called, and then also on what happened after it: call it again before this.
         """
         from toolkit.checks.invariants import check  # noqa: PLC0415 - as above
 

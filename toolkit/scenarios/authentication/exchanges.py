@@ -1,4 +1,4 @@
-"""The exchange of authorizer, challenge and reply, and everything in it that may be wrong."""
+"""The exchange of authorizer, challenge and reply, and malformed frames in it."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,7 +27,7 @@ def _client_and_osd(lab: Lab, **options: Any) -> None:  # noqa: ANN401 - Config 
 
 
 def _gets_in_afterwards(lab: Lab, count: int = 2) -> None:
-    """Left alone, the client gets in, and what it had to say arrives once."""
+    """Require that the client opens its session without further changes, and its messages arrive once."""
     lab.spoil("a")
     lab.expect_delivered("a", "b", count, within_s=30)
     lab.settle()
@@ -42,8 +42,8 @@ def _gets_in_afterwards(lab: Lab, count: int = 2) -> None:
 def challenge_required(lab: Lab, how: str) -> None:
     """An authorizer that does not answer the challenge of its link is refused.
 
-    The second authorizer leaves the answer out, or is the recorded one of an earlier link, or both are. Every link
-    has a challenge of its own: the acceptor refuses with EACCES and nothing more, and opens no session.
+    The second authorizer has no answer, or was recorded on an earlier link, or both authorizers were. Every link
+    has a new challenge: the acceptor refuses with EACCES and opens no session.
     """
     _client_and_osd(lab)
     tags = ("CONNECT", "CONNECT") if lab.is_v1 else ("AUTH_REQUEST", "AUTH_REQUEST_MORE")
@@ -95,10 +95,10 @@ def challenge_required(lab: Lab, how: str) -> None:
 def challenge_mismatch(lab: Lab, off: int) -> None:
     """A challenge has one right answer, itself plus one, and one attempt.
 
-    The client answers with the challenge, with two more than it, and with something else. It is refused each time,
-    with EACCES; with the right answer it gets in. A peer by hand answers first an older challenge, and is refused;
-    the right answer to the same challenge comes too late: on v2 it breaks the link, on v1 another challenge comes
-    instead of a session.
+    The client answers with the challenge itself, with the challenge plus two, and with another number, and is
+    refused with EACCES each time; with the right answer its session opens. A raw peer first answers an older
+    challenge, and is refused; the right answer to the same challenge then comes too late: on v2 it breaks the
+    link, on v1 it gets another challenge instead of a session.
     """
     if not off:
         _second_try(lab)
@@ -149,7 +149,7 @@ def _second_try(lab: Lab) -> None:
 
 
 def _session_key(lab: Lab, seen: list[bytes]) -> CryptoKey:
-    """The session key that a holder of the service's key gets from the authorizer that has passed."""
+    """The session key that a holder of the service's key can decrypt from the recorded authorizer."""
     session_key = ServiceLogin(lab.keys, seen[-1]).session_key
     assert session_key is not None
     return session_key
@@ -170,7 +170,7 @@ def _listen(lab: Lab) -> list[bytes]:
 
 
 def _rewrite_reply(lab: Lab, edit: Callable[[bytes], bytes]) -> Mangle:
-    """Have the acceptor's last word in the next exchange be another."""
+    """Replace the acceptor's last reply in the next exchange."""
     if lab.is_v1:
 
         def reply(frame: ConnectReply) -> ConnectReply:
@@ -193,7 +193,7 @@ def reply_nonce_mismatch(lab: Lab, how: str) -> None:
     """A client leaves an acceptor that does not prove its key.
 
     The reply does not carry the nonce of this exchange plus one, though it is sealed with the right key; or it is
-    garbage, or empty. The client closes the link without a session, and keeps a session with a proper acceptor.
+    random bytes, or empty. The client closes the link without a session, and a proper acceptor gets the session.
     """
     _client_and_osd(lab)
     seen = _listen(lab)
@@ -240,13 +240,13 @@ _MALFORMED: dict[str, dict[str, Any]] = {
     },
 )
 def authorizer_malformed(lab: Lab, what: dict[str, Any] | None = None, reply_bytes: int = 0) -> None:
-    """A malformed authorizer is refused or breaks the link, and both sides live on.
+    """A malformed authorizer is refused or breaks the link, and both sides go on.
 
-    Authorizers are empty, cut short at many places, claim another global_id, name another service or an unknown
-    key, have flipped bits, or are much too long. No session comes of any but the last, whose extra bytes mean
-    nothing; the acceptor goes on serving, and a proper authorizer gets in. Or the acceptor's reply has thousands
-    of bytes more than it should: on v2 the signatures reveal them, on v1 they mean nothing, and a reply above the
-    limit for unauthenticated peers breaks the link.
+    Authorizers are empty, cut at many places, have another global_id, another service or an unknown key, have
+    flipped bits, or are far too long. Only the last kind opens a session, because bytes behind an authorizer are
+    ignored; the acceptor goes on serving, and a proper authorizer opens a session. Or the acceptor's reply is
+    thousands of bytes too long: on v2 the signatures detect it, on v1 the extra bytes are ignored, and a reply
+    above the limit for unauthenticated peers breaks the link.
     """
     _client_and_osd(lab)
     if what is None:
@@ -294,9 +294,9 @@ _DONE = ("short secret", "long secret", "inner length", "cut", "method 0", "mode
 def auth_done_malformed(lab: Lab, how: str) -> None:
     """A malformed AUTH_DONE breaks the link or is harmless.
 
-    The connection secret is too short or far too long, lengths inside say more than there is, the mode is 0 or
-    does not exist, the body is an error's or missing. No session comes of it, nothing of that size is allocated,
-    and the next link opens.
+    The connection secret is too short or far too long, inner lengths exceed the payload, the mode is 0 or
+    undefined, the body is an error code or missing. None opens a session or allocates that much memory, and the
+    next link opens.
     """
     _client_and_osd(lab)
     seen = _listen(lab)

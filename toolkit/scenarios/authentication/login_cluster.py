@@ -1,4 +1,4 @@
-"""The family, and the cluster that many of its scenarios run on."""
+"""The cluster that many scenarios of the family run on: a monitor, an OSD and clients."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ CLIENT = "lossless_client mon=lossy_client"
 
 
 def login(entities: dict[str, dict[str, Any]], name: str) -> dict[str, Any]:
-    """Option ``auth`` of a node that logs in by that name."""
+    """The ``auth`` of a node that logs in under that name."""
     return {"login": {"name": name, "key": entities[name]["key"]}}
 
 
@@ -26,14 +26,14 @@ def cluster(
     """Describe a monitor ``m``, an OSD ``o`` with keys from it, and clients ``c`` (and ``c2`` and so on).
 
     Args:
-        lab: where.
-        clients: how many.
-        client_auth: of the first client instead of its own key.
-        start: also start them, and have the OSD logged in.
-        monitor: more of what ``auth`` of the monitor says.
+        lab: the lab of the scenario.
+        clients: number of clients.
+        client_auth: ``auth`` of the first client, instead of a login with its own key.
+        start: whether to start them, and to have the OSD log in.
+        monitor: further values of the monitor's ``auth``.
 
     Returns:
-        The entities that the monitor knows.
+        The entities that the monitor authenticates.
     """
     names = [f"client.{7 + number}" for number in range(clients)]
     entities = {name: lab.entity() for name in ("osd.2", *names)}
@@ -61,12 +61,12 @@ def enter(lab: Lab, client: str = "c") -> None:
 
 
 def refusals(lab: Lab, node: str, peer: str) -> int:
-    """Number of refused events of a peer at a node."""
+    """Number of refused events of a node's sessions with a peer."""
     return lab.events(node, peer, EventKind.REFUSED)
 
 
 def refusal_codes(lab: Lab, node: str) -> list[Any]:
-    """What a node has answered to those whom it refused: errnos on v2, tags on v1."""
+    """The codes of a node's refusals: errnos on v2, tags on v1."""
     if lab.is_v1:
         replies = [record["fields"]["tag"] for record in lab.frames(node, "CONNECT_REPLY")]
         return [tag for tag in replies if tag == "BADAUTHORIZER"]

@@ -1,4 +1,4 @@
-"""Methods and modes: what is offered, what is allowed, and that no attacker in between decides it."""
+"""Methods and modes: those offered and allowed, and attackers who try to change the choice."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,10 +30,10 @@ _NONE_WAYS = (*CRC_WAYS, *V1_WAYS, *ways("v2-compressed"))
 def none_and_cephx_ok(lab: Lab, how: str) -> None:
     """With cephx the right keys open a session, with method none every claimed identity does.
 
-    Two nodes that share a key; a client that proves its key to a monitor, gets tickets, and presents one to an
-    OSD, which got its keys from that monitor too; or nodes that allow nothing but method none, which needs one
-    round. Method, mode, cipher, global_id and the key of the link are the same on both ends, messages pass, and
-    nothing is refused. Method none has no keys for secure mode: if only that is allowed, it opens no session.
+    Two nodes share a key; or a client logs in to a monitor, gets tickets, and presents one to an OSD, which got
+    its service keys from that monitor; or nodes allow only method none, which takes one round. Method, mode,
+    cipher, global_id and link key are the same on both ends, messages pass, and nothing is refused. Method none
+    yields no key for secure mode: if only that is allowed, no session opens.
     """
     ends = ("a", "b")
     if how in PAIRS:
@@ -94,9 +94,9 @@ _OFFERS: dict[str, dict[str, Any]] = {
 def bad_method_negotiation(lab: Lab, offers: list[str], allows: list[str], *, works: bool) -> None:
     """A refused method is answered with the allowed ones, and the next is tried on the same link.
 
-    The connector offers methods in its order, the acceptor allows one. AUTH_BAD_METHOD carries EOPNOTSUPP, the
-    methods and the modes that are allowed. With a method in common the session opens on that link; without one the
-    application gets a refused event, and the dials go on at growing intervals.
+    The connector offers methods in its order, the acceptor allows one. AUTH_BAD_METHOD carries EOPNOTSUPP and the
+    allowed methods and modes. With a common method the session opens on that link; without one each dial raises a
+    refused event, and the dials go on at growing intervals.
     """
     lab.node("a", "client.7", "lossless_client", listens=False, auth={"offers": offers})
     lab.node("b", "osd.2", "stateful_server", auth={"allows": allows})
@@ -139,9 +139,8 @@ _EVERY_MODE = ("ms_cluster_mode", "ms_service_mode", "ms_client_mode")
 def modes_disjoint(lab: Lab, mode_a: str, mode_b: str, agreed: str) -> None:
     """The connection mode is the connector's first that the acceptor allows; without one there is no session.
 
-    Neither side falls back to a mode that the other does not allow: the refusal names the allowed modes, and the
-    connector raises a refused event and dials at growing intervals. As soon as the acceptor allows its mode the
-    session opens.
+    Without a common mode neither side falls back: the refusal carries the allowed modes, and the connector raises
+    a refused event and dials at growing intervals. Once the acceptor allows its mode the session opens.
     """
     modes: dict[str, dict[str, Any]] = {
         name: dict.fromkeys(_EVERY_MODE, mode) for name, mode in (("a", mode_a), ("b", mode_b))
@@ -185,8 +184,8 @@ _ROUNDS = ("AUTH_REQUEST", "AUTH_REPLY_MORE", "AUTH_REQUEST_MORE", "AUTH_DONE")
 def multi_round_and_faults(lab: Lab, point: str, action: str) -> None:
     """Authentication survives a fault or a stall in each round, and endless rounds break the link.
 
-    At each frame of the exchange the link breaks, or waits for a while: the next link, or the same one, opens. A
-    peer that asks for one more round after the last is left at once.
+    At each frame of the exchange the link breaks, or is held for a while: the session opens on the next link, or
+    on the same one. A peer that asks for one more round after the last loses its link at once.
     """
     lab.two("lossless_client", "stateful_server", "client.7", "osd.2")
     if not point:
@@ -226,9 +225,9 @@ _COVERED = ("BANNER", "HELLO", "AUTH_REQUEST", "AUTH_REPLY_MORE", "AUTH_REQUEST_
 def signature_tamper(lab: Lab, sender: str, tag: str) -> None:
     """Any change of a byte before authentication is done prevents the session.
 
-    One bit after the other is flipped in each frame up to AUTH_DONE, with crcs recomputed so that it is well
-    formed. A change that the receiver does not detect itself is detected by the signatures, which cover all bytes
-    that each side read: no link with a changed byte becomes a session. The next, unchanged link does.
+    Single bits are flipped in each frame up to AUTH_DONE, with crcs recomputed. The receiver, or else the
+    signatures, which cover all bytes that each side read, detect each change: no link with a changed byte opens a
+    session. The next, unchanged link does.
     """
     lab.two("lossless_client", "stateful_server", "client.7", "osd.2", ms_connection_ready_timeout=1.0)
     region = "features" if tag == "BANNER" else "segment 0"
@@ -266,8 +265,8 @@ def _weaken(frame: AuthDone) -> AuthDone:
 def downgrade_strip_modes(lab: Lab, sender: str, tag: str, edit: Callable[[Any], Any]) -> None:
     """A man in the middle cannot downgrade the connection mode.
 
-    Both prefer secure mode and allow crc. An attacker removes secure from the connector's list, or changes the
-    answer to crc. The signatures do not fit the frames: that link opens no session, and the next one is secure.
+    Both sides prefer secure mode and allow crc. An attacker removes secure from the connector's list, or changes
+    the answer to crc. The signatures do not match: that link opens no session, and the next one is secure.
     """
     modes: dict[str, Any] = dict.fromkeys(_EVERY_MODE, "secure crc")
     lab.node("a", "osd.1", "lossless_peer", **modes)
@@ -301,11 +300,11 @@ _V1_VIOLATIONS = [f"message in place of {what}" for what in ("the address", "CON
 def auth_order_violations(lab: Lab, violation: str) -> None:
     """A peer that breaks the order of authentication loses its link, and gets no session.
 
-    A peer asks for authentication before HELLO, twice at once, or again after AUTH_DONE, or it sends a message
-    before any of it. On v1, where CONNECT may come again, it sends a message in place of its address, of CONNECT,
-    or of its in_seq. Each breaks the link by one fault, nothing is delivered, no session comes of it; a proper
-    peer gets in right after. A session of v1 whose CONNECT was granted waits for its client, and the proper peer
-    takes it.
+    A peer sends AUTH_REQUEST before HELLO, twice at once, or again after AUTH_DONE, or a message before any of
+    these. On v1, where CONNECT may be repeated, it sends a message in place of its address, of CONNECT, or of its
+    in_seq. Each breaks the link with one fault, delivers nothing and opens no session; a proper peer gets a
+    session right after. A v1 session whose CONNECT was granted waits for its client, and the proper peer takes it
+    over.
     """
     b = lab.raw("b")
     lab.node("a", "osd.1", "stateful_server")
@@ -334,7 +333,7 @@ def auth_order_violations(lab: Lab, violation: str) -> None:
 
 
 def _break_order(link: Any, violation: str) -> None:  # noqa: ANN401 - a link of v2
-    """Authenticate in the wrong order, behind the banner."""
+    """Authenticate in a wrong order, after the banner."""
     if violation == "request before hello":
         link.expect_banner()
         link.auth_request()

@@ -1,4 +1,4 @@
-"""Monitors as authenticators: accepted and refused clients, and many of them at once."""
+"""Monitors: accepted and refused clients, and clients that dial many monitors."""
 
 from typing import Any
 
@@ -20,9 +20,9 @@ _WRONG = ("wrong key", "unknown name", "no capabilities", "cipher not allowed")
 def wrong_key_unknown_entity(lab: Lab, wrong: str) -> None:
     """A wrong key, unknown name, missing capabilities or forbidden cipher get the same refusal.
 
-    The monitor challenges every client and answers all of these alike: EACCES, in the same step, with the same
+    The monitor challenges every client and refuses all of these with EACCES, at the same step, with the same
     frames. It issues no ticket and opens no session, and the client goes on dialling. A client with the right key
-    gets its session all the while.
+    logs in meanwhile.
     """
     entities = {name: lab.entity() for name in ("client.7", "client.8", "osd.2")}
     auth = login(entities, "client.7")
@@ -79,10 +79,9 @@ _CLAIMS: dict[str, dict[str, Any]] = {
 def global_id_reclaim(lab: Lab, spoil: dict[str, Any], *, insecure: bool, keeps: bool) -> None:
     """A client reclaims its global_id only with its old ticket.
 
-    A client that was logged in comes back and claims its global_id: with its old ticket, without one, with a
-    forged one, or it claims the id of another client. Only the first claim succeeds. Old clients, which know no
-    such proof, may reclaim without one if the monitor's option allows it. A refused client drops its claim and
-    gets a new id.
+    A client that was logged in dials again and claims its global_id with its old ticket, without one, or with a
+    forged one, or it claims another client's. Only the first claim succeeds. Clients too old to send the ticket
+    may reclaim without it if the monitor's option allows that. A refused client drops its claim and gets a new id.
     """
     cluster(lab, clients=2, insecure_reclaim=insecure)
     for name in "c", "c2":
@@ -115,9 +114,9 @@ def auth_backend_busy(lab: Lab) -> None:
     """A monitor outside the quorum drops new logins and serves established sessions.
 
     A client that dials meanwhile is neither accepted nor refused. On v2 the monitor closes its links without an
-    answer, the client's application gets an event, and the client dials again after 0.2 s, 0.4 s and so on; on v1,
-    where MAuth messages authenticate an open session, it gets no message. A client that is logged in is served
-    without delay. Once the monitor is ready the other client logs in: on v2 with its next dial.
+    answer, which raises an event, and the client dials again after 0.2 s, 0.4 s and so on; on v1, where MAuth
+    messages authenticate an open session, it gets no message. A client that is logged in is served without delay.
+    Once the monitor is ready the other client logs in, on v2 with its next dial.
     """
     cluster(lab, clients=2)
     lab.dial("c2", "m")
@@ -155,10 +154,10 @@ _HUNTS = ("all alive", "one dead", "one dies", "one slow", "two not ready")
 def hunting_parallel(lab: Lab, how: str) -> None:
     """A client that dials several monitors at once, on v1 and v2, keeps one login.
 
-    A client dials six at once, three that speak v2 and three that speak v1. Some are dead, die in the middle of
-    it, are slow, or not ready. Exactly one login is kept, the one whose tickets the client holds; the others are
-    marked down, and what they still say is not listened to. The tickets are good at the OSD, and when the monitor
-    that was kept dies, another hunt finds the next.
+    A client dials six monitors, three on v2 and three on v1. Some are dead, die meanwhile, are slow, or not ready.
+    The client keeps one login, whose tickets it holds; the other sessions are marked down, and nothing that they
+    still send is handled. The OSD accepts the tickets, and when the kept monitor is killed, the client finds
+    another one in the same way.
     """
     entities = {name: lab.entity() for name in ("client.7", "osd.2")}
     monitors = [f"m{number}" for number in range(6)]
@@ -191,7 +190,7 @@ def hunting_parallel(lab: Lab, how: str) -> None:
 
 
 def _one_kept(lab: Lab) -> str:
-    """Wait for the end of a hunt; the monitor that was kept."""
+    """Wait for the end of a hunt; returns the monitor whose login the client kept."""
     lab.expect_hunted("c")
     lab.wait(1.0)
     state = lab.auth("c")
@@ -212,8 +211,8 @@ def _one_kept(lab: Lab) -> str:
 def old_client_no_cephx_v2(lab: Lab, version: int) -> None:
     """A client without CEPHX_V2 is admitted or refused by cephx_require_version.
 
-    It knows no challenge, and is not sent one. Where version 2 is required the acceptor names the missing feature;
-    the client pauses and tries again, without going round in circles on one link.
+    The client does not know challenges and gets none. If version 2 is required the acceptor replies with the
+    missing feature; the client pauses and dials again, with one attempt for each link.
     """
     lab.node(
         "a", "client.7", "lossless_client", listens=False, features_supported=CLIENT_FEATURES & ~Feature.CEPHX_V2
@@ -251,8 +250,9 @@ def old_client_no_cephx_v2(lab: Lab, version: int) -> None:
 def markdown_during_auth(lab: Lab, point: str) -> None:
     """A session closed in the middle of authentication stays closed.
 
-    One side waits in the exchange when the client ends the session. What comes of the exchange afterwards touches
-    nothing: no event, no session at the acceptor, no link. A new session to the same peer opens as usual.
+    One side is blocked in the exchange while the client marks the session down. The frames of the exchange that
+    come afterwards open nothing: no event, no session at the acceptor, no link. A new session with the same peer
+    opens as usual.
     """
     lab.two("lossless_client", "stateful_server", "client.7", "osd.2")
     tag, way = point.split()

@@ -1,4 +1,4 @@
-"""Tickets: expired, of unknown keys, spoilt, renewed, and keys that rotate under them."""
+"""Tickets: expired, of unknown keys, changed, renewed, and keys that rotate."""
 
 from typing import Any
 
@@ -20,10 +20,10 @@ _SOME_WAYS = ways(
 def unknown_secret_id(lab: Lab, *, wipe: bool) -> None:
     """A ticket that the service cannot open is refused and replaced by a new one.
 
-    The service's keys have changed since the client got its ticket. The OSD refuses it; the client discards the
-    ticket, requests another one from its monitor, and opens the session by it on one of the next dials: no message
-    is lost, and the application gets a refused event. Without a monitor the client is refused until the service
-    knows the key.
+    The service's keys have changed since the client got its ticket. The OSD refuses the ticket, and a refused
+    event is raised; the client drops it, requests another one from its monitor, and opens the session with it on
+    one of the next dials: no message is lost. A client without a monitor is refused until the service has the key
+    of its ticket.
     """
     if not wipe:
         other = lab.new_key()
@@ -64,7 +64,7 @@ _SPOILT = {
 """Bytes in which a bit is flipped. Byte 0 marks an authorizer, and byte 13 is the version of the encoding of the
 ticket, of which there may be newer ones."""
 _FIRST_BLOCK = range(16)
-"""Of a sealed ticket: it has the magic, so that a change of it is always noticed."""
+"""The first block of a sealed ticket; it has the magic, so that a change of it is always detected."""
 
 
 @AU.scenario(
@@ -80,14 +80,13 @@ _FIRST_BLOCK = range(16)
     | {"envelope": {"part": "envelope", "step": 0}},
 )
 def ticket_bit_flips(lab: Lab, part: str, step: int) -> None:
-    """A ticket or authorizer with a flipped bit is refused: by aes256k always, by aes where its magic is hit.
+    """A ticket or authorizer with a flipped bit is refused: by aes256k always, by aes if the flip hits its magic.
 
-    Byte after byte of what a client presents has a bit flipped, by the client itself, so that no signature shows
-    it. With keys of type aes256k every change of a ciphertext is refused. Those of type aes have no check but the
-    magic of their envelope: a change of a sealed ticket's first block is always refused, some others touch only
-    bytes that are not checked, at most three of four. Sealed again with another magic in its envelope, an
-    authorizer is refused by either cipher; the version in front of the magic is not looked at. Afterwards the
-    honest ticket is good.
+    The client itself flips a bit in one byte after the other of what it presents, so that no signature detects it.
+    With aes256k keys every change of a ciphertext is refused. With aes keys only the magic of the envelope is
+    checked: a change in a ticket's first block is always refused, and in at most three of four of the other places
+    the change is not noticed. An authorizer that is sealed again with another magic in its envelope is refused by
+    both ciphers; the version in front of the magic is ignored. Afterwards the unchanged ticket opens a session.
     """
     lab.two("lossless_client", "stateful_server", "client.7", "osd.2")
     places = _SPOILT[part][step :: 1 if part == "envelope" else 4]
@@ -107,7 +106,7 @@ def ticket_bit_flips(lab: Lab, part: str, step: int) -> None:
 
 
 def _let_in(lab: Lab, part: str, byte: int) -> bool:
-    """True if a client gets in that presents something with a bit of that byte flipped."""
+    """True if a client's session opens although a bit of that byte of its ticket or authorizer is flipped."""
     lab.spoil("a", **{part: (byte, 1 << byte % 8)})
     before, got = len(lab.faults("a")), lab.delivered("a", "b")
     lab.send("a", "b")
@@ -131,11 +130,11 @@ _SKEWS: dict[str, dict[str, Any]] = {
 
 @AU.scenario("AU-17", "clock_skew", priority=2, ways=_SOME_WAYS, cases=_SKEWS)
 def clock_skew(lab: Lab, node: str, seconds: float, *, works: bool) -> None:
-    """Clocks that differ by more than a ticket's life keep a client out until they are corrected.
+    """A service clock that is ahead by more than a ticket's life refuses its clients until it is corrected.
 
-    A client counts how long its ticket is good from when it got it, so its own clock may be anything. A service
-    whose clock runs ahead finds tickets expired before their time, as each of its refusals states; the client asks
-    for new ones in vain. When the clock is right again the next dial gets in, without any restart.
+    A client measures the life of its ticket from when it got it, so its own clock may be wrong. A service whose
+    clock is ahead takes tickets for expired, and its refusals give that reason; new tickets do not help the
+    client. Once the clock is corrected the next dial opens the session, without a restart.
     """
     cluster(lab)
     lab.jump_clock(node, seconds)
@@ -169,12 +168,12 @@ _CLIENTS = 6
     cases={"rotation": {"how": "rotation"}, "wipe": {"how": "wipe"}, "within a reconnect": {"how": "reconnect"}},
 )
 def service_key_rotation_live(lab: Lab, how: str) -> None:
-    """Service keys rotate under sessions that go on, and dials use the new ones within one refusal.
+    """Service keys rotate without breaking open sessions, and dials get the new keys after at most one refusal.
 
-    Several clients have sessions with an OSD when its keys rotate, or are wiped. The sessions go on: keys matter
-    to handshakes alone. Links break; by a rotation the tickets at hand stay good, after a wipe each client is
-    refused once and renews its ticket while the session waits. No message and no session is lost. A ticket that
-    expires while a session has no link at all is renewed inside the reconnect, on the strength of the login.
+    Several clients have sessions with an OSD when its keys rotate, or are wiped. Open sessions go on, because keys
+    only matter in handshakes. Then the links break; after a rotation the tickets stay valid, after a wipe each
+    client is refused once and renews its ticket while the session waits. No message and no session is lost. A
+    ticket that expires while a session has no link is renewed as it reconnects, with the client's login.
     """
     if how == "reconnect":
         _renewal_inside_reconnect(lab)
@@ -214,7 +213,7 @@ def service_key_rotation_live(lab: Lab, how: str) -> None:
 
 
 def _fetch_keys(lab: Lab, *, wipe: bool) -> None:
-    """The OSD asks for its keys on a tick; of a wipe it learns when it logs in again."""
+    """Have the OSD fetch its keys on a tick; after a wipe it does so when it logs in again."""
     if not wipe:
         lab.wait(SERVICE_TTL_S / 4)
         lab.renew("o")
@@ -227,7 +226,7 @@ def _fetch_keys(lab: Lab, *, wipe: bool) -> None:
 
 
 def _renewal_inside_reconnect(lab: Lab) -> None:
-    """The first dial that gets through finds no ticket that is good; the same session goes on by another one."""
+    """The first dial that succeeds has no valid ticket; the same session goes on with a new one."""
     cluster(lab)
     enter(lab)
     lab.expect_acked("c")

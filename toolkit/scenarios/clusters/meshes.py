@@ -1,4 +1,4 @@
-"""CL: what monitors see of each other: meshes of lossless peers that come, go and come back."""
+"""CL: meshes of monitors, which are lossless peers, that start, die and restart."""
 
 from itertools import combinations
 
@@ -9,11 +9,11 @@ from toolkit.scenarios.clusters import CL
 
 _FOUR_WAYS = ways("v2-crc", "v2-secure", "v2-crc-w2", "v1")
 _GRACE_S = 10.0
-"""A monitor that is silent for longer counts as cut off."""
+"""Seconds of silence after which a monitor counts as cut off."""
 
 
 def _monitors(lab: Lab, count: int) -> list[str]:
-    """Monitors as Ceph has them: peers that keep sessions and check for lost ones."""
+    """Describe monitors with Ceph's policies: peers that keep sessions and have resetcheck."""
     names = [chr(ord("a") + index) for index in range(count)]
     for index, name in enumerate(names):
         lab.node(name, f"mon.{index}", "lossless_peer_reuse client=stateless_server", ms_max_backoff=5.0)
@@ -21,7 +21,7 @@ def _monitors(lab: Lab, count: int) -> list[str]:
 
 
 def _everybody_greets(lab: Lab, names: list[str], count: int = 1) -> None:
-    """Each sends to each, all at once."""
+    """Have each monitor send to every other at the same time."""
     for a in names:
         for b in names:
             if a != b:
@@ -46,8 +46,8 @@ def _one_session_per_pair(lab: Lab, names: list[str]) -> None:
 def mon_quorum_connects(lab: Lab, count: int) -> None:
     """Monitors that all start at once form a full mesh, with one session for each pair.
 
-    Every one dials every other in the same moment, so every pair races. Each race has one winner, everybody hears
-    everybody, and neither sessions nor links are left over.
+    Every monitor dials every other at the same time, so that every pair races. Each race has one winner, every
+    message arrives, and each monitor has one session and one link for each other.
     """
     names = _monitors(lab, count)
     lab.start()
@@ -61,8 +61,8 @@ def mon_quorum_connects(lab: Lab, count: int) -> None:
 def mon_kill_revive(lab: Lab, count: int) -> None:
     """Monitors are killed and revived one after the other; the mesh closes again each time.
 
-    A client hunts: whenever its monitor is gone it asks the next one. After each revival all monitors reach each
-    other again, and the running ones have served the client.
+    A client dials another monitor whenever one is dead. After each revival all monitors exchange messages again,
+    and the client was served by a running one.
     """
     names = _monitors(lab, count)
     lab.node("client", "client.7", "lossy_client", listens=False)
@@ -74,13 +74,13 @@ def mon_kill_revive(lab: Lab, count: int) -> None:
         lab.wait(0.1 if lab.real_time else 1.0)
         living = next(name for name in names if name != victim)
         before = lab.delivered("client", living)
-        lab.send("client", victim)  # in vain
+        lab.send("client", victim)  # the victim is dead
         lab.send("client", living)
         lab.expect_delivered("client", living, before + 1)
         lab.mark_down("client", victim)
         lab.mark_down("client", living)
         lab.revive(victim)
-        # The first message of a pair may be lost with the session that the victim does not know any more.
+        # The first message of a pair may be lost with the session that the victim has lost.
         _everybody_greets(lab, names)
         lab.wait(6.0 if not lab.real_time else 0.5)
         heard = {(a, b): lab.delivered(b, a) for a in names for b in names if a != b}
@@ -100,9 +100,9 @@ def mon_kill_revive(lab: Lab, count: int) -> None:
 def mon_restart_no_false_netsplit(lab: Lab) -> None:
     """A restarted monitor reconnects despite its low global_seq.
 
-    It comes back at the same address and with the same nonce, as monitors do, and counts its global_seq from the
-    beginning, while the others remember a far higher one. All pairs ping each other every two seconds; none may be
-    silent for longer than the grace period after the restart.
+    It restarts at the same address with the same nonce, as monitors do, and its global_seq starts from the
+    beginning, while the others remember a far higher one. All pairs send each other messages every two seconds;
+    none may be silent for longer than the grace period of ten seconds after the restart.
     """
     names = _monitors(lab, 3)
     lab.start()
@@ -144,8 +144,8 @@ def _exchanged(lab: Lab, a: str, b: str) -> int:
 def session_churn(lab: Lab, sessions: int, policies: str) -> None:
     """Hundreds of short sessions leave nothing behind.
 
-    A client opens a session, exchanges a few messages and ends it, again and again. The server holds no more at
-    the end than after the first.
+    A client opens a session, sends a few messages and marks it down, again and again. The server holds the same at
+    the end as after the first.
     """
     PAIRS[policies].start(lab)
     if lab.real_time:

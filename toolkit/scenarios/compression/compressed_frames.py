@@ -1,4 +1,4 @@
-"""CO: compression."""
+"""CO: negotiation of compression, compressed frames, and malformed ones."""
 
 from typing import Any
 
@@ -17,17 +17,17 @@ from toolkit.scenarios.shared.by_hand import hang_up
 _FORCE: dict[str, Any] = {"ms_osd_compress_mode": "force"}
 _HEADER_BYTES = MESSAGE_HEADER.size
 _AROUND_BYTES = 32 + _HEADER_BYTES + 4 + 13
-"""Of a message with data only, in crc mode: all but the data."""
+"""Length of a message with data only, in crc mode, without its data."""
 _LARGE_BYTES = 50_000
 _LIMIT_BYTES = 1 << 20
-"""Longest frame that the node of CO-09 takes."""
+"""The max_frame_bytes of the node of CO-09."""
 _SPARE_BYTES = 512 << 20
-"""So much memory it may have beyond what its process has."""
+"""Memory that its process may allocate above its present use."""
 _ALGORITHMS = {algorithm.name.lower(): {"algorithm": algorithm} for algorithm in list(Algorithm)[1:]}
 
 
 def _done(lab: Lab) -> tuple[bool, int]:
-    """Fields of the last COMPRESSION_DONE, which both sides have seen alike."""
+    """Fields of the last COMPRESSION_DONE, which are equal on both sides."""
     written, read = (lab.frames("b", "COMPRESSION_DONE"), lab.frames("a", "COMPRESSION_DONE", "rx"))
     fields = written[-1]["fields"]
     lab.require(read[-1]["fields"] == fields, "both sides have the same COMPRESSION_DONE")
@@ -40,7 +40,7 @@ def _expect_done(lab: Lab, algorithm: Algorithm) -> None:
 
 
 def _expect_large(lab: Lab, *, smaller: bool) -> None:
-    """Send a large message each way; on the wire it is smaller than it is, or not."""
+    """Send a large message each way, and require that it is compressed on the wire, or that it is not."""
     for node, peer in ("a", "b"), ("b", "a"):
         before = lab.delivered(node, peer)
         lab.send(node, peer, 1, _LARGE_BYTES)
@@ -55,8 +55,8 @@ def _expect_large(lab: Lab, *, smaller: bool) -> None:
 def force_snappy_osd(lab: Lab) -> None:
     """OSDs with compression enabled compress large frames.
 
-    Both say force, with the default algorithm. They agree on snappy; large messages are smaller on the wire in
-    both directions, small ones stay as they are, and all arrive as they were.
+    Both sides have compression mode force, with the default algorithm. They agree on snappy; large messages are
+    smaller on the wire in both directions, small ones are not compressed, and all arrive unchanged.
     """
     lab.two(**_FORCE)
     lab.connect("a", "b")
@@ -85,8 +85,8 @@ def force_snappy_osd(lab: Lab) -> None:
 def no_common_algorithm(lab: Lab, options_a: dict[str, Any], options_b: dict[str, Any]) -> None:
     """Nothing is compressed without a common algorithm or if one side disables it.
 
-    The lists of algorithms have nothing in common, or one side wants no compression or does not know of it. The
-    session opens all the same and large messages pass as they are.
+    The lists of algorithms have nothing in common, or one side disables compression or lacks the feature. The
+    session opens, and large messages pass uncompressed.
     """
     lab.node("a", "osd.1", "lossless_peer", **options_a)
     lab.node("b", "osd.2", "lossless_peer", **options_b)
@@ -113,7 +113,7 @@ def no_common_algorithm(lab: Lab, options_a: dict[str, Any], options_b: dict[str
 def client_order_wins(lab: Lab, order_a: str, order_b: str, wins: Algorithm) -> None:
     """The algorithm is the first of the connector's list that the acceptor allows.
 
-    Both have lists of several algorithms in another order.
+    Both sides have lists of several algorithms, in different orders.
     """
     lab.node("a", "osd.1", "lossless_peer", **_FORCE, ms_osd_compression_algorithm=order_a)
     lab.node("b", "osd.2", "lossless_peer", **_FORCE, ms_osd_compression_algorithm=order_b)
@@ -140,7 +140,7 @@ _OTHERS = ("client.7", "mon.0", "mgr.3", "mds.4")
 def non_osd_never(lab: Lab, one: str, other: str) -> None:
     """Nothing is compressed unless both sides are OSDs.
 
-    Both say force, and one is a client, a monitor, a manager or a metadata server.
+    Both sides have compression mode force, and one is a client, a monitor, a manager or a metadata server.
     """
     lab.two("lossless_client", "stateful_server", one, other, **_FORCE)
     lab.send("a", "b")
@@ -154,8 +154,9 @@ def non_osd_never(lab: Lab, one: str, other: str) -> None:
 def threshold_edges(lab: Lab, algorithm: Algorithm) -> None:
     """A frame is compressed from ms_osd_compress_min_size on, the sum of its segments.
 
-    Messages one byte below, at and above it are sent, with segments that are empty, and one whose data alone is
-    below. Those below have their plain length on the wire, the others another; all arrive as they were.
+    Messages one byte below, at and above the threshold are sent, some with empty segments, and one whose data
+    alone is below it. Those below have their plain length on the wire, the others another one; all arrive
+    unchanged.
     """
     least = 1024
     lab.two(**_FORCE, ms_osd_compress_min_size=least, ms_osd_compression_algorithm=algorithm.name.lower())
@@ -187,8 +188,8 @@ def threshold_edges(lab: Lab, algorithm: Algorithm) -> None:
 def secure_plus_compress(lab: Lab, *, allowed: bool) -> None:
     """Secure links are compressed only with ms_compress_secure.
 
-    Lengths reveal something about the plaintext, so force is not enough: ms_compress_secure is needed on both
-    sides.
+    The length of a compressed frame reveals something about its plaintext, so mode force is not enough: both sides
+    have to set ms_compress_secure.
     """
     lab.two(**_FORCE, ms_compress_secure=allowed)
     lab.connect("a", "b")
@@ -206,9 +207,9 @@ def _segments(size_bytes: int = 300) -> tuple[bytes, ...]:
 def corrupt_compressed(lab: Lab, algorithm: Algorithm) -> None:
     """A compressed segment that is malformed breaks its link only.
 
-    A peer sends messages whose crcs are right, but in whose compressed segments a byte is another: each byte in
-    turn, and segments cut short. What can be restored is delivered, anything else breaks the link; the messenger
-    goes on and opens the next link.
+    A peer sends messages with right crcs whose compressed segments have one byte changed, each byte in turn, or
+    are cut short. A segment that still decompresses is delivered, any other breaks the link; the messenger goes on
+    and opens the next link.
     """
     b = lab.raw("b", listens=False)
     name = algorithm.name.lower()
@@ -258,8 +259,8 @@ def _flipped(segments: tuple[bytes, ...], number: int, byte: int) -> tuple[bytes
 def compressed_without_negotiation(lab: Lab, when: str, *, dialled: bool) -> None:
     """A compressed frame without negotiated compression breaks the link.
 
-    The flag is set before authentication, in the middle of it, behind it, and on an open link. The messenger
-    breaks the link with a reason, lives on, and goes on on the next link.
+    The flag is set before, during and after authentication, and on an open link. The messenger breaks the link
+    with a reason, and the session goes on with the next link.
     """
     b = lab.raw("b", listens=not dialled)
     lab.node("a", "osd.1", "lossless_peer")
@@ -284,7 +285,7 @@ def compressed_without_negotiation(lab: Lab, when: str, *, dialled: bool) -> Non
 
 
 def _bomb(algorithm: Algorithm) -> bytes:
-    """A segment of about a kilobyte that says to be 4 GiB, or would be large if it were all restored."""
+    """A segment of about a kilobyte that claims 4 GiB, or would decompress to a large size."""
     huge = 0xFFFFFFF0
     if algorithm is Algorithm.SNAPPY:
         return b"\xf0\xff\xff\xff\x0f" + b"\xfe\x01\x00" * 300
@@ -301,10 +302,10 @@ def _bomb(algorithm: Algorithm) -> bytes:
 def bomb(lab: Lab, algorithm: Algorithm) -> None:
     """A compressed frame may decompress to max_frame_bytes at most.
 
-    The limit is 1 MiB. A message whose segments restore to exactly that is delivered. One with a byte more breaks
-    the link, as does one whose segment claims 4 GiB in its own header, or is megabytes of one byte; a node that
-    may have 512 MiB of memory more than it has survives that. Nothing more is delivered, and nothing of it is
-    held.
+    The limit is 1 MiB. A message whose segments decompress to exactly that is delivered. One with a byte more
+    breaks the link, as does one whose segment claims 4 GiB in its own header, or is megabytes of one byte; a node
+    that may allocate 512 MiB more than it has does not run out of memory. Nothing more is delivered, and none of
+    its bytes are held.
     """
     b = lab.raw("b", listens=False)
     name = algorithm.name.lower()
@@ -360,8 +361,8 @@ _WRITES_A = {"COMPRESSION_REQUEST WRITE", "COMPRESSION_DONE READ"}
 def fault_at_compression_frames(lab: Lab, point: str, action: str, pair: Any) -> None:  # noqa: ANN401 - a Pair
     """The handshake survives a stop at each frame that negotiates compression.
 
-    At the writing or reading of COMPRESSION_REQUEST and COMPRESSION_DONE the link breaks, or waits, or is shut
-    down. The session has not begun: no event but the one connect, no reset, and what was queued arrives.
+    As COMPRESSION_REQUEST or COMPRESSION_DONE is written or read, the link breaks, is delayed, or is shut down.
+    The session has not opened yet: there is one connect event and no reset, and queued messages arrive.
     """
     node = "a" if point in _WRITES_A else "b"
     pair.start(lab, **_FORCE)
@@ -393,8 +394,8 @@ def fault_at_compression_frames(lab: Lab, point: str, action: str, pair: Any) ->
 def renegotiate_on_reconnect(lab: Lab, first: tuple[str, str], then: tuple[str, str]) -> None:
     """A session goes on if its next link compresses differently or not at all.
 
-    Large messages are under way when the options change and the link is cut in the middle of one. Those that were
-    not acknowledged are encoded again for the next link; every message arrives once and unchanged.
+    The options change while large messages are being sent, and the link is cut in the middle of one. Messages that
+    were not acknowledged are encoded again for the next link; each arrives once and unchanged.
     """
 
     def options(wish: tuple[str, str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""CF01 to CF20: a fault at one or two points of a conversation without a connection race."""
+"""CF01 to CF20: a fault at one or two points of a flow without a connection race."""
 
 from toolkit.scenarios.crimson.model import Counts, Expectation, Expected, Function, Stop, SubRun
 
@@ -37,7 +37,7 @@ def _run(
 
 
 def _runs(first: int, stops: tuple[str, ...], tested: Expectation, peer: Expectation) -> tuple[SubRun, ...]:
-    """Sub-runs in a row that come to the same."""
+    """Consecutive sub-runs with the same expected result."""
     return tuple(_run(first + index, stop, tested, peer) for index, stop in enumerate(stops))
 
 

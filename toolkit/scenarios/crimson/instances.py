@@ -1,15 +1,16 @@
-"""Connection instances of a node, with crimson's counters, out of a history.
+"""Connection instances of a node, with crimson's counters, derived from a history.
 
-Crimson makes a connection object for every socket it accepts and for every peer it connects to. Here a link that
-was accepted has no session until the handshake decides. What corresponds:
+Crimson makes a connection object for every socket that it accepts and for every peer that it connects to. Here an
+accepted link has no session until the handshake decides. The instances correspond as follows:
 
-* a session that this side dialled, or that was opened afresh on an accepted link, is one instance, all its life;
-* an accepted link that never became a session of its own is an instance, too: ``replaced`` if a session that there
-  was already took it over, ``closed`` if it broke before.
+* a session that this side dialled, or that was opened on an accepted link, is one instance for all its life;
+* an accepted link that never got a session of its own is an instance as well: ``replaced`` if an existing session
+  took it over, ``closed`` if it broke before.
 
 Attempts are counted where crimson counts them, at the points of the interception grid: a frame that was stopped
-there counts, whether it ever was written or not. On msgr v1, where one frame does for CLIENT_IDENT and
-SESSION_RECONNECT, a link's CONNECTs count once as ident, with connect_seq 0, and once as reconnect, with more.
+there counts, whether it was written or not. On msgr v1, where CONNECT stands for both CLIENT_IDENT and
+SESSION_RECONNECT, a link's CONNECTs count once as ident, with connect_seq 0, and once as reconnect, with a higher
+one.
 """
 
 from collections import Counter
@@ -22,7 +23,7 @@ from toolkit.checks.history import History
 from toolkit.checks.records import Record
 
 _TAKEOVERS = frozenset({"REUSE", "REUSE_RESET", "REPLACE", "REPLACE_FRESH", "REPLACE_RESET"})
-"""Verdicts that give an accepted link to a session there is."""
+"""Verdicts that give an accepted link to an existing session."""
 _FRESH = frozenset({"OPEN", "STOP_EXISTING"})
 _IDENT, _RECONNECT, _CONNECT = "CLIENT_IDENT", "SESSION_RECONNECT", "CONNECT"
 _HELD = frozenset({Action.BLOCK.value, Action.STALL.value})
@@ -33,22 +34,22 @@ class Side:
     """Counters of one instance as connector, or as acceptor."""
 
     attempts: int = 0
-    """Dials, or sockets accepted."""
+    """Number of dials, or of accepted sockets."""
     idents: int = 0
-    """CLIENT_IDENTs written, or read."""
+    """Number of CLIENT_IDENTs written, or read."""
     reconnects: int = 0
-    """SESSION_RECONNECTs written, or read."""
+    """Number of SESSION_RECONNECTs written, or read."""
     events: int = 0
-    """Connect or accept events dispatched."""
+    """Number of connect or accept events dispatched."""
 
     def as_tuple(self) -> tuple[int, int, int, int]:
-        """In crimson's order."""
+        """The counters in crimson's order."""
         return (self.attempts, self.idents, self.reconnects, self.events)
 
 
 @dataclass(slots=True)
 class Instance:
-    """One connection of a node, as crimson would count it."""
+    """One connection of a node, as crimson counts it."""
 
     state: str = "connecting"
     """``established``, ``closed`` or ``replaced``; before the end also ``accepting`` and states of sessions."""
@@ -68,11 +69,11 @@ class Instance:
 
 
 class Instances:
-    """The connection instances of one node, kept up with a history that grows.
+    """The connection instances of one node, updated as its history grows.
 
     Args:
-        history: where the node's records come.
-        node: whose connections.
+        history: the history with the node's records.
+        node: name of the node.
     """
 
     def __init__(self, history: History, node: str) -> None:
@@ -82,7 +83,7 @@ class Instances:
         self._ledger = _Ledger()
 
     def now(self) -> list[Instance]:
-        """Those of the node's present life, in the order in which they came up."""
+        """The instances since the node's last start, in the order in which they appeared."""
         records = self._history.records
         for record in records[self._read :]:
             if record.node != self._node:
@@ -98,7 +99,7 @@ class Instances:
 
 
 class _Ledger:
-    """Reads the records of one node."""
+    """Builds the instances from the records of one node."""
 
     def __init__(self) -> None:
         self.instances: list[Instance] = []
@@ -122,10 +123,10 @@ class _Ledger:
         if handle is not None:
             handle(record)
 
-    # ---- what becomes of sessions and links
+    # ---- sessions and links
 
     def _instance(self, session: int) -> Instance:
-        """The instance of a session; one that is not known yet has just begun."""
+        """The instance of a session; a new one if the session has none."""
         instance = self._by_session.get(session)
         if instance is None:
             instance = self._opening or self._new()

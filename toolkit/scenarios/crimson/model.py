@@ -1,4 +1,4 @@
-"""The model of a row of the table: the two nodes, the stops, and the expected result."""
+"""The model of the table's rows: the two nodes, the stops, and the expected result."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,7 +14,7 @@ _NOTHING = (0, 0, 0, 0)
 
 
 class Order(StrEnum):
-    """How the tested side's address compares with its peer's; the lower one wins a race."""
+    """The order of the tested side's address and its peer's; the lower one wins a race."""
 
     ANY = "any"
     LOWER = "lower"
@@ -23,22 +23,22 @@ class Order(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """What one connection instance must have come to."""
+    """The expected state and counters of one connection instance."""
 
     state: str
     connect: Counts = _NOTHING
-    """Attempts, idents, reconnects, connect events."""
+    """Attempts, idents, reconnects and connect events as connector."""
     accept: Counts = _NOTHING
-    """Attempts, idents, reconnects, accept events."""
+    """Attempts, idents, reconnects and accept events as acceptor."""
     reset: tuple[int, int] = (0, 0)
     """Reset events, remote_reset events."""
 
     def fits(self, instance: Instance, *, on_sockets: bool = False) -> bool:
-        """True if an instance is exactly that.
+        """True if an instance has exactly this state and these counters.
 
         Args:
-            instance: what there is.
-            on_sockets: whether bytes that a peer sent before it closed a link may or may not be read.
+            instance: the instance.
+            on_sockets: True if bytes that a peer sent before it closed a link may be read or not.
         """
         connect, accept = instance.connect.as_tuple(), instance.accept.as_tuple()
         if on_sockets and self.state == "closed":
@@ -59,7 +59,7 @@ Expectation = tuple[Expected, ...]
 
 
 class Stop(NamedTuple):
-    """Something done to the tested side's conversation at a point of the grid."""
+    """An action at a point of the grid on the tested side."""
 
     action: Action
     point: str
@@ -67,10 +67,10 @@ class Stop(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From ``ACTION POINT [#NTH]``, for example ``BLOCK HELLO READ #2``.
+        """Parse ``ACTION POINT [#NTH]``, for example ``BLOCK HELLO READ #2``.
 
         Raises:
-            LocalError: it is none.
+            LocalError: ``text`` does not have that form.
         """
         action, _, rest = text.partition(" ")
         point, _, nth = rest.partition(" #")
@@ -81,7 +81,7 @@ class Stop(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """True if the conversation stands still until it is released."""
+        """True if the action holds the link until it is released."""
         return self.action in {Action.BLOCK, Action.STALL}
 
     def __str__(self) -> str:
@@ -90,14 +90,14 @@ class Stop(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A step of a script: the tested side's instances so far."""
+    """A step of a script that compares the tested side's instances so far."""
 
     tested: Expectation
 
 
 Step = str | Check
-"""``send``, ``try send`` (what may be lost), ``dial``, ``keepalive``, ``mark down``, each with ``peer`` before it
-for the other side's; ``held`` and ``release`` of what is blocked or stalled; ``arrived`` (everything sent);
+"""``send``, ``try send`` (a message that may be lost), ``dial``, ``keepalive``, ``mark down``, each for the other
+side with ``peer`` before it; ``held`` and ``release`` of blocked or stalled links; ``arrived`` (everything sent);
 ``replaced N`` instances; ``standby``; ``pause SECONDS``."""
 
 
@@ -106,21 +106,21 @@ class SubRun:
     """One row of the table."""
 
     id: str
-    """X001 and so on."""
+    """Its id, such as X001."""
     stops: tuple[Stop, ...]
     tested: Expectation
-    """What the tested side has at the end: c0, c1, c2."""
+    """The expected instances of the tested side at the end: c0, c1, c2."""
     peer: Expectation
-    """The same of its peer, which upstream does not look at."""
+    """The expected instances of its peer, which crimson's suite does not check."""
     arrives: tuple[int | None, int | None] | None = None
-    """Messages that reach the tested side and its peer, None where a lossy session may have ended before or after;
-    all that were sent, unless given."""
+    """Number of messages that reach the tested side and its peer; None for a side that may lose one with its lossy
+    session. All that were sent, unless given."""
     order: Order | None = None
-    """Which of the two addresses must be the lower one; None: as the function says."""
+    """The required order of the two addresses; None: that of the function."""
 
     @property
     def label(self) -> str:
-        """Its id and where it is stopped last."""
+        """Its id and the point of its last stop."""
         words = [f"{stop.point} {stop.nth}" if stop.nth > 1 else stop.point for stop in self.stops[-1:]]
         return " ".join([self.id, *words])
 
@@ -130,20 +130,20 @@ class Function:
     """One function of crimson's failover suite, with its sub-runs."""
 
     id: str
-    """CF01 and so on."""
+    """Its id, such as CF01."""
     name: str
     policy: str
-    """Of the tested side."""
+    """Policy of the tested side."""
     peer_policy: str
     steps: tuple[Step, ...]
     runs: tuple[SubRun, ...]
     order: Order = Order.ANY
-    """Which of the two addresses must be the lower one."""
+    """The required order of the two addresses."""
     note: str = ""
-    """What is different here from crimson, and why."""
+    """How this differs from crimson, and why; empty if it does not."""
 
     def orders(self, run: SubRun) -> tuple[Order, ...]:
-        """The orders of addresses to run a sub-run in: both, where both sides dial and no order is required."""
+        """The orders of addresses in which to run a sub-run: both, if both sides dial and no order is required."""
         order = run.order or self.order
         if order is not Order.ANY:
             return (order,)
@@ -152,7 +152,7 @@ class Function:
 
 @dataclass(slots=True)
 class Table:
-    """Functions by their ids, and sub-runs with their functions by theirs."""
+    """Functions by id, and sub-runs with their functions by id."""
 
     functions: dict[str, Function] = field(default_factory=dict)
     runs: dict[str, tuple[Function, SubRun]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Plays a row of the table in a lab, and compares what came of it with what the row says."""
+"""Plays a row of the table in a lab, and compares the result with the row."""
 
 from collections.abc import Callable
 from typing import Self
@@ -11,9 +11,9 @@ from toolkit.scenarios.crimson.model import Check, Expected, Function, Order, St
 TESTED, PEER = "a", "b"
 _ENTITIES = {TESTED: "osd.2", PEER: "osd.4"}
 _ACKS_S = 0.1
-"""Long enough for acks on their way, and for a session to notice what its peer did."""
+"""Seconds in which acks on their way arrive, and a session notices what its peer did."""
 _AFTERWARDS = 2
-"""Messages each way when all is over: they must make no difference to any counter."""
+"""Number of messages each way after the row; they must not change any counter."""
 
 
 class Play:
@@ -56,11 +56,11 @@ class Play:
 
     @classmethod
     def of(cls, lab: Lab, function: Function, run: SubRun, order: str) -> Self:
-        """The same, with the order by its name."""
+        """Make a play, with the order given by its name."""
         return cls(lab, function, run, Order(order))
 
     def play(self) -> None:
-        """Do all its steps, and judge what came of them."""
+        """Carry out all steps, and judge the result."""
         for step in self.function.steps:
             if isinstance(step, Check):
                 self.expect_instances(TESTED, step.tested)
@@ -71,7 +71,7 @@ class Play:
         self.judge()
 
     def do(self, step: str) -> None:
-        """One step; see :data:`Step`."""
+        """Carry out one step; see :data:`Step`."""
         side, words = (PEER, step.removeprefix("peer ")) if step.startswith("peer ") else (TESTED, step)
         lab = self.lab
         what, _, number = step.partition(" ")
@@ -103,7 +103,7 @@ class Play:
         self._try_send(side)
 
     def _try_send(self, side: str) -> None:
-        """Where there is no connection yet, as crimson does: keep it until there is one."""
+        """Send, or keep the message until there is a connection, as crimson's suite does."""
         accepted = self.lab.events(side, _other(side), EventKind.ACCEPT) > self._accepts_before[side]
         if self._has_connection[side] or accepted:
             self.lab.send(side, _other(side))
@@ -119,7 +119,7 @@ class Play:
             self._connected(_other(side), dials=False)
 
     def _connected(self, side: str, *, dials: bool = True) -> None:
-        """Send what has waited for a connection; one that was accepted may be gone, and is not replaced."""
+        """Send the messages that waited for a connection; an accepted one may be gone, and is not replaced."""
         self._has_connection[side] = True
         waiting, self._unsent[side] = self._unsent[side], 0
         if waiting:
@@ -139,7 +139,7 @@ class Play:
         self.lab.wait(_ACKS_S)
 
     def _due(self) -> tuple[int | None, int | None]:
-        """Messages expected so far at the tested node and at its peer."""
+        """Number of messages expected so far at the tested node and at its peer."""
         return self.run.arrives or (self._sent[PEER], self._sent[TESTED])
 
     def _arrived(self) -> None:
@@ -155,7 +155,7 @@ class Play:
     # ---- judging
 
     def judge(self) -> None:
-        """Everything has arrived that must, and both sides' instances are what the row says."""
+        """Require that every expected message has arrived, and that both sides' instances are those of the row."""
         lab = self.lab
         self._flush()
         self._arrived()
@@ -172,7 +172,7 @@ class Play:
             lab.require(count is None or seen == count, f"{side} got {seen} messages, {count} were to arrive")
 
     def expect_instances(self, side: str, wanted: tuple[Expected, ...]) -> None:
-        """A side's connection instances must be exactly these."""
+        """Require that a side's connection instances are exactly these."""
         self.lab.wait_for(
             lambda: self._fit(wanted, self.instances[side].now()),
             f"instances of {side}: {' | '.join(map(str, wanted))}",

@@ -1,4 +1,4 @@
-"""CF21 to CF32: both sides dial, or a side goes on with what its peer has given up long ago."""
+"""CF21 to CF32: both sides dial, or a side continues a handshake that its peer has abandoned."""
 
 from toolkit.scenarios.crimson.model import Counts, Expectation, Expected, Function, Order, Stop, SubRun
 
@@ -46,7 +46,7 @@ def _peers(
 
 
 def _reconnect_lose(number: int, point: str, reconnects: int) -> SubRun:
-    """The incoming reconnect is blocked at ``point`` while the own dial comes through."""
+    """The incoming reconnect is blocked at ``point`` while the node's own dial is accepted."""
     return _run(
         number,
         f"FAULT MESSAGE READ, BLOCK {point}",
@@ -56,7 +56,7 @@ def _reconnect_lose(number: int, point: str, reconnects: int) -> SubRun:
 
 
 def _reconnect_win(number: int, point: str, reconnects: int) -> SubRun:
-    """The own reconnect is blocked at ``point`` while the peer's dial comes through."""
+    """The node's own reconnect is blocked at ``point`` while the peer's dial is accepted."""
     abandoned = () if point.startswith("SOCKET_CONNECTING") else (_CLOSED_EARLY,)
     return _run(
         number,
@@ -67,7 +67,7 @@ def _reconnect_win(number: int, point: str, reconnects: int) -> SubRun:
 
 
 def _connect_lose(number: int, point: str, idents: int) -> SubRun:
-    """The incoming dial is blocked at ``point`` while the own one comes through."""
+    """The incoming dial is blocked at ``point`` while the node's own is accepted."""
     return _run(
         number,
         f"BLOCK {point}",
@@ -77,7 +77,7 @@ def _connect_lose(number: int, point: str, idents: int) -> SubRun:
 
 
 def _connect_win(number: int, point: str, idents: int) -> SubRun:
-    """The own dial is blocked at ``point`` while the peer's comes through."""
+    """The node's own dial is blocked at ``point`` while the peer's is accepted."""
     abandoned = () if point == "SOCKET_CONNECTING" else (_CLOSED_EARLY,)
     return _run(
         number,

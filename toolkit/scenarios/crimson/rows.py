@@ -18,12 +18,12 @@ HOW_OFTEN = "how often the peer asks while it is held up depends on the machine"
 
 
 def rows(*functions: str, only: Chosen = lambda _run: True) -> Cases:
-    """The sub-runs of some of the table's functions, as cases of a scenario."""
+    """Make cases of a scenario from the sub-runs of some of the table's functions."""
     return _cases(TABLE, functions, only)
 
 
 def v1_rows(*functions: str, only: Chosen = lambda _run: True) -> Cases:
-    """The same of the table for msgr v1."""
+    """The same for the table of msgr v1."""
     return _cases(V1_TABLE, functions, only)
 
 
@@ -40,15 +40,15 @@ def _cases(table: Table, functions: tuple[str, ...], only: Chosen) -> Cases:
 
 
 def stopped_at(*points: str) -> Chosen:
-    """Those of the sub-runs that stop at one of these points last."""
+    """Choose the sub-runs whose last stop is at one of these points."""
     return lambda run: str(run.stops[-1]).partition(" ")[2] in points
 
 
 def row(lab: Lab, name: str) -> tuple[Function, SubRun]:
-    """A row of the table for the protocol that the lab speaks."""
+    """A row of the table for the lab's protocol."""
     return (V1_TABLE if lab.is_v1 else TABLE).runs[name]
 
 
 def play(lab: Lab, name: str, order: str) -> None:
-    """Play a row, and judge it."""
+    """Play a row, and judge the result."""
     Play.of(lab, *row(lab, name), order).play()

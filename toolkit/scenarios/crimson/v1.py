@@ -1,10 +1,10 @@
-"""The table's analogue on msgr v1, which crimson does not speak: the same functions over the points of v1.
+"""The table's analogue on msgr v1, which crimson does not implement: the same functions at the points of v1.
 
-Banner, IDENTIFY, CONNECT and CONNECT_REPLY take the place of banner, HELLO, authentication and idents; the numbers
-behind a reply with tag SEQ that of SESSION_RECONNECT_OK. A handshake has two CONNECTs, since cephx challenges the
-first. What is different by the protocol:
+Banner, IDENTIFY, CONNECT and CONNECT_REPLY take the place of banner, HELLO, authentication and idents; the in_seqs
+after a reply with tag SEQ take that of SESSION_RECONNECT_OK. A handshake has two CONNECTs, because cephx
+challenges the first. The protocols differ in this:
 
-* a lossy session ends by any fault once the banner is written, where v2 tries again until SERVER_IDENT
+* a lossy session ends with any fault after the banner is written, where on v2 it dials again until SERVER_IDENT
   (docs/protocol.md §3.9 step 2).
 """
 

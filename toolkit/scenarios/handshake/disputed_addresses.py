@@ -1,4 +1,4 @@
-"""HS: disputed rules (docs/disputes.md), a case for each setting, with a peer by hand."""
+"""HS: disputed rules (docs/disputes.md), a case for each setting, with a raw peer."""
 
 from messenger.denc.address import AddressType, AddrVec, EntityAddr
 from messenger.v2.wire import ClientIdent
@@ -9,7 +9,7 @@ from toolkit.scenarios.shared.node_states import FEW_V2_WAYS
 from toolkit.scenarios.shared.settings import settings
 
 _FOREIGN = EntityAddr.from_host("192.0.2.9", 0)
-"""On no host of a lab."""
+"""An address of no host of a lab."""
 
 
 @HS.scenario(
@@ -22,9 +22,9 @@ _FOREIGN = EntityAddr.from_host("192.0.2.9", 0)
 def server_addresses(lab: Lab, rule: str) -> None:
     """server_addresses decides which addresses SERVER_IDENT may contain beside the dialled one.
 
-    The peer names another address of msgr2 before the one that was dialled. If ``server_addresses`` is contain, as
-    in AsyncMessenger, the node accepts it; if it is exact, as in crimson and the kernel, it counts as another
-    peer, and the link breaks. A v1 address behind the dialled one is accepted by both.
+    The peer puts another msgr2 address before the one that was dialled. If ``server_addresses`` is contain, as in
+    AsyncMessenger, the node accepts it; if it is exact, as in crimson and the kernel, the node takes it for
+    another peer and breaks the link. With both settings it accepts a v1 address behind the dialled one.
     """
     peer = stage(lab, CONNECTOR, server_addresses=rule)
     dialled = peer.spec.addrs.front
@@ -48,9 +48,9 @@ def server_addresses(lab: Lab, rule: str) -> None:
 def hello_addr(lab: Lab, rule: str) -> None:
     """hello_addr decides if an acceptor refuses a HELLO with a foreign port or nonce.
 
-    The peer's HELLO has the node's address with another nonce. By ``hello_addr`` any is accepted, since addresses
-    may be translated on the way, or, as crimson does, the link breaks. The node's own port and nonce on another IP
-    are accepted by both.
+    The peer's HELLO has the node's address with another nonce. The node accepts it, since a NAT may have
+    translated the address, or, as crimson does, breaks the link, depending on ``hello_addr``. With both settings
+    it accepts its own port and nonce on another IP.
     """
     peer = stage(lab, ACCEPTOR, hello_addr=rule)
     for change in ("nonce", "ip"):

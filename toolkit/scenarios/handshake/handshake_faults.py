@@ -12,9 +12,10 @@ _LAST_REPLY = stopped_at("CONNECT_REPLY WRITE #2", "SEQ WRITE")
 def connector_fault_pre_ident(lab: Lab, row: str, order: str) -> None:
     """A dial that breaks before CLIENT_IDENT is repeated without an event.
 
-    A lossy client has a message to send, and its dial is broken at each point between the socket and the
-    signatures. It dials a second time and the message arrives: one connect event, no reset. The server has seen
-    nothing but a socket that closed. On v1 that is so until the banner is out; then the session ends with a reset.
+    A lossy client has a message to send, and its dial is broken at each point from the socket to AUTH_SIGNATURE.
+    It dials a second time and the message arrives: one connect event, no reset. The server only sees a link that
+    closed. On v1 the client dials again only until it has sent its banner; after that the session ends with a
+    reset event.
     """
     play(lab, row, order)
 
@@ -23,8 +24,8 @@ def connector_fault_pre_ident(lab: Lab, row: str, order: str) -> None:
 def acceptor_fault_pre_ident(lab: Lab, row: str, order: str) -> None:
     """A server raises no event for a link that it breaks before CLIENT_IDENT.
 
-    The link is broken on the server's side at each point up to the client's signature. The first connection is
-    closed with no event at all, the second is accepted once. On v1 the client's session ends, as in HS-03.
+    The server breaks the link at each point up to the client's AUTH_SIGNATURE. The first link is closed without an
+    event, the second is accepted once. On v1 the client's session ends, as in HS-03.
     """
     play(lab, row, order)
 
@@ -35,9 +36,9 @@ def acceptor_fault_pre_ident(lab: Lab, row: str, order: str) -> None:
 def connector_fault_at_ident(lab: Lab, row: str, order: str) -> None:
     """A client identifies itself again after a lost CLIENT_IDENT or SERVER_IDENT.
 
-    CLIENT_IDENT or SERVER_IDENT gets lost on the side of a lossy client, of a lossless client and of a peer. It
-    sends its ident twice, raises one connect event, and loses no queued message. The session has never been open
-    on this side, so its connect_seq does not grow.
+    CLIENT_IDENT is not written, or SERVER_IDENT not read, by a lossy client, a lossless client and a lossless
+    peer. It sends CLIENT_IDENT twice, raises one connect event, and loses no queued message. The session has not
+    been open on this side, so its connect_seq does not grow.
     """
     play(lab, row, order)
     numbers = {
@@ -52,9 +53,9 @@ def connector_fault_at_ident(lab: Lab, row: str, order: str) -> None:
 def acceptor_fault_at_ident(lab: Lab, row: str, order: str) -> None:
     """A server that breaks the link instead of reading CLIENT_IDENT registers no session.
 
-    The first connection of a stateless server, of a stateful server and of a peer is closed without an event, and
-    was not registered: the decision on the second attempt finds no session. On v1, where a session is decided on
-    by CONNECT, the link is broken at each point of the handshake.
+    The first link of a stateless server, a stateful server and a lossless peer is closed without an event and
+    registers nothing: the second CLIENT_IDENT finds no session and opens one. On v1, where CONNECT opens the
+    session, the link is broken at each point of the handshake.
     """
     play(lab, row, order)
     if lab.is_v1:
@@ -75,9 +76,9 @@ def acceptor_fault_at_ident(lab: Lab, row: str, order: str) -> None:
 def server_ident_lost(lab: Lab, row: str, order: str) -> None:
     """The client's next dial opens the session whose SERVER_IDENT was not written.
 
-    The link breaks instead of SERVER_IDENT being written; the application of the server has heard of the session
-    already. A lossy one ends with a reset, and the client's second attempt is a new one. A lossless one goes on:
-    the second attempt is taken over by the same connection, and what the server had queued for it arrives.
+    The link breaks instead of SERVER_IDENT being written, after the server has raised its accept event. A lossy
+    session of the server ends with a reset event, and the client's second dial opens a new one. A lossless session
+    goes on: the same connection takes over the second link, and messages that the server has queued for it arrive.
     """
     if row:
         play(lab, row, order)
@@ -92,7 +93,7 @@ def _queued_by_the_server(lab: Lab) -> None:
     lab.dial("a", "b")
     lab.send("a", "b")
     if lab.is_v1:
-        # There the reply comes before the event, and a lossy client does not dial again.
+        # On v1 the reply comes before the event, and a lossy client does not dial again.
         lab.expect_event("a", "b", "reset")
         lab.connect("a", "b")
         lab.send("a", "b")

@@ -1,4 +1,4 @@
-"""HS: what a peer may say first, and what becomes of it: banners, HELLO, addresses, silence, odd pieces."""
+"""HS: the first frames of a peer: banners, HELLO, addresses, silence, split and joined bytes."""
 
 from typing import Any
 
@@ -38,9 +38,9 @@ _SLACK_S = 0.5
 def handshake_blackhole_each_step(lab: Lab, step: int) -> None:
     """A handshake that stalls at any frame times out after ms_connection_ready_timeout.
 
-    From a certain frame on no bytes of one side arrive, and no stream is closed. The waiting side closes the link
-    after ms_connection_ready_timeout; the connector dials again, and the next link opens and carries the queued
-    messages. Nothing of the dead link is left on either side.
+    From one frame on, the bytes of one side are lost while both sockets stay open. The waiting side closes the
+    link after ms_connection_ready_timeout; the connector dials again, and the next link opens and carries the
+    queued messages. Each side is left with that one link.
     """
     steps = _V1_STEPS if lab.is_v1 else _V2_STEPS
     sender, tag, nth = steps[step % len(steps)]
@@ -49,7 +49,7 @@ def handshake_blackhole_each_step(lab: Lab, step: int) -> None:
     mangle = lab.mangle("a", "b", Mangle(sender, tag, nth, change=Drop(rest=True)))
     lab.send("a", "b", 2)
     lab.expect_mangled(mangle)
-    # Behind its SEQ a connector of v1 takes the session for open: it is the acceptor that waits.
+    # After its SEQ a connector of v1 takes the session for open, so the acceptor is the waiting side.
     waiting = "b" if (sender, tag) == ("a", "SEQ") else "a"
     lab.expect_broken(waiting, 1, within_s=timeout_s + _SLACK_S)
     fault = lab.records(waiting, "fault")[0]
@@ -76,7 +76,7 @@ _SAID: dict[str, tuple[bytes | None, str, str]] = {
     "nothing": (b"", "READY_TIMEOUT", "READY_TIMEOUT"),
     "half a banner": (b"ceph v", "READY_TIMEOUT", "READY_TIMEOUT"),
 }
-"""Bytes sent instead of a banner, and why a link of v2 and one of v1 breaks."""
+"""Bytes sent instead of a banner, and the fault of a v2 link and of a v1 link."""
 
 
 @HS.scenario(
@@ -92,9 +92,9 @@ _SAID: dict[str, tuple[bytes | None, str, str]] = {
 def wrong_banner(lab: Lab, said: str, *, dialled: bool) -> None:
     """A wrong banner breaks the link at once, a missing one after ms_connection_ready_timeout.
 
-    A peer says the other protocol's banner, something else or nothing. A connector breaks the link, pauses and
-    tries again, and reaches a peer that answers properly then; its application learns of a wrong banner by a
-    refused event. An acceptor closes the link and keeps nothing of it.
+    A peer sends the other protocol's banner, other bytes, part of a banner, or nothing. A connector breaks the
+    link, pauses and dials again, and the next link opens; a wrong banner raises a refused event. An acceptor
+    closes the link and keeps neither link nor session.
     """
     raw, on_v2, on_v1 = _SAID[said]
     reason = on_v1 if lab.is_v1 else on_v2
@@ -141,8 +141,9 @@ _SIZES = {size: size >= 16 for size in (0, 8, 15, 16, 17, 1000, 65535)}
 def banner_payload_sizes(lab: Lab, size: int, *, dialled: bool) -> None:
     """A banner payload may be longer than 16 bytes, but not shorter.
 
-    Its payload has 16 bytes today. One that is shorter breaks the link; what a longer one says beyond them is
-    ignored, but counts for the signatures like every byte. It is waited for in full, however it comes.
+    A payload of fewer than 16 bytes breaks the link. In a longer one the receiver ignores the bytes after the
+    first 16, but the signatures cover them. The receiver waits for the whole payload, in however many pieces it
+    comes.
     """
     b = lab.raw("b", listens=not dialled)
     lab.node("a", "osd.1", "lossless_peer")
@@ -177,8 +178,8 @@ def banner_payload_sizes(lab: Lab, size: int, *, dialled: bool) -> None:
 def banner_required_feature_mismatch(lab: Lab, *, dialled: bool) -> None:
     """A peer that requires an unknown msgr2 feature gets no session and is not dialled again.
 
-    The banner of a peer requires a bit that does not exist. Another dial would not help: a connector's session
-    ends with a reset event and dials no more; an acceptor closes the link.
+    The peer's banner requires an undefined feature bit, which another dial would require too: a connector's
+    session ends with a reset event and dials no more; an acceptor closes the link.
     """
     b = lab.raw("b", listens=not dialled)
     lab.node("a", "osd.1", "lossless_peer")
@@ -201,8 +202,8 @@ def banner_required_feature_mismatch(lab: Lab, *, dialled: bool) -> None:
 def hello_wrong_entity_type(lab: Lab) -> None:
     """A connector closes the session when the peer's entity type differs from the one it dialled.
 
-    The HELLO of the peer names another type of entity than was dialled. The connector's tickets would be for
-    another service: the session ends with a reset event before the connector authenticates, and it dials no more.
+    The peer's HELLO has another entity type than the one that was dialled, for which the connector's tickets are
+    not meant: the session ends with a reset event before the connector sends AUTH_REQUEST, and it dials no more.
     """
     b = lab.raw("b")
     lab.node("a", "osd.1", "lossless_peer")
@@ -228,10 +229,9 @@ def hello_wrong_entity_type(lab: Lab) -> None:
 def target_address_mismatch(lab: Lab, *, ours: bool) -> None:
     """A session opens only between the addresses that both sides expect.
 
-    A port may have passed from one daemon to another. An acceptor whose address is not the one that CLIENT_IDENT
-    looks for breaks the link; a connector does so when its peer's addresses do not hold the one it dialled, and
-    its application learns of it by a refused event. A proper peer at the same place gets the session. On v1 only
-    the connector can know.
+    As if another daemon had taken over a port: an acceptor whose address is not the target of CLIENT_IDENT breaks
+    the link; a connector breaks it if the peer's addresses do not contain the one it dialled, and raises a refused
+    event. A peer with the right address then gets the session on the next link. On v1 only the connector checks.
     """
     b = lab.raw("b", listens=ours or lab.is_v1)
     lab.node("a", "osd.1", "lossless_peer")
@@ -288,9 +288,9 @@ _JOINED_V1 = {
 def byte_at_a_time(lab: Lab, joined: str) -> None:
     """The handshake does not depend on how its bytes are split or joined.
 
-    Every byte comes by itself; or frames that were written one after the other come in one piece, the first
-    message behind the ident included, so that a receiver has bytes of the next state in its hands before it is in
-    it. The same frames are exchanged as ever, and no message is lost or read twice.
+    Every byte arrives by itself; or frames that were written one after the other arrive in one piece, up to the
+    first message behind the ident, so that a receiver has bytes of its next state before it is in that state. Each
+    side reads the frames that the other wrote, and no message is lost or read twice.
     """
     lab.two("lossless_client", "stateful_server", "client.7", "osd.2")
     if joined == "bytes":
@@ -303,7 +303,7 @@ def byte_at_a_time(lab: Lab, joined: str) -> None:
         lab.expect_delivered("a", "b", 3)
         lab.send("b", "a", 3)
     else:
-        # The acceptor's first message leaves right behind its ident, which may wait for it.
+        # The held ident is joined with the acceptor's first message, so that message must come first.
         lab.expect_event("b", "a", "accept")
         lab.send("b", "a", 3)
         lab.expect_delivered("b", "a", 3)

@@ -1,4 +1,4 @@
-"""HS: what both sides agree on, and going on until they do."""
+"""HS: parameters that both sides agree on, and repeated dials until they do."""
 
 from typing import Any
 
@@ -12,12 +12,12 @@ from toolkit.scenarios.handshake import HS
 from toolkit.scenarios.scenario import ON_SOCKETS
 
 _DISPUTED_FEATURE = int(Feature.CEPHX_V2)
-"""What one side of HS-15 requires; without it, cephx on v1 works, unless it is required."""
+"""The feature that one side of HS-15 requires; cephx on v1 works without it unless it is required."""
 _PAIRS: dict[str, dict[str, Any]] = {name: {"pair": pair} for name, pair in PAIRS.items()}
 
 
 def _agreed(lab: Lab, mode: str) -> None:
-    """Both ends record the same terms of the link, and each has the other's nonces."""
+    """Require that both ends record the same parameters of the link, and each other's global_seqs."""
     (one,), (other,) = ([r.fields for r in lab.records(node, "auth")] for node in ("a", "b"))
     for name in ("method", "mode", "cipher", "global_id", "revision", "key"):
         lab.require(one[name] == other[name], f"{name} is {one[name]} at a and {other[name]} at b")
@@ -43,10 +43,11 @@ def _one_message(lab: Lab, pair: Pair) -> None:
 
 @HS.scenario("HS-01", "clean_crc", ways=(*CRC_WAYS, *COMPRESSED_WAYS, *V1_WAYS), cases=_PAIRS)
 def clean_crc(lab: Lab, pair: Pair) -> None:
-    """One message opens a session, and both sides agree on what it is.
+    """A first message opens one session, whose parameters are equal on both sides.
 
-    A fresh node sends a message to another one. There is one dial, one connect and one accept event and no other,
-    the message is delivered once, and keys, ids, cookies and sequence numbers are the same on both sides.
+    A node sends a message to another one. There is one dial, one connect event and one accept event and no other,
+    the message is delivered once, and both sides record the same method, mode, cipher, global_id, key, cookies and
+    sequence numbers.
     """
     _one_message(lab, pair)
     _agreed(lab, "crc")
@@ -58,8 +59,8 @@ def clean_crc(lab: Lab, pair: Pair) -> None:
 def clean_secure(lab: Lab, pair: Pair) -> None:
     """In secure mode both sides report AES-GCM, and no message is readable on the wire.
 
-    As above, between nodes that allow nothing but secure mode: both report AES-GCM under the same key. From the
-    signatures on, an observer finds no byte of the plaintext.
+    As HS-01, between nodes that allow only secure mode: both report AES-GCM under the same key. From
+    AUTH_SIGNATURE on, an observer finds no byte of the plaintext.
     """
     tapes = {node: lab.tape(node, peer) for node, peer in (("a", "b"), ("b", "a"))}
     _one_message(lab, pair)
@@ -81,11 +82,11 @@ def clean_secure(lab: Lab, pair: Pair) -> None:
     cases={"connector": {"old": "a"}, "acceptor": {"old": "b"}, "both": {"old": "ab"}},
 )
 def rev0_rev1_fallback(lab: Lab, old: str) -> None:
-    """Both sides speak msgr 2.0 while one of them has nothing newer.
+    """Both sides speak msgr 2.0 while one of them lacks msgr 2.1, and msgr 2.1 after its upgrade.
 
-    The banner of one side, or of both, has no features. Messages of all shapes pass in frames of msgr 2.0. Then
-    the old side is upgraded and the link breaks: the session goes on in frames of msgr 2.1, with all that was
-    under way.
+    The banner of one side, or of both, has no features. Messages of several shapes pass in frames of msgr 2.0.
+    Then the old side is upgraded and the link breaks: the session resumes in frames of msgr 2.1, and no message is
+    lost.
     """
     for name, entity in ("a", "osd.1"), ("b", "osd.2"):
         lab.node(name, entity, "lossless_peer", msgr2_features=0 if name in old else 3)
@@ -114,11 +115,11 @@ def rev0_rev1_fallback(lab: Lab, old: str) -> None:
     cases={"the connector lacks it": {"lacking": "a"}, "the acceptor lacks it": {"lacking": "b"}},
 )
 def missing_features_forever(lab: Lab, lacking: str) -> None:
-    """A peer that lacks a required feature gets no session until it has it.
+    """A peer that lacks a required feature gets no session until it has the feature.
 
-    One side requires a feature bit that the other one does not offer. Each attempt ends by a fault of the
-    connector's with one refused event; dials come at doubling intervals, up to the maximum and no faster. Once the
-    bit is there, the next dial opens the session and what was queued arrives.
+    One side requires a feature bit that the other does not offer. Each dial ends with a fault and one refused
+    event at the connector; the pauses between dials double up to ms_max_backoff. Once the feature is offered, the
+    next dial opens the session and the queued messages arrive.
     """
     features = {"features_supported": CLIENT_FEATURES & ~_DISPUTED_FEATURE}
     requires = {"requires": _DISPUTED_FEATURE}
@@ -144,9 +145,9 @@ def missing_features_forever(lab: Lab, lacking: str) -> None:
 def refused_then_up(lab: Lab) -> None:
     """A peer that does not listen yet is dialled at growing intervals.
 
-    No process listens at the peer's address; every refused dial raises an event. The pauses double from
-    ms_initial_backoff on. When the peer has come up the next dial succeeds, every queued message arrives, and the
-    next pauses start from ms_initial_backoff again.
+    No process listens at the peer's address; every refused dial raises a refused event. The pauses double from
+    ms_initial_backoff on. Once the peer listens the next dial succeeds, every queued message arrives, and the next
+    series of pauses starts from ms_initial_backoff again.
     """
     lab.node("a", "client.7", "lossless_client", listens=False)
     lab.node("b", "osd.2", "stateful_server")
@@ -176,8 +177,8 @@ def refused_then_up(lab: Lab) -> None:
 def bind_conflicts(lab: Lab) -> None:
     """Binding a used address fails, and succeeds once the address is free.
 
-    A second node binds the address of the first: it reports that and does not start, and the first one goes on.
-    When the first is gone, the other has the address at once, as another identity.
+    A second node binds the address of the first: it fails with an error that names the address, and the first one
+    goes on. Once the first is killed the second binds the address at once, under its own identity.
     """
     lab.node("a", "client.7", "lossless_client", listens=False)
     lab.node("b", "osd.2", "stateful_server")
@@ -213,8 +214,9 @@ def bind_conflicts(lab: Lab) -> None:
 def flags_vs_policy(lab: Lab, policy_a: str, policy_b: str, *, lossy: bool) -> None:
     """The acceptor's policy decides on both sides if a session is lossy.
 
-    The connector announces another lossiness than the acceptor's policy says. Both go by the acceptor's: where the
-    session is lossless, a cut in mid-traffic loses nothing; where it is lossy, both ends of it die with the link.
+    The connector's policy is lossless and the acceptor's lossy, or the other way round. Both sides follow the
+    acceptor's: a lossless session loses nothing when its link is cut; a lossy one ends on both sides with a reset
+    event.
     """
     lab.two(policy_a, policy_b, "client.7", "osd.2")
     lab.send("a", "b", 3)

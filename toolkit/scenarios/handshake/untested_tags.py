@@ -1,4 +1,4 @@
-"""HS: every action at points of the handshake that other scenarios do not come to."""
+"""HS: every action at points of the handshake that other scenarios do not reach."""
 
 from toolkit.lab.lab import Lab
 from toolkit.lab.ways import V2_WAYS
@@ -29,11 +29,11 @@ _UNTESTED = {
 
 @HS.scenario("HS-08", "fault_at_untested_tags", cases=_UNTESTED, ways=V2_WAYS)
 def fault_at_untested_tags(lab: Lab, stop: Stop, flow: Flow) -> None:
-    """Handshakes with refusals, retries, more authentication rounds or compression survive a stop at any point.
+    """A handshake survives a stop at frames of refusals, retries, extra authentication rounds and compression.
 
-    Flows that really lead to these frames: a method that is not allowed, a feature that is missing, a session
-    that is gone, a connect_seq or a global_seq that is stale, a lost race. Each frame is stopped on either side,
-    by a fault, for a while, or by a stream that ends behind it: in the end there is one session, and nothing is
-    lost but what a full reset takes.
+    Each frame comes from the flow that causes it: a method that is not allowed, a missing feature, a session that
+    is gone, a stale connect_seq or global_seq, a lost race. Each is stopped at its writer and at its reader: by a
+    fault, by a delay, or by the stream's end behind it. In the end there is one session, and only the messages
+    that a full reset drops are lost.
     """
     held_and_open(lab, "peers", stop, flow)

@@ -52,8 +52,8 @@ _V1_LATER = {**cases(_V1_DATA), **_V1_OTHER}
 def peers_shaking_hands(lab: Lab, stop: Stop, flow: Flow) -> None:
     """Between peers, a handshake can be stopped at every point on either side, and nothing is lost.
 
-    The point is passed for the first time: while the two open a session. Then messages and keepalives go both
-    ways, the link is cut, the session is resumed, and more messages go. Everything arrives once.
+    The stop comes as the point is passed for the first time, while the session opens. Then messages and keepalives
+    go both ways, the link is cut, the session is resumed, and more messages are sent. Every message arrives once.
     """
     held_and_open(lab, "peers", stop, flow)
 
@@ -69,18 +69,24 @@ def peers_talking(lab: Lab, stop: Stop, flow: Flow) -> None:
 
 @GRID.scenario("GRID-03", "client_shaking_hands", priority=2, cases=_FIRST, v1_cases=_V1_FIRST, quick=False)
 def client_shaking_hands(lab: Lab, stop: Stop, flow: Flow) -> None:
-    """Between a lossless client and a stateful server, a handshake can be stopped at every point."""
+    """Between a lossless client and a stateful server, a handshake can be stopped at every point.
+
+    As GRID-01; every message arrives once.
+    """
     held_and_open(lab, "client", stop, flow)
 
 
 @GRID.scenario("GRID-04", "client_talking", priority=2, cases=_LATER, v1_cases=_V1_LATER, quick=False)
 def client_talking(lab: Lab, stop: Stop, flow: Flow) -> None:
-    """Between a lossless client and a stateful server, an open session can be stopped at every point."""
+    """Between a lossless client and a stateful server, an open session can be stopped at every point.
+
+    As GRID-02; every message arrives once.
+    """
     held_and_open(lab, "client", stop, flow)
 
 
 def _unacknowledged(points: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-    """Without acks, which lossy sessions do not have."""
+    """The points without those of acks, which lossy sessions do not send."""
     return {point: nodes for point, nodes in points.items() if not point.startswith("ACK")}
 
 
@@ -95,7 +101,7 @@ def _unacknowledged(points: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[st
 def lossy_client(lab: Lab, stop: Stop, flow: Flow) -> None:
     """Between a lossy client and a stateless server, a stop ends one session at most.
 
-    A link that stands still for a while ends none; one that breaks ends the session that it carried, with one
+    A link that is blocked for a while ends no session; one that breaks ends the session that it carried, with one
     reset event, and the application opens another one. At every point of handshake and data phase.
     """
     held_and_open(lab, "lossy", stop, flow)
@@ -107,8 +113,9 @@ def lossy_client(lab: Lab, stop: Stop, flow: Flow) -> None:
 def closing_v1(lab: Lab, stop: Stop, flow: Flow) -> None:  # noqa: ARG001 - there is only one
     """TAG_CLOSE of a peer ends the session once it is read.
 
-    Our messenger never sends it; a raw peer does, on an open link. The session ends with a reset event; if the
-    link breaks before CLOSE is handled, that is a fault like any other, and the session dials.
+    A raw peer sends it on an open link, which a messenger of this project never does. The session ends with a
+    reset event; if the link breaks before CLOSE is handled, that is a fault like any other, and the session goes
+    on.
     """
     peer = lab.raw("b", "osd.2")
     lab.node("a", "osd.1", "lossless_peer")

@@ -1,4 +1,4 @@
-"""IX: what other implementations do otherwise, between nodes that keep to all rules of one of them."""
+"""IX: the differences of other implementations, between nodes with all rules of one of them."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -37,7 +37,7 @@ _SHOWN: Mapping[str, Callable[..., None]] = {
     "unknown_message": claims.message_type_unknown,
     "standby_keepalive": partial(standby.standby_wake_by_keepalive, node="a"),
 }
-"""What shows a setting of each rule that some implementation has otherwise; takes the lab and ``rule``."""
+"""The scenario of each rule in which an implementation differs; called with the lab and ``rule``."""
 
 _V2_ONLY = {
     *("restarted_peer", "server_addresses", "partial_reset", "reconnect_cookies"),
@@ -61,10 +61,10 @@ _CASES = {
     v1_cases={name: case for name, case in _CASES.items() if case["rule"] not in _V2_ONLY},
 )
 def known_difference_list(lab: Lab, implementation: str, rule: str, setting: str) -> None:
-    """Nodes under all rules of one implementation show each of its differences.
+    """A node with all rules of one implementation behaves by each rule in which it differs.
 
-    Nodes keep to the rules of AsyncMessenger (classic), of crimson, or of a client of the kernel, all of them
-    together. What is otherwise by one of these rules is shown as by the row that is about that rule alone.
+    The nodes have the rules of AsyncMessenger (classic), of crimson, or of the kernel client, all at once. Each
+    rule in which that implementation differs is tested as in the scenario of that rule alone.
     """
     lab.like(implementation)
     _SHOWN[rule](lab, rule=setting)

@@ -1,4 +1,4 @@
-"""IX: the same schedule of faults on sockets and in simulation comes to the same."""
+"""IX: the same schedule of faults on sockets and in simulation."""
 
 from random import Random
 
@@ -10,7 +10,7 @@ from toolkit.scenarios.shared.two_labs import COMPARED, WAYS, settled, told, twi
 
 
 class _Schedule:
-    """Steps drawn from a seed; each is over before the next begins, so that no race decides what happens."""
+    """Steps drawn from a seed; each ends before the next begins, so that no race decides the result."""
 
     def __init__(self, number: int, pair: Pair) -> None:
         self._rng = Random(f"schedule {number}")
@@ -18,7 +18,7 @@ class _Schedule:
         self._sent = {"a": 0, "b": 0}
 
     def play(self, lab: Lab, steps: int) -> None:
-        """Carry out so many steps."""
+        """Carry out that many steps."""
         self._pair.start(lab, ms_initial_backoff=0.05)
         lab.connect("a", "b")
         self._send(lab, "a")
@@ -98,9 +98,8 @@ class _Schedule:
 def two_implementations_random(lab: Lab, pair: Pair, number: int) -> None:
     """A seeded schedule of faults gives applications the same events on sockets as in simulation.
 
-    Messages both ways, links that are cut inside messages and while nothing is on its way, faults at interception
-    points, sessions that are marked down: in an order that the seed decides, one after the other. The events that
-    each application hears and the messages it gets, their contents and their order among the events, are equal in
-    both places.
+    Messages both ways, links cut inside messages and between them, faults at interception points, sessions that
+    are marked down: the seed draws the order, and each step ends before the next begins. The events and messages
+    that each application gets, their contents and their order are equal in both places.
     """
     twice(lab, lambda place: _Schedule(number, pair).play(place, 8), told)

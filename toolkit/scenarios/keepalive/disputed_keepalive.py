@@ -1,4 +1,4 @@
-"""KA: disputed rules (docs/disputes.md), a case for each setting, with a peer by hand."""
+"""KA: disputed rules (docs/disputes.md), a case for each setting, with a raw peer."""
 
 from messenger.v1.wire import KeepAlive2 as V1KeepAlive2
 from messenger.v1.wire import KeepAlive2Ack as V1KeepAlive2Ack
@@ -14,8 +14,9 @@ from toolkit.scenarios.shared.settings import settings
 def server_keepalive(lab: Lab, rule: str) -> None:
     """server_keepalive decides if a client answers KEEPALIVE2 of a server.
 
-    The peer sends KEEPALIVE2 on a link that the node has dialled. By ``server_keepalive`` it is answered with the
-    same stamp, or, as by the kernel, breaks the link. On a link that the node has accepted it is answered by both.
+    The peer sends KEEPALIVE2 on a link that the node dialled. The node answers with the same timestamp, or, as the
+    kernel does, breaks the link, depending on ``server_keepalive``. On a link that the node accepted it answers
+    with both settings.
     """
     question, answer = (V1KeepAlive2, V1KeepAlive2Ack) if lab.is_v1 else (KeepAlive2, KeepAlive2Ack)
     peer, link = opened(lab, CONNECTOR, policy="lossless_peer", server_keepalive=rule)

@@ -17,7 +17,7 @@ def _pair(lab: Lab, **options: Any) -> None:  # noqa: ANN401 - Config options
 
 
 def _expect_answer(lab: Lab, newer_than_s: float = 0.0) -> float:
-    """Wait until a has had an answer to a keepalive newer than that; its unix time."""
+    """Wait until a has an answer to a keepalive later than ``newer_than_s``; returns its Unix time."""
     lab.wait_until(lambda: lab.session("a", "b")["keepalive_acked_s"] > newer_than_s, "a's keepalive answered")
     return float(lab.session("a", "b")["keepalive_acked_s"])
 
@@ -30,8 +30,8 @@ def _idle_faults(lab: Lab, node: str) -> int:
 def keepalive_roundtrip(lab: Lab) -> None:
     """A KEEPALIVE2 is answered with its own timestamp and does not affect messages.
 
-    Between the messages of a stream one side asks for signs of life. Each answer carries the timestamp of its
-    question, the time of the last answer moves on, and every message arrives with the seq that it would have had.
+    One side sends keepalives between the messages of a stream. Each answer carries the timestamp of its
+    KEEPALIVE2, the time of the last answer grows, and keepalives use none of the messages' seqs.
     """
     rounds = 10
     lab.two("lossless_peer")
@@ -68,8 +68,8 @@ def keepalive_roundtrip(lab: Lab) -> None:
 def idle_timeout(lab: Lab, a: str, b: str) -> None:
     """A link without traffic breaks after ms_connection_idle_timeout.
 
-    With a second to be idle, the link is closed before two and a half are over. A lossy session ends with a reset
-    on both sides, lossless peers wait in STANDBY, a lossless client dials again at once.
+    The timeout is one second, and the link is closed within two and a half. A lossy session ends with a reset
+    event on both sides, lossless peers go to STANDBY, a lossless client dials again at once.
     """
     lab.two(a, b, "client.1" if a.endswith("client") else "osd.1", ms_connection_idle_timeout=1.0)
     lab.connect("a", "b")
@@ -103,9 +103,8 @@ def idle_timeout(lab: Lab, a: str, b: str) -> None:
 def activity_definition(lab: Lab) -> None:
     """Only bytes that move count as activity of a link, queued ones do not.
 
-    The network drops everything between two peers without an error. One of them goes on queueing messages; its
-    link is closed all the same once no byte has moved for a second, and after the network is healed everything
-    arrives.
+    The network drops everything between two peers without an error, while one of them keeps queueing messages. Its
+    link is closed once no byte has moved for a second, and after the network is healed every message arrives.
     """
     _pair(lab, ms_connection_idle_timeout=1.0)
     lab.expect_acked("a")
@@ -128,11 +127,11 @@ def activity_definition(lab: Lab) -> None:
     "KA-04", "peer_frozen", processes=True, cases={"waits": {"gives_up": False}, "gives up": {"gives_up": True}}
 )
 def peer_frozen(lab: Lab, gives_up: bool) -> None:  # noqa: FBT001 - a case
-    """A frozen peer answers no keepalive, and handles what is unread when it thaws.
+    """A frozen peer answers no keepalive, and handles unread messages when it thaws.
 
-    The peer's process is stopped, while its kernel still accepts bytes. The age of the last answer grows, which
-    shows the application that the peer hangs. In one case it waits until the peer goes on, and everything arrives;
-    in the other it marks the session down, and the peer finds messages of a session that is over.
+    The peer's process is stopped, while its kernel still accepts bytes: the age of the last answer grows. In one
+    case the application waits until the peer goes on, and every message arrives; in the other it marks the session
+    down, and the next session carries messages once the peer goes on.
     """
     _pair(lab)
     lab.keepalive("a", "b")
@@ -162,8 +161,9 @@ def peer_frozen(lab: Lab, gives_up: bool) -> None:  # noqa: FBT001 - a case
 def unsolicited_ack(lab: Lab) -> None:
     """Unsolicited and outdated KEEPALIVE2_ACKs are harmless.
 
-    A peer answers before it is asked, then with an older timestamp. The time of the last answer never goes back,
-    and an answer from the future is no proof of life later on: the watch over a silent link still breaks it.
+    A peer sends answers that nobody asked for, with a later, an older and a future timestamp. The recorded time of
+    the last answer never goes back, and a timestamp in the future does not keep the link alive: the keepalive
+    timeout still breaks it.
     """
     peer = lab.raw("b", "osd.2")
     lab.node("a", "osd.1", "lossless_peer", ms_max_backoff=0.2)
@@ -198,8 +198,8 @@ def unsolicited_ack(lab: Lab) -> None:
 def clock_jumps(lab: Lab, jump_s: float) -> None:
     """Setting the wall clock disturbs no timer.
 
-    While keepalives are watched, a link is idle, and dials pause, the hosts' clocks are set an hour forward or
-    back. Nothing faults, the pauses stay what they are, and sessions go on.
+    The hosts' clocks are set an hour forward or back while keepalives run, a link is idle, and dials pause. No
+    link breaks, the pauses keep their lengths, and sessions go on.
     """
     _pair(lab, ms_connection_idle_timeout=50.0)
     lab.keep_alive("a", "b", 1.0, 3.0)
@@ -229,9 +229,8 @@ def clock_jumps(lab: Lab, jump_s: float) -> None:
 def keepalive_during_big_message(lab: Lab) -> None:
     """A keepalive waits for the end of a message on the wire, and neither disturbs the other.
 
-    Over a slow path a message is under way for most of a second when one side asks for a sign of life. The
-    question leaves behind the message's frame, its answer comes once the peer has read both: no sooner than the
-    message has passed, and no later than a moment after.
+    A message takes most of a second on a slow path when its sender sends a keepalive. KEEPALIVE2 is written behind
+    the message's frame, and its answer arrives after the peer has read both.
     """
     size_bytes, bytes_per_s = 200_000, 400_000.0
     _pair(lab)
@@ -260,10 +259,10 @@ _MOST_ANSWERS = _FLOOD // 5
 def keepalive_flood(lab: Lab) -> None:
     """A flood of keepalives gets one answer for each read, and bounded memory while the peer does not read.
 
-    A peer asks five thousand times, a hundred times in each write. It gets at most a fifth as many answers, the
-    last of which carries the stamp of the last question. In simulation it then asks as often again without
-    reading: no more than ``write_ahead_bytes`` of answers wait to be written, and once it reads, the last question
-    is answered. Messages still pass, and the link holds.
+    A peer sends 5000 keepalives, 100 in each write. It gets at most a fifth as many answers, and the last one
+    answers its last keepalive. In simulation it then sends as many again without reading: at most
+    ``write_ahead_bytes`` of answers wait to be written, and once it reads, its last keepalive is answered.
+    Messages still pass, and the link stays open.
     """
     ahead_bytes = 256
     peer = lab.raw("b", "osd.2")
@@ -294,7 +293,7 @@ def keepalive_flood(lab: Lab) -> None:
 
 
 def _ask(lab: Lab, link: Any, before: int) -> int:  # noqa: ANN401 - of either protocol
-    """Send the flood, each question with its number as stamp; the most bytes that waited to be written at a."""
+    """Send the flood of keepalives, numbered by their timestamps; returns the most bytes waiting at a."""
     question = V1KeepAlive2 if lab.is_v1 else KeepAlive2
     most_bytes = 0
     for first in range(before + 1, before + _FLOOD, _TOGETHER):
@@ -307,7 +306,7 @@ def _ask(lab: Lab, link: Any, before: int) -> int:  # noqa: ANN401 - of either p
 
 
 def _answers(link: Any) -> list[int]:  # noqa: ANN401 - of either protocol
-    """The numbers of the questions that have been answered."""
+    """The numbers of the keepalives that were answered."""
     return [frame.nanoseconds for frame in link.rest(0.5) if isinstance(frame, KeepAlive2Ack | V1KeepAlive2Ack)]
 
 
@@ -315,8 +314,8 @@ def _answers(link: Any) -> list[int]:  # noqa: ANN401 - of either protocol
 def fastclose(lab: Lab) -> None:
     """Lossless sessions lose nothing if each short idle time breaks their link.
 
-    Traffic comes in bursts, and the pauses between them are now shorter, now longer than the idle timeout, so that
-    links are given up at any moment around a burst.
+    Traffic comes in bursts, with pauses shorter and longer than the idle timeout, so that links break at any
+    moment around a burst.
     """
     idle_s = 0.2
     _pair(lab, ms_connection_idle_timeout=idle_s)
@@ -331,6 +330,6 @@ def fastclose(lab: Lab) -> None:
         lab.expect_no_event(node, other, "reset")
         lab.expect_no_event(node, other, "remote_reset")
     lab.require(_idle_faults(lab, "a") + _idle_faults(lab, "b") > 1, "links must have been idle in between")
-    # the last link goes as well: nothing changes any more while the counters are taken
+    # the last link times out as well, so that nothing changes while the counters are read
     lab.wait_until(lambda: not (lab.snapshot("a")["links"] or lab.snapshot("b")["links"]), "the last link is idle")
     lab.settle()

@@ -1,4 +1,4 @@
-"""LG: frames in every piece, with every number of segments, at every alignment."""
+"""LG: frames split at every byte, with every number of segments, and with every alignment."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,17 +17,17 @@ from toolkit.scenarios.large_messages import LG
 from toolkit.scenarios.shared.by_hand import header, messages, opened
 
 _LONGEST_BYTES = 240
-"""No frame of these handshakes is much longer."""
+"""About the length of the longest frame of these handshakes."""
 _STRIDE = 9
 
 
 class _Halves(Stream):
-    """A stream on which everything arrives in two reads.
+    """A stream that delivers each write in two reads.
 
     Args:
-        stream: the bytes.
-        at: so many come first.
-        pause: lets them arrive.
+        stream: the stream below it.
+        at: length of the first part.
+        pause: lets the first part arrive.
     """
 
     def __init__(self, stream: Stream, at: int, pause: Callable[[], None]) -> None:
@@ -72,9 +72,9 @@ class _Halves(Stream):
 def short_reads_writes(lab: Lab, role: str, first: int) -> None:
     """A frame may come in two reads, wherever it is cut.
 
-    A message with all its parts is sent once for each of its bytes, cut in two there, on one link: all of them are
-    delivered, in order. Handshakes in which every frame comes in two parts, cut at another place each time, open
-    the session, whichever side dials.
+    A message with all its parts is sent once for each of its bytes, cut in two at that byte, on one link: all are
+    delivered, in order. Handshakes whose frames each come in two parts, cut at another byte each time, open the
+    session, whichever side dials.
     """
     if not role:
         _messages_in_two(lab)
@@ -131,8 +131,9 @@ _PARTS = {
 def max_segments(lab: Lab, parts: tuple[int, int, int], segments: int) -> None:
     """The last segment that is not empty gives the number of segments, four at most.
 
-    Messages with and without front, middle and data are sent by a node: empty segments at the end are left out,
-    those before others are there with no length. Frames like that are taken from a peer too, with all they carry.
+    A node sends messages with and without front, middle and data: empty segments at the end are left out, empty
+    ones before others are written with length 0. A node that receives such frames from a peer delivers all their
+    parts.
     """
     front, middle, data = parts
     _, link = opened(lab, ACCEPTOR)
@@ -153,7 +154,7 @@ def max_segments(lab: Lab, parts: tuple[int, int, int], segments: int) -> None:
 
 _ALIGNMENTS = (0, 1, 2, 3, 8, 4096, 65535)
 _TAKEN = {0, 1, 2, 8, 4096}
-"""Where alignments are checked."""
+"""The alignments that are accepted if they are checked."""
 
 
 @LG.scenario(
@@ -169,9 +170,8 @@ _TAKEN = {0, 1, 2, 8, 4096}
 def alignment_values(lab: Lab, value: int, rule: str) -> None:
     """Segments of any alignment arrive whole or break the link.
 
-    Messages come with that alignment for each of their four segments in turn. Where ``segment_alignment`` says
-    ignored all are delivered; where it says checked those are whose alignment is 0 or a power of two, and the
-    others break the link.
+    Messages declare an alignment for each of their four segments in turn. If ``segment_alignment`` is ignored all
+    are delivered; if it is checked, alignments of 0 or a power of two are, and any other breaks the link.
     """
     peer = stage(lab, ACCEPTOR, segment_alignment=rule)
     good = rule == "ignored" or value in _TAKEN

@@ -1,4 +1,4 @@
-"""LG: large messages, and segments of awkward sizes."""
+"""LG: large messages, and segments of unusual sizes."""
 
 from itertools import product
 
@@ -8,7 +8,7 @@ from toolkit.lab.ways import ways
 from toolkit.scenarios.large_messages import LG
 
 _EDGES = (0, 1, 15, 16, 17, 47, 48, 49, 4095, 4096, 4097, 65536)
-"""Around the inlined part of secure frames, the cipher's blocks and pages."""
+"""Lengths around the inlined part of secure frames, the cipher's blocks and pages."""
 _ROUGH_EDGES = (0, 1, 48, 49, 4096)
 _MIB = 1 << 20
 
@@ -17,8 +17,8 @@ _MIB = 1 << 20
 def zero_everything(lab: Lab) -> None:
     """Messages without bytes are delivered.
 
-    All three segments are empty. Each is numbered, acknowledged and delivered like any other, before and after a
-    cut.
+    All three segments are empty. Each message is numbered, acknowledged and delivered like any other, before and
+    after a cut.
     """
     lab.two()
     lab.connect("a", "b")
@@ -33,7 +33,7 @@ def zero_everything(lab: Lab) -> None:
 
 
 def _around(edge: int) -> list[tuple[int, int, int]]:
-    """Lengths of front, middle and data with the edge in each place, next to other edges."""
+    """Lengths of front, middle and data with the edge at each place, beside other edges."""
     others = list(product(_ROUGH_EDGES, repeat=2))
     return [
         *((edge, second, third) for second, third in others),
@@ -46,8 +46,8 @@ def _around(edge: int) -> list[tuple[int, int, int]]:
 def segment_size_matrix(lab: Lab, edge: int) -> None:
     """Segments of all edge lengths arrive unchanged.
 
-    Front, middle and data are empty, as long as a block, a page, the inlined part of a frame, and one byte more or
-    less, next to each other. All messages go in one burst, so that frames of different shapes share reads and
+    Front, middle and data are empty, as long as a block, a page or the inlined part of a frame, and one byte more
+    or less, in all orders. All messages are sent in one burst, so that frames of different shapes share reads and
     writes.
     """
     lab.two()
@@ -76,8 +76,8 @@ def segment_size_matrix(lab: Lab, edge: int) -> None:
 def many_small_and_few_large(lab: Lab, count: int, size_bytes: int) -> None:
     """A flood of small messages and a few large ones arrive whole.
 
-    Thousands of messages that share frames' worth of reads, or few that take many reads each; in the middle of it
-    the link is cut.
+    Thousands of messages of which many fit into one read, or a few that take many reads each; the link is cut in
+    the middle of them.
     """
     lab.two()
     lab.connect("a", "b")
@@ -92,8 +92,8 @@ def many_small_and_few_large(lab: Lab, count: int, size_bytes: int) -> None:
 def interleaved_big_small(lab: Lab) -> None:
     """A message of high priority overtakes large ones that wait, but none being written.
 
-    Many large messages are queued for a slow reader, then small ones of a higher priority. The small ones go
-    before every large one that has no number yet; their order among themselves stays.
+    Many large messages are queued for a slow reader, then small ones of a higher priority. The small ones are
+    written before every large one that has no seq yet, in the order in which they were sent.
     """
     large, count = 1 << 20 if lab.real_time else 256 << 10, 40  # kernels and a proxy take the first megabytes
     PAIRS["peers"].start(lab)

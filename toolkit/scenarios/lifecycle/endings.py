@@ -1,4 +1,4 @@
-"""SH: markdown, shutdown, lifecycle."""
+"""SH: mark_down, shutdown, lifecycle."""
 
 from messenger.errors import LocalError
 from messenger.interception import Action
@@ -11,7 +11,7 @@ _WHOSE = {"connection": {"whole": False}, "messenger": {"whole": True}}
 
 
 def _held_message(lab: Lab, policy_a: str, policy_b: str, **options: float) -> str:
-    """A message of a's is not acknowledged, since b is held where it reads it; which point that is."""
+    """Leave a message of a's unacknowledged by blocking b where it reads it; returns that point."""
     lab.two(policy_a, policy_b, "client.1" if policy_a.endswith("client") else "osd.1", **options)  # type: ignore[arg-type]
     lab.connect("a", "b")
     lab.exchange(count=2)
@@ -24,7 +24,7 @@ def _held_message(lab: Lab, policy_a: str, policy_b: str, **options: float) -> s
 
 
 def _shut(lab: Lab, *, whole: bool) -> None:
-    """Shut a's session, or all of a, gracefully."""
+    """Shut down a's session, or all of a, gracefully."""
     if whole:
         lab.stop("a", graceful=True)
     else:
@@ -45,9 +45,9 @@ def _expect_over(lab: Lab, *, whole: bool, within_s: float) -> None:
 def graceful_lossless(lab: Lab, whole: bool) -> None:  # noqa: FBT001 - a case
     """Graceful shutdown of a lossless session waits until everything is acknowledged.
 
-    A message is not acknowledged yet when its sender shuts the session (or its whole messenger). A tenth of a
-    second later the session is still open; what is sent now is dropped. Once the acknowledgement comes it closes,
-    silently.
+    A message is not acknowledged yet when its sender shuts down the session, or its whole messenger. A tenth of a
+    second later the session is still open, and messages sent now are dropped. Once the acknowledgement arrives it
+    closes, without an event.
     """
     point = _held_message(lab, "lossless_peer_reuse", "lossless_peer_reuse")
     _shut(lab, whole=whole)
@@ -65,8 +65,8 @@ def graceful_lossless(lab: Lab, whole: bool) -> None:  # noqa: FBT001 - a case
 def immediate_lossy(lab: Lab, whole: bool) -> None:  # noqa: FBT001 - a case
     """Graceful shutdown of a lossy session waits until everything is written.
 
-    Its message has left and will never be acknowledged; the session does not wait for that. The server hears that
-    its client is gone.
+    Its message has been written and will never be acknowledged; the session does not wait for that. The server
+    gets a reset event.
     """
     point = _held_message(lab, "lossy_client", "stateless_server")
     lab.wait(0.05)
@@ -82,8 +82,8 @@ def immediate_lossy(lab: Lab, whole: bool) -> None:  # noqa: FBT001 - a case
 def shutdown_timeout(lab: Lab, whole: bool) -> None:  # noqa: FBT001 - a case
     """A graceful shutdown does not wait longer than ms_shutdown_timeout.
 
-    The acknowledgement never comes. The session is open right after the call, and is over after 0.2 s (on sockets
-    a second).
+    The acknowledgement never arrives. The session is open right after the call, and closed after 0.2 s, or a
+    second on sockets.
     """
     timeout_s, late_s = (1.0, 3.0) if lab.real_time else (0.2, 0.3)
     _held_message(lab, "lossless_peer_reuse", "lossless_peer_reuse", ms_shutdown_timeout=timeout_s)
@@ -112,10 +112,9 @@ def shutdown_timeout(lab: Lab, whole: bool) -> None:  # noqa: FBT001 - a case
 def messenger_shutdown_under_load(lab: Lab, who: list[str], graceful: bool) -> None:  # noqa: FBT001 - a case
     """A messenger under load shuts down at once, or gracefully within ms_shutdown_timeout.
 
-    Both sides flood each other; while messages are on their way one of them, or both, shut down. Without grace
-    that is over at once. Gracefully it is over after ms_shutdown_timeout, here half a second, at the latest; in
-    simulation, where each side reads so slowly that its peer cannot get rid of its messages, no sooner. No
-    session, link or timer is left.
+    Both sides send without pause, and one of them, or both, shut down meanwhile. An immediate shutdown is over at
+    once. A graceful one is over after ms_shutdown_timeout, here half a second, at the latest; in simulation, where
+    each side reads too slowly for its peer to finish, no sooner. No session, link or timer is left.
     """
     timeout_s = 0.5
     lab.two("lossy_client", "stateless_server", "client.1", ms_shutdown_timeout=timeout_s, write_ahead_bytes=4000)
@@ -156,7 +155,7 @@ def markdown_in_dispatch(lab: Lab, whom: str) -> None:
     """A dispatcher may end any connection, or the whole messenger, while it handles a message.
 
     Again and again it marks down the connection whose message it handles, or that of another peer, and the clients
-    come back with new ones; or it shuts the messenger down. Nothing hangs, and messages keep flowing.
+    open new ones; or it shuts the messenger down. Nothing blocks, and further messages arrive.
     """
     rounds = 15
     for number, name in enumerate("ac"):
@@ -164,7 +163,7 @@ def markdown_in_dispatch(lab: Lab, whom: str) -> None:
     lab.node("b", "osd.2", "stateless_server")
     lab.start()
     if not whom:
-        lab.connect("a", "b")  # or the other's messages end it before a has come
+        lab.connect("a", "b")  # or messages of c stop b before a is connected
         lab.on_delivery("b", "stop", nth=5, graceful=False)
         lab.send("a", "b", count=20)
         lab.send("c", "b", count=20)
@@ -207,8 +206,9 @@ def markdown_in_dispatch(lab: Lab, whom: str) -> None:
 def send_after_close(lab: Lab, how: str) -> None:
     """Messages sent on a closed connection or messenger are dropped.
 
-    The application goes on sending on the connection that it has ended. No message of that arrives or is kept,
-    none causes a dial, and no event follows. A messenger that is shut down opens no new connection either.
+    The application goes on sending on a connection that it has marked down. Those messages are neither delivered
+    nor kept, none causes a dial, and no event follows. A messenger that is shut down opens no new connection
+    either.
     """
     lab.two("lossless_peer")
     lab.connect("a", "b")
@@ -270,11 +270,11 @@ _POINTS = {
     },
 )
 def close_at_every_await(lab: Lab, place: tuple[str, str, str, int], how: str) -> None:
-    """A conversation can be ended at every point and leaves nothing behind.
+    """A session can be ended at every point and leaves nothing behind.
 
-    At every point of a handshake and of a message's way the side that waits marks its session down, or shuts its
-    messenger down. What it held is freed, no event of its own doing follows, and the point's being released later
-    changes nothing.
+    At every point of a handshake and of a message's way the side that is blocked there marks its session down, or
+    shuts its messenger down. Its memory is freed, no event follows on that side, and releasing the point later has
+    no effect.
     """
     node, v2_point, v1_point, v1_nth = place
     point = v1_point if lab.is_v1 else v2_point
@@ -312,8 +312,8 @@ def close_at_every_await(lab: Lab, place: tuple[str, str, str, int], how: str) -
 def loopback(lab: Lab) -> None:
     """Messages to oneself are dispatched in order without a link.
 
-    It arrives among the messages of a peer. Marking the connection to oneself down is harmless: the next messages
-    arrive as well.
+    They are delivered between the messages of a peer. Marking the connection to oneself down has no effect: the
+    next messages arrive as well.
     """
     lab.two("lossless_peer")
     lab.connect("a", "b")
@@ -335,16 +335,17 @@ def loopback(lab: Lab) -> None:
 
 
 def _sum(dump: dict[str, dict[str, float]], counter: str) -> int:
-    """A counter over all workers."""
+    """The sum of a counter over all workers."""
     return int(sum(group[counter] for name, group in dump.items() if name.startswith("AsyncMessenger::Worker-")))
 
 
 @SH.scenario("SH-09", "dump_and_counters")
 def dump_and_counters(lab: Lab) -> None:
-    """Admin commands show the counters that the history has.
+    """Admin commands show the same counters as the history.
 
-    Messages and bytes sent and received, connections made and alive: the counters of both sides agree with the
-    history and with each other, throttles are back at zero, and after mark_down no connection is left in them.
+    Messages and bytes sent and received, connections created and active: the counters of both sides agree with the
+    history and with each other, throttles are back at zero, and after mark_down no connection is counted as
+    active.
     """
     lab.two("lossless_peer")
     lab.connect("a", "b")
@@ -361,7 +362,7 @@ def dump_and_counters(lab: Lab) -> None:
     lab.cut("a", "b")
     lab.exchange(count=2)
     lab.settle()
-    lab.wait(0.1)  # what other shards were owed is given back
+    lab.wait(0.1)  # shares of other shards are returned
     workers = [name for name in lab.counters("a") if name.startswith("AsyncMessenger::Worker-")]
     lab.require(len(workers) == 1 + lab.way.workers, f"one group for each shard: {workers}")
     throttle = next(
@@ -392,8 +393,8 @@ _TRANSPORT_WAYS: tuple[Way, ...] = (*CRC_WAYS, *V1_WAYS[:1])
 def event_loop_primitives(lab: Lab, what: str) -> None:
     """Timers fire once, wake-ups across threads are not lost, and many descriptors work.
 
-    Twenty periods of a timer bring twenty keepalives. Two thousand messages handed over one by one all leave, with
-    shards from thread to thread. A hundred connections, and so several hundred sockets, live side by side.
+    Twenty periods of a timer send twenty keepalives. Two thousand messages that are queued one by one are all
+    sent, with shards across threads. A hundred connections, with several hundred sockets, are open side by side.
     """
     if what == "timers":
         lab.two("lossless_peer")
@@ -438,8 +439,8 @@ def event_loop_primitives(lab: Lab, what: str) -> None:
 def socket_primitives(lab: Lab) -> None:
     """Sockets are accepted, carry bytes both ways, and are closed in order.
 
-    Three connections are accepted, each carries 128 blocks of 32 KiB in both directions at once, whole and in
-    order. Then they are shut one after the other: each side sees the end of exactly those.
+    Three connections are accepted, and each carries 128 blocks of 32 KiB in both directions at once, whole and in
+    order. Then they are shut down one after the other: each side sees the end of exactly those.
     """
     blocks, block_bytes = 128, 32 << 10
     lab.two("lossy_client", "stateless_server", "client.1")

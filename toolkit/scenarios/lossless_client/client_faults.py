@@ -14,9 +14,9 @@ from toolkit.scenarios.lossless_client import LC
 def connected_fault(lab: Lab, row: str, order: str) -> None:
     """A lossless client survives a fault in mid-traffic by one reconnection.
 
-    Messages go both ways and the client's side breaks as it writes, or reads, the first one: it dials once more,
-    resumes the session, and both messages arrive once. The same, with exactly one reconnection on the wire, when
-    the server breaks as it handles a message of a peer.
+    Both sides send messages, and the client's link breaks as it writes, or reads, the first one: it dials once
+    more, resumes the session, and both messages arrive once. The same holds, with exactly one SESSION_RECONNECT on
+    the wire, if the server's link breaks as it handles a message.
     """
     if row:
         play(lab, row, order)
@@ -38,10 +38,10 @@ def connected_fault(lab: Lab, row: str, order: str) -> None:
 
 @LC.scenario("LC-02", "control_frame_fault", cases=rows("CF10"), v1_cases=v1_rows("CF10"))
 def control_frame_fault(lab: Lab, row: str, order: str) -> None:
-    """A fault at an ack, a keepalive or its answer costs one reconnection, and nothing else.
+    """A fault at an ack, a keepalive or its answer costs one reconnection and no message.
 
-    Messages and keepalives take turns, both ways; the client's side breaks at each of the small frames, read or
-    written.
+    Messages and keepalives alternate in both directions; the client's link breaks as it writes or reads one of the
+    acks, keepalives or answers.
     """
     play(lab, row, order)
 
@@ -50,8 +50,8 @@ def control_frame_fault(lab: Lab, row: str, order: str) -> None:
 def double_fault_reconnect(lab: Lab, row: str, order: str) -> None:
     """A reconnection that breaks is repeated.
 
-    The link breaks at a message, and the next one at SESSION_RECONNECT or its answer (on v1, at any point): three
-    dials, one session, two connect events, every message once.
+    The link breaks at a message, and the next one at SESSION_RECONNECT or its answer (on v1, at any point of the
+    handshake): three dials, one session, two connect events, every message once.
     """
     play(lab, row, order)
 
@@ -60,9 +60,9 @@ def double_fault_reconnect(lab: Lab, row: str, order: str) -> None:
 def markdown_script(lab: Lab, row: str, order: str) -> None:
     """A lossless client opens a new session after its own mark-down, and gets a reset after the server's.
 
-    Its own mark-down ends the connection silently, the next dial is another. The server's mark-down makes it
-    reconnect by itself: the server knows no session, a full reset follows, with one remote_reset event, and the
-    connection stays the same.
+    Its own mark_down ends the connection without an event, and the next dial opens another one. After the server's
+    mark_down the client reconnects by itself: the server has no such session and answers with a full reset, the
+    client raises one remote_reset event and keeps its connection.
     """
     play(lab, row, order)
 
@@ -78,8 +78,9 @@ _ACKS = {
 def delivered_but_unacked(lab: Lab, place: tuple[str, str]) -> None:
     """After a reconnect, delivered but unacknowledged messages are not replayed.
 
-    The link breaks when the server has a message and the client does not know it. The client learns it as they
-    reconnect, and drops the message instead of replaying it: the second link carries only what comes after it.
+    The link breaks after the server has delivered a message and before the client has read its ack. The server
+    announces its in_seq in the reconnect, and the client drops that message instead of replaying it: the second
+    link carries only the messages after it.
     """
     node, point = place
     lab.two("lossless_client", "stateful_server", "client.1")

@@ -1,4 +1,4 @@
-"""LC: disputed rules (docs/disputes.md), a case for each setting, with a peer by hand."""
+"""LC: disputed rules (docs/disputes.md), a case for each setting, with a raw peer."""
 
 from messenger.v2.wire import ClientIdent, SessionReset
 from toolkit.lab.lab import Lab
@@ -21,8 +21,8 @@ def server_number(lab: Lab, rule: str) -> None:
     """server_number decides if a session survives a server with another gid.
 
     A client resumes its session, gets a reset that is not full, sends CLIENT_IDENT, and gets SERVER_IDENT with
-    another gid. By ``server_number`` the peer has that number from now on, or, as in crimson, the session ends
-    with a reset event.
+    another gid. It takes over the new gid, or, as crimson does, ends the session with a reset event, depending on
+    ``server_number``.
     """
     peer, link = opened(lab, CONNECTOR, server_number=rule)
     hang_up(lab, link)

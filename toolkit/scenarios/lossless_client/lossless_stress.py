@@ -5,7 +5,7 @@ from toolkit.scenarios.lossless_client import LC
 from toolkit.scenarios.shared.mix import LARGE, SMALL, Mix, servers_and_clients
 
 _THROTTLE_BYTES = 6000
-"""Two of the largest messages of a mix are more than that."""
+"""Less than two of the largest messages of a mix."""
 _LOSSLESS_OPTIONS = {
     "ms_inject_socket_failures": 30,
     "ms_inject_internal_delays": 0.1,
@@ -15,12 +15,11 @@ _LOSSLESS_OPTIONS = {
 
 
 def lossless_client_stress(lab: Lab, servers: int, clients: int, operations: int) -> None:
-    """Many lossless clients under heavy faults: everything exactly once and in order.
+    """Under random faults every message of many lossless clients arrives exactly once and in order.
 
-    One in 30 reads and writes finds its socket shut down, decisions are delayed by a tenth of a second, and the
-    dispatch throttle of 6000 bytes is full time and again: messages wait for it, and applications never hold more
-    than that; with more workers, each of which has a part of it, by one message of each. When the faults end
-    everything sent has arrived, once.
+    One in 30 reads and writes finds its socket shut down, decisions are delayed by 0.1 s, and a dispatch throttle
+    of 6000 bytes fills up often. Applications never hold more bytes than the throttle allows, plus one message for
+    each worker, each of which has its share of it. Once the faults end, every message has arrived, once.
     """
     nodes, pairs = servers_and_clients(
         lab, servers, clients, ("stateful_server", "lossless_client"), _LOSSLESS_OPTIONS

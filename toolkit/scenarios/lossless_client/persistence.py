@@ -1,4 +1,4 @@
-"""LC: how long a lossless client goes on trying, when, and with what."""
+"""LC: how long a lossless client keeps dialling, with which pauses, and what it keeps."""
 
 from itertools import pairwise
 from typing import Any
@@ -31,7 +31,7 @@ def _client_and_server(lab: Lab, **options: Any) -> None:  # noqa: ANN401 - Conf
 
 
 def _connect_seqs(lab: Lab) -> list[int]:
-    """connect_seq of a's session at each of its states since the first time it was open, in order."""
+    """The connect_seq at each state of a's session since it was first open, in order."""
     states = lab.records("a", "state")
     first = next(number for number, record in enumerate(states) if record["state"] == "READY")
     return [record["connect_seq"] for record in states[first:]]
@@ -49,9 +49,9 @@ def _connect_seqs(lab: Lab) -> list[int]:
 def n_faults_in_a_row(lab: Lab, places: list[tuple[str, str, str]], count: int) -> None:
     """A session resumes after any number of failed reconnections.
 
-    An open session breaks, and every one of the next attempts is broken at the same point of the handshake, or
-    each at another. On v2 connect_seq grows with every attempt, so that no late one can be taken for a new one.
-    In the end everything that was sent arrives once and in order, without a reset.
+    An open session's link breaks, and each of the next attempts breaks at the same point of the handshake, or each
+    at another. On v2 connect_seq grows with every attempt, so that a late attempt is not taken for a new one. In
+    the end every message has arrived once and in order, without a reset event.
     """
     if lab.real_time:
         count = min(count, 8)
@@ -94,8 +94,8 @@ def n_faults_in_a_row(lab: Lab, places: list[tuple[str, str, str]], count: int) 
 def partially_sent_large(lab: Lab, mib: int) -> None:
     """A message that was cut on the wire is replayed as a whole.
 
-    The link is cut in the middle of a large message. It arrives once, between those before and after it; when it
-    has been acknowledged neither side holds any of it.
+    The link is cut in the middle of a large message. The message arrives once, between those before and after it;
+    once it is acknowledged neither side holds any of its bytes.
     """
     size_bytes = mib << 20
     _client_and_server(lab)
@@ -125,11 +125,11 @@ def partially_sent_large(lab: Lab, mib: int) -> None:
 def server_gone_new_address(lab: Lab, moved: bool) -> None:  # noqa: FBT001 - a case
     """A lossless client dials an abandoned address with growing pauses and keeps its queue.
 
-    The server comes back at another port, or as another identity at the same one, where the client is refused. The
-    client doubles its pauses from 0.2 s up to 15 s and keeps what is queued, until its application ends the
-    session; then nothing of it is left, and a session with the new address starts from nothing. SESSION_RECONNECT
-    of v2 does not name its target: another identity answers it with a reset, which raises an event, and refuses
-    every CLIENT_IDENT from then on.
+    The server restarts at another port, or with another nonce at the same one, where the client is refused. The
+    client's pauses double from 0.2 s up to 15 s, and it keeps its queued messages until its application marks the
+    session down; then the session is gone, and a session with the new address starts from nothing.
+    SESSION_RECONNECT of v2 has no target address: the server with the new nonce answers it with a reset, which
+    raises remote_reset, and refuses every CLIENT_IDENT after that.
     """
     lab.node("a", "client.1", "lossless_client", listens=False)
     lab.node("b", "osd.2", "stateful_server")
@@ -171,8 +171,8 @@ def server_gone_new_address(lab: Lab, moved: bool) -> None:  # noqa: FBT001 - a 
 def backoff_schedule(lab: Lab, opened: bool) -> None:  # noqa: FBT001 - a case
     """Failed dials pause 0.2 s, doubling up to 15 s; a success resets the pause.
 
-    A session that was open dials once at once, before the first pause. Once the peer can be reached again the
-    session opens, and the next series begins with the shortest pause.
+    A session that was open dials once without a pause first. Once the peer can be reached again the session opens,
+    and the next series of pauses begins with 0.2 s.
     """
     initial_s, longest_s = (0.2, 0.4) if lab.real_time else (0.2, 15.0)
     _client_and_server(lab, ms_initial_backoff=initial_s, ms_max_backoff=longest_s)

@@ -1,4 +1,4 @@
-"""LC: how soon a client whose links are short dials again, with a server that is spoken by hand."""
+"""LC: pauses of a client whose links are short, with a raw peer."""
 
 from toolkit.lab.lab import Lab
 from toolkit.lab.raw_places import CONNECTOR
@@ -7,17 +7,17 @@ from toolkit.scenarios.shared.by_hand import hang_up, opened
 from toolkit.scenarios.shared.redialling import dial_after_fault_s
 
 _SHORT_LINKS = 8
-"""So many links may break just after they opened before the next dial waits."""
+"""Number of links in a row that may break just after they opened before the next dial pauses."""
 
 
 @LC.scenario("LC-11", "short_links_brake")
 def short_links_brake(lab: Lab) -> None:
     """After eight links in a row that broke just after they opened, the next dial pauses, each time twice as long.
 
-    A peer opens the session and hangs up at once, again and again, as where two processes share an address or a
-    message breaks each link that it is replayed on. Eight times the node dials again at once, from the ninth time
-    on it pauses for ms_initial_backoff, then for twice that, and so on. A link that stays open for longer than
-    ms_initial_backoff ends that: the dial after it comes at once.
+    A peer opens the session and hangs up at once, again and again, as happens where two processes share an address
+    or a message breaks each link that it is replayed on. The node dials again at once eight times, then after
+    ms_initial_backoff, twice that, and so on. After a link that stays open for longer than ms_initial_backoff, the
+    next dial comes at once again.
     """
     pause_s = 1.0 if lab.real_time else 0.3
     at_once_s = 0.5 * pause_s

@@ -1,4 +1,4 @@
-"""LP: how soon a session whose replacement failed dials again, with a peer that is spoken by hand."""
+"""LP: pauses of a session whose takeover broke, with a raw peer."""
 
 from messenger.v1.wire import Tag as V1Tag
 from toolkit.lab.lab import Lab
@@ -15,10 +15,10 @@ _TAKEOVERS = 6
 def broken_takeovers_keep_no_step(lab: Lab) -> None:
     """After a takeover that broke, the pause before the next dial is drawn from the second half of the backoff.
 
-    A peer dials in to resume a session that the node has something to send in, and its link breaks before the
+    A peer dials in to resume a session in which the node has a message to send, and its link breaks before the
     takeover is answered: on v2 before SESSION_RECONNECT_OK is written, on v1 before the second CONNECT. The node
-    dials after half the pause at the earliest and the whole at the latest, not always after the same: two sides
-    that take over each other's dials do not do so in step.
+    dials after a random part of the pause, between half of it and the whole, so that two sides that take over each
+    other's dials do not repeat it in step.
     """
     pause_s = 1.0
     backoff = {"ms_initial_backoff": pause_s, "ms_max_backoff": pause_s}
@@ -38,7 +38,7 @@ def broken_takeovers_keep_no_step(lab: Lab) -> None:
 
 
 def _break_takeover(lab: Lab, peer: RawPeer, turn: int) -> None:
-    """Have the peer resume the session, ahead of all its attempts before, and break the link before the answer."""
+    """Have the peer resume the session with a higher connect_seq, and break the link before the answer."""
     faults = len(lab.faults("a"))
     link = peer.dial("a")
     if lab.is_v1:

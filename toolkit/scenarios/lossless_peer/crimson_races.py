@@ -1,4 +1,4 @@
-"""LP-01 to LP-16: two peers that dial each other, and what they hold of each other while they do."""
+"""LP-01 to LP-16: two peers that dial each other, after crimson's failover suite."""
 
 from toolkit.lab.lab import Lab
 from toolkit.scenarios.crimson.model import Order
@@ -8,11 +8,11 @@ from toolkit.scenarios.lossless_peer import LP
 _ORDERS = {f"a {order}": {"order": order.value} for order in (Order.LOWER, Order.HIGHER)}
 _CUSTOM = {"TM06": {"row": "", "order": ""}}
 _SETTLE_S = 0.05
-"""Long enough for a dial to come to the point where it is blocked."""
+"""Seconds in which a dial reaches the point where it is blocked."""
 
 
 def _two_peers(lab: Lab, order: str, policy: str = "lossless_peer") -> None:
-    """Nodes a and b, which may dial each other; a has the lower address or the higher one."""
+    """Start nodes a and b, which may dial each other; a has the lower or the higher address."""
     names = ("a", "b") if order == Order.LOWER else ("b", "a")
     for name in names:  # addresses go up in this order
         lab.node(name, {"a": "osd.2", "b": "osd.4"}[name], policy)
@@ -27,8 +27,8 @@ def _ready_times(lab: Lab, node: str) -> int:
 def simple_connect_race(lab: Lab, order: str) -> None:
     """Two peers that send CLIENT_IDENT at the same time end up with one session.
 
-    Both dial, are blocked at CLIENT_IDENT, and go on together. The dial from the lower address wins, the other
-    peer waits for it; each gets the message of the other once.
+    Both dial, are blocked before CLIENT_IDENT, and are released together. The dial from the lower address wins,
+    the other peer waits for it; each gets the other's message once.
     """
     _two_peers(lab, order, "lossless_peer_reuse")
     point = "CONNECT WRITE" if lab.is_v1 else "CLIENT_IDENT WRITE"
@@ -57,30 +57,30 @@ def simple_connect_race(lab: Lab, order: str) -> None:
 
 @LP.scenario("LP-02", "connect_race_acceptor_wins", cases=rows("CF25", "CF21"), v1_cases=v1_rows("CF25", "CF21"))
 def connect_race_acceptor_wins(lab: Lab, row: str, order: str) -> None:
-    """Connection race: the incoming dial replaces our stalled one if the peer's address is lower.
+    """In a race the incoming dial replaces the node's own blocked one if the peer's address is lower.
 
-    Our dial is blocked at each point up to CLIENT_IDENT while the peer's comes through: the session that was
-    dialling takes over the peer's link. Our blocked attempt has no effect once it is released.
+    The node's dial is blocked at each point up to CLIENT_IDENT while the peer's dial is accepted: the session that
+    was dialling takes over the peer's link. The blocked dial has no effect once it is released.
     """
     play(lab, row, order)
 
 
 @LP.scenario("LP-03", "connect_race_acceptor_loses", cases=rows("CF24"), v1_cases=v1_rows("CF24"))
 def connect_race_acceptor_loses(lab: Lab, row: str, order: str) -> None:
-    """Connection race: our dial wins over the peer's stalled one if our address is lower.
+    """In a race the node's own dial wins over the peer's blocked one if the node's address is lower.
 
-    The incoming dial is blocked at each point up to CLIENT_IDENT, and is closed without an event when it is let
-    go: its peer has long been accepted on the other link.
+    The peer's dial is blocked at each point up to CLIENT_IDENT, and is closed without an event when it is
+    released: the session is already open on the other link.
     """
     play(lab, row, order)
 
 
 @LP.scenario("LP-04", "reconnect_race_acceptor_wins", cases=rows("CF23"), v1_cases=v1_rows("CF23"))
 def reconnect_race_acceptor_wins(lab: Lab, row: str, order: str) -> None:
-    """The peer's reconnection replaces our stalled one.
+    """The peer's reconnection replaces the node's own blocked one.
 
-    As LP-02, for a session whose link broke: the own reconnection is blocked at each point up to
-    SESSION_RECONNECT, the peer's is accepted by the same connection.
+    As LP-02, for a session whose link broke: the node's reconnection is blocked at each point up to
+    SESSION_RECONNECT, and the same connection accepts the peer's.
     """
     play(lab, row, order)
 
@@ -89,10 +89,10 @@ def reconnect_race_acceptor_wins(lab: Lab, row: str, order: str) -> None:
     "LP-05", "reconnect_race_acceptor_loses", cases=rows("CF22") | _CUSTOM, v1_cases=v1_rows("CF22") | _CUSTOM
 )
 def reconnect_race_acceptor_loses(lab: Lab, row: str, order: str) -> None:
-    """Our reconnection succeeds while the peer's is stalled.
+    """The node's reconnection succeeds while the peer's is blocked.
 
-    As LP-03, for a session whose link broke. And both at once: each side is held up where it would resume the
-    session, and both go on together: one of them resumes it, once.
+    As LP-03, for a session whose link broke. Also both at once: each side is blocked before it resumes the
+    session, and both are released together: one of them resumes it, once.
     """
     if row:
         play(lab, row, order)
@@ -127,10 +127,10 @@ def reconnect_race_acceptor_loses(lab: Lab, row: str, order: str) -> None:
 
 @LP.scenario("LP-06", "connect_vs_reconnect_lose", cases=rows("CF26"), v1_cases=v1_rows("CF26"))
 def connect_vs_reconnect_lose(lab: Lab, row: str, order: str) -> None:
-    """A peer that has a session whose SERVER_IDENT was lost resumes it from its side.
+    """The peer that wrote a lost SERVER_IDENT reconnects, and its session opens.
 
-    SERVER_IDENT to this side got lost and our second CLIENT_IDENT is blocked; the peer reconnects. This side,
-    which has never seen the session, answers SESSION_RESET that is not full; the peer sends CLIENT_IDENT and is
+    SERVER_IDENT to this side is lost, its second CLIENT_IDENT is blocked, and the peer reconnects. This side has
+    no open session to resume and answers with a SESSION_RESET that is not full; the peer sends CLIENT_IDENT and is
     accepted.
     """
     play(lab, row, order)
@@ -138,27 +138,27 @@ def connect_vs_reconnect_lose(lab: Lab, row: str, order: str) -> None:
 
 @LP.scenario("LP-07", "connect_vs_reconnect_win", cases=rows("CF27"), v1_cases=v1_rows("CF27"))
 def connect_vs_reconnect_win(lab: Lab, row: str, order: str) -> None:
-    """A second dial succeeds while the peer's reconnection is stalled.
+    """A second dial succeeds while the peer's reconnection is blocked.
 
-    As LP-06, but the peer is blocked at SESSION_RECONNECT: our attempt is accepted, and the peer's attempt is
-    closed once it is released.
+    As LP-06, but the peer is blocked at SESSION_RECONNECT: this side's second dial is accepted, and the peer's
+    dial is closed once it is released.
     """
     play(lab, row, order)
 
 
 @LP.scenario("LP-08", "stale_connect", cases=rows("CF28"), v1_cases=v1_rows("CF28"))
 def stale_connect(lab: Lab, row: str, order: str) -> None:
-    """A stale dial that continues late changes nothing.
+    """A superseded dial that continues late changes nothing.
 
-    The stream is shut down as SERVER_IDENT has come, and what follows from it is held up. The peer comes back and
-    is accepted; then the attempt goes on, finds itself superseded, and ends without an event.
+    The stream ends right behind SERVER_IDENT, and its reader is held there. The peer dials and is accepted; then
+    the first dial goes on, finds itself superseded, and ends without an event.
     """
     play(lab, row, order)
 
 
 @LP.scenario("LP-09", "stale_reconnect", cases=rows("CF29"), v1_cases=v1_rows("CF29"))
 def stale_reconnect(lab: Lab, row: str, order: str) -> None:
-    """A stale reconnection that continues late changes nothing.
+    """A superseded reconnection that continues late changes nothing.
 
     As LP-08, with SESSION_RECONNECT_OK on the second link.
     """
@@ -169,7 +169,7 @@ def stale_reconnect(lab: Lab, row: str, order: str) -> None:
 def stale_accept(lab: Lab, row: str, order: str) -> None:
     """An incoming dial that a newer one superseded is closed without an event.
 
-    The stream is shut down as CLIENT_IDENT has come and is held up; the peer dials again and is accepted.
+    The stream ends right behind CLIENT_IDENT, and its reader is held there; the peer dials again and is accepted.
     """
     play(lab, row, order)
 
@@ -184,8 +184,8 @@ def stale_accept(lab: Lab, row: str, order: str) -> None:
 def stale_establishing(lab: Lab, row: str, order: str) -> None:
     """A peer resumes the session whose SERVER_IDENT was the last frame of its link.
 
-    The stream is shut down behind SERVER_IDENT, and the session is held up there. The peer dials again: the
-    same connection is accepted a second time on the new link.
+    The stream ends right behind SERVER_IDENT, and its writer is held there. The peer dials again: the same
+    connection is accepted a second time, on the new link.
     """
     play(lab, row, order)
 
@@ -198,10 +198,10 @@ def stale_establishing(lab: Lab, row: str, order: str) -> None:
     sim_cases=dict.fromkeys(rows("CF32") | v1_rows("CF32"), HOW_OFTEN),
 )
 def stale_reaccept(lab: Lab, row: str, order: str) -> None:
-    """A stalled takeover makes other dials wait, and goes on with the next one.
+    """A held takeover makes other dials wait, and goes on with the next one.
 
-    The stream is shut down behind SESSION_RECONNECT_OK. The peer dials again and is asked to retry while the
-    takeover lasts: it is released at once, or after longer than a pause between dials.
+    The stream ends right behind SESSION_RECONNECT_OK, and its writer is held there. The peer dials again and gets
+    RETRY_GLOBAL while the takeover lasts: it is released at once, or after longer than a pause between dials.
     """
     play(lab, row, order)
 
@@ -220,10 +220,10 @@ _EARLY = {
 
 @LP.scenario("LP-13", "reuse_in_banner_phase", cases={name: {"points": points} for name, points in _EARLY.items()})
 def reuse_in_banner_phase(lab: Lab, points: tuple[str, str]) -> None:
-    """A session that stalls at banner, HELLO or authentication is taken over and opens once.
+    """A session whose dial is held at banner, HELLO or authentication is taken over and opens once.
 
-    The own dial stands in one of these phases as the peer's wins. Nothing is resumed, for there was nothing yet,
-    and what the abandoned dial still gets does not open the session again.
+    The node's own dial is blocked at one of these points, and the peer's dial wins. There is no session to resume,
+    and frames that the abandoned dial still reads do not open the session again.
     """
     _two_peers(lab, Order.HIGHER, "lossless_peer_reuse")
     point = points[1] if lab.is_v1 else points[0]
@@ -251,7 +251,7 @@ def server_ident_lost_then_other_side_dials(lab: Lab, order: str) -> None:
     """The side that sent a lost SERVER_IDENT can be the one that dials.
 
     The link breaks instead of SERVER_IDENT being written, and its writer has a message for the other side: it
-    dials before the first one tries again. The message arrives once, and nothing else does.
+    dials before the other side dials again. The message arrives once, and nothing else does.
     """
     _two_peers(lab, order)
     point = "CONNECT_REPLY WRITE" if lab.is_v1 else "SERVER_IDENT WRITE"
@@ -274,8 +274,8 @@ def server_ident_lost_then_other_side_dials(lab: Lab, order: str) -> None:
 def peer_fault_roles_swap(lab: Lab, row: str, order: str) -> None:
     """After a broken link the peer that has something to send dials.
 
-    The peer that dialled first breaks the link. With a message to send it reconnects; with none it stands by, and
-    the other one, whose message was not read, dials instead and is accepted by the existing session.
+    The peer that dialled first breaks the link. With a message to send it reconnects; with none it goes to
+    STANDBY, and the other peer, whose message was not read, dials and is accepted by the existing session.
     """
     play(lab, row, order)
 
@@ -284,8 +284,8 @@ def peer_fault_roles_swap(lab: Lab, row: str, order: str) -> None:
 def peer_markdown_scripts(lab: Lab, row: str, order: str) -> None:
     """Peers mark down as connector and as acceptor, with and without resetcheck.
 
-    The peer that marks down and dials has a new connection; the other one keeps its own, and raises remote_reset
-    only if its policy has resetcheck. A session that was marked down by its peer stands by until there is
-    something to send, and is then reset.
+    The peer that marks down and dials has a new connection; the other keeps its own, and raises remote_reset only
+    if its policy has resetcheck. A session that its peer marked down stays in STANDBY until it has a message to
+    send, and is then reset.
     """
     play(lab, row, order)

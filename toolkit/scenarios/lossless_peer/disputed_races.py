@@ -1,4 +1,4 @@
-"""LP: races whose outcome implementations dispute; a case for each setting of the rule."""
+"""LP: races whose outcome differs between implementations; a case for each setting of the rule."""
 
 from messenger.rules import SETTINGS
 from toolkit.lab.lab import Lab
@@ -18,9 +18,10 @@ from toolkit.scenarios.lossless_peer import LP
 def one_way_dial_only(lab: Lab, able: str, rule: str) -> None:
     """Two peers of which only one can dial get a session, unless race_winner is insists.
 
-    Both have messages and dial, but the dials of one are refused. If the loser's are, nothing is lost but them. If
-    the winner's are, the rule decides: a winner that yields takes the loser's next dial; one that insists, as Ceph
-    does, answers the loser WAIT again and again, until its own dials get through.
+    Both have messages and dial, but the dials of one are refused. If those of the loser are, the winner's dial
+    opens the session. If those of the winner are, ``race_winner`` decides: a winner that yields takes the loser's
+    next dial; one that insists, as Ceph does, answers each dial of the loser with WAIT until its own dials
+    succeed.
     """
     longest_s = 0.3 if lab.real_time else 15.0
     lab.two("lossless_peer", ms_max_backoff=longest_s, race_winner=rule)
@@ -51,7 +52,7 @@ _RECONNECTS = 4
 
 
 def _remembered_global_seq(lab: Lab) -> int:
-    """Let b reconnect several times: what a then remembers of its global_seq."""
+    """Have b reconnect several times; returns b's global_seq as a remembers it."""
     lab.connect("b", "a")
     for sent in range(1, _RECONNECTS + 1):
         lab.expect_acked("a")
@@ -81,12 +82,12 @@ _WHO_DIALS = {"both dial": True, "only the new one dials": False}
 def peer_restart_during_race(lab: Lab, rule: str, both: bool) -> None:  # noqa: FBT001 - a case
     """A restarted peer with a low global_seq connects within the dials that its rule allows.
 
-    One side has messages for a process that has died. The new process at the same address and nonce dials with a
-    low global_seq, where a higher one is remembered, while the other may be dialling too. The messages for the
-    dead process are lost, with one event; nothing else is lost. Where only the new process can dial, it gets in
-    with its first dial by ``proven``, with its second by ``guess`` at the latest, since a session that is not open
-    makes way, and by ``stale`` with the one whose number reaches the remembered one. msgr v1 has no such rule: one
-    RETRY_GLOBAL gives the number, another one belongs to the takeover, and the first dial gets in.
+    A node has messages for a process that has died. The new process at the same address and nonce dials with a
+    lower global_seq than the node remembers, while the node may dial too. The messages for the dead process are
+    lost, with one event; nothing else is lost. Where only the new process can dial, it connects with its first
+    dial if ``restarted_peer`` is proven, with its second at the latest if it is guess, because a session that is
+    not open makes way, and if it is stale with the dial whose global_seq reaches the remembered one. On v1
+    RETRY_GLOBAL carries the remembered number, and the first dial connects.
     """
     longest_s = 0.2 if lab.real_time else 15.0
     lab.two("lossless_peer_reuse", ms_initial_backoff=0.05, ms_max_backoff=longest_s, restarted_peer=rule)

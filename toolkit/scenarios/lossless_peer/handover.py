@@ -1,4 +1,4 @@
-"""LP: one link takes the place of another: faults around it, what was negotiated, what was left unread."""
+"""LP: takeovers of a session by a new link: faults around them, negotiated features, unread bytes."""
 
 from typing import Any
 
@@ -33,9 +33,9 @@ _MOMENTS = {
 def fault_during_handover(lab: Lab, at: tuple[str, str, int], link: str, late: bool, data: bool) -> None:  # noqa: FBT001 - a case
     """A session survives a fault of either link at any moment of a takeover.
 
-    One side has lost its socket and dials again, while the other still believes in the old one. The old link, the
-    new one, or both break before the takeover is decided, in the middle of it, or right behind it. The session is
-    never stuck between its links, and every message arrives once.
+    One side has lost its socket and dials again, while the other still takes the old link for open. The old link,
+    the new one, or both break before the takeover is decided, during it, or right after it. The session ends up on
+    one link, and every message arrives once.
     """
     point, nth = (at[1], at[2]) if lab.is_v1 else (at[0], 1)
     lab.two("lossless_peer")
@@ -108,9 +108,9 @@ def _turned(terms: tuple[_Options, _Options]) -> tuple[_Options, _Options]:
 def feature_change_on_replace(lab: Lab, terms: tuple[_Options, _Options]) -> None:
     """A session goes on with the features that its new link negotiated.
 
-    Two peers change their options, and one of them loses its socket: its new link, of another revision of the
-    protocol, mode or compression, replaces the old one, which the other still believes in. Messages that were
-    unacknowledged on the old link are sent again on the new one, and both directions can be read.
+    Two peers change their options, and one of them loses its socket: its new link, with another protocol revision,
+    mode or compression, replaces the old one, which the other side still takes for open. Messages not acknowledged
+    on the old link are replayed on the new one, and both directions decode.
     """
     before, after = terms
     lab.two("lossless_peer")
@@ -138,7 +138,7 @@ def feature_change_on_replace(lab: Lab, terms: tuple[_Options, _Options]) -> Non
 
 
 def _terms(lab: Lab, number: int) -> tuple[object, ...]:
-    """What a's first link (1) or last one (-1) has agreed on."""
+    """Mode, revision and compression of a's first link (1) or last one (-1)."""
     links = [record["link"] for record in lab.records("a", "link", action="open")]
     links += [record["link"] for record in lab.records("a", "link", action="accept")]
     link = links[0] if number == 1 else links[-1]
@@ -157,9 +157,8 @@ def _terms(lab: Lab, number: int) -> tuple[object, ...]:
 def leftover_bytes_on_replace(lab: Lab, handshake: bool) -> None:  # noqa: FBT001 - a case
     """Unread bytes and signature buffers of a replaced link are freed.
 
-    The old link is stopped with bytes in its buffer: once in mid-traffic, once in the handshake of a dial that
-    loses a race. The new link takes its place, none of those bytes is ever looked at, and nothing of them
-    is held when both sides are at rest.
+    The old link is blocked with bytes in its buffer: in the data phase, or in the handshake of a dial that loses a
+    race. The new link replaces it; those bytes are never parsed, and none are held once both sides are at rest.
     """
     lab.two("lossless_peer")
     winner, loser = lab.race_winner("a", "b")

@@ -16,11 +16,11 @@ _PEERS_OPTIONS: dict[str, Any] = {
 
 
 def lossless_peer_stress(lab: Lab, policy: str, peers: int, operations: int) -> None:
-    """Many lossless peers that all dial each other under heavy faults: everything exactly once and in order.
+    """Under random faults every message between many lossless peers arrives exactly once and in order.
 
-    Everybody dials everybody, so that races abound. One in 30 reads and writes finds its socket shut down, and
-    every received message is delivered late, by up to five seconds. When the faults end everything has arrived,
-    once.
+    Every node dials every other, so that many dials race. One in 30 reads and writes finds its socket shut down,
+    and every received message is delivered with a delay of up to five seconds. Once the faults end, every message
+    has arrived, once.
     """
     names = [f"p{number}" for number in range(peers)]
     delay_s = 0.2 if lab.real_time else 5.0

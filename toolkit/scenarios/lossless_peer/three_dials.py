@@ -1,4 +1,4 @@
-"""LP-26: a peer that dials at two addresses while it is dialled."""
+"""LP-26: a peer that dials from two addresses while it is dialled."""
 
 from toolkit.lab.lab import Lab
 from toolkit.lab.raw_places import CONNECTOR, stage
@@ -12,9 +12,10 @@ from toolkit.scenarios.shared.by_hand import messages
 def three_dials(lab: Lab, *, crossed: bool) -> None:
     """Three dials between two peers leave one session on one link.
 
-    A node dials a peer, which has the lower address and dials it twice meanwhile, as a peer with two addresses of
-    it would: one dial after the other, or the older one blocked until the younger one is through. The younger dial
-    carries the session, whichever came first; the node's own is abandoned, and neither side dials again.
+    A node dials a peer, which has the lower address and dials it twice meanwhile, as a peer with two addresses
+    would: one dial after the other, or with the older one blocked until the younger one is through. The younger
+    dial, with the higher global_seq, carries the session in both cases; the node abandons its own, and neither
+    side dials again.
     """
     peer = stage(lab, CONNECTOR, policy="lossless_peer")
     own = peer.accept("a")

@@ -37,7 +37,7 @@ _STEPS = {
 
 
 def _race(lab: Lab) -> tuple[str, str]:
-    """Both dial; the winner's dial is blocked before CLIENT_IDENT, and the loser has got WAIT."""
+    """Have both dial; the winner's dial is blocked before it connects, and the loser has got WAIT."""
     winner, loser = lab.race_winner("a", "b")
     lab.arm(winner, "SOCKET_CONNECTING", Action.BLOCK)
     lab.dial(winner, loser)
@@ -51,8 +51,8 @@ def loser_waiting_winner_dies(lab: Lab, step: tuple[bool, str, str, int]) -> Non
     """The loser of a race delivers its messages even if the winner's link breaks after WAIT.
 
     Two peers dial each other. The loser has messages, gets WAIT and ends its dial; the winner has nothing to send.
-    The winner's link breaks at one step after the other. Since it owes the loser a keepalive it dials again, or
-    else the loser does when its wait is over: within ms_max_backoff everything arrives.
+    The winner's link breaks, at a different step in each case. The winner dials again, because it has to send the
+    loser a keepalive, or else the loser dials after ms_max_backoff: by then every message arrives.
     """
     of_winner, v2_point, v1_point, v1_nth = step
     longest_s = 1.0 if lab.real_time else 15.0
@@ -98,8 +98,8 @@ def loser_waiting_winner_dies(lab: Lab, step: tuple[bool, str, str, int]) -> Non
 def markdown_at_every_step_of_race(lab: Lab, step: tuple[bool, str, str, int], who: str) -> None:
     """A mark-down in the middle of a race removes the session, and a new one opens.
 
-    Two peers dial each other; at one step after the other the race is stopped and one of them marks its session
-    down. Afterwards it finds no session under the peer's address, and a new connection of it carries messages both
+    Two peers dial each other; the race is held, at a different step in each case, and one of them marks its
+    session down. Then no session is registered for the peer's address, and a new connection carries messages both
     ways.
     """
     of_winner, v2_point, v1_point, v1_nth = step
@@ -147,7 +147,7 @@ def _random_addr(lab: Lab, kind: str) -> EntityAddr:
 
 
 def _random_pair(lab: Lab, kinds: tuple[str, str]) -> tuple[AddrVec, AddrVec]:
-    """Two different peers' addresses."""
+    """The addresses of two different peers."""
     first = _random_addr(lab, "v6" if kinds[0] == "v6" else "v4")
     while True:
         if kinds[1] == "port":
@@ -173,7 +173,7 @@ def _dialling(peer: AddrVec) -> Session:
 
 
 def _v2_accepts(mine: AddrVec, peer: AddrVec) -> bool:
-    """True if the messenger at ``mine``, which dials ``peer`` itself, lets the dial of the peer win."""
+    """True if the messenger at ``mine``, which dials ``peer`` itself, accepts the peer's dial."""
     ident = ClientIdent(peer, mine.front, 1, 1, CLIENT_FEATURES, 0, 0, client_cookie=7)
     return judge_client_ident(_dialling(peer), ident, mine.msgr2_addr()).verdict is Verdict.REUSE
 
@@ -197,8 +197,8 @@ def _v1_accepts(mine: AddrVec, peer: AddrVec) -> bool:
 def winner_agreement(lab: Lab, kinds: tuple[str, str]) -> None:
     """Both sides of a race find the same winner for all addresses.
 
-    For many random pairs of addresses, exactly one side lets the other's dial win: not both, which would close
-    both links, and not neither, which would leave both waiting. One such race is then run.
+    For 200 random pairs of addresses exactly one side lets the other's dial win: if both did, both links would
+    close; if neither did, both sides would wait. Then one such race is run.
     """
     accepts = _v1_accepts if lab.is_v1 else _v2_accepts
     for _ in range(200):

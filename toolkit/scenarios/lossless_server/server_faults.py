@@ -1,4 +1,4 @@
-"""LS: what becomes of a stateful server's session, and of a session that stands by."""
+"""LS: a stateful server's session after its link breaks or a side marks it down."""
 
 from toolkit.lab.lab import Lab
 from toolkit.scenarios.crimson.rows import play, rows, v1_rows
@@ -7,10 +7,10 @@ from toolkit.scenarios.lossless_server import LS
 
 @LS.scenario("LS-01", "accepted_fault_object_identity", cases=rows("CF14"), v1_cases=v1_rows("CF14"))
 def accepted_fault_object_identity(lab: Lab, row: str, order: str) -> None:
-    """The connection that a server's application holds stays the same when the client comes back.
+    """A server's application keeps the same connection when its client reconnects.
 
-    The server's side breaks as it writes or reads a message. It waits; the client reconnects, and its new link is
-    taken over by the connection there is, with a second accept event.
+    The server's link breaks as it writes or reads a message. The server waits; the client reconnects, and the
+    existing connection takes over the new link, with a second accept event.
     """
     play(lab, row, order)
     lab.require(not lab.dials("a"), "a server never dials")
@@ -18,10 +18,11 @@ def accepted_fault_object_identity(lab: Lab, row: str, order: str) -> None:
 
 @LS.scenario("LS-02", "reaccept_double_fault", cases=rows("CF15"), v1_cases=v1_rows("CF15"))
 def reaccept_double_fault(lab: Lab, row: str, order: str) -> None:
-    """A takeover that breaks leaves the session as it was for the next one.
+    """A takeover that breaks leaves the session unchanged for the next one.
 
-    The server's side breaks at a message, and again as the client reconnects: before SESSION_RECONNECT was judged,
-    which closes that link without a word, or behind it, which replaces it. The first connection goes on.
+    The server's link breaks at a message, and the next one as the client reconnects: before SESSION_RECONNECT is
+    judged, which closes the link without an event, or after it, when the next link replaces it. The first
+    connection stays.
     """
     play(lab, row, order)
 
@@ -30,8 +31,8 @@ def reaccept_double_fault(lab: Lab, row: str, order: str) -> None:
 def standby_wake_by_send(lab: Lab, row: str, order: str) -> None:
     """A session in STANDBY dials when a message is queued, and learns of the peer's mark-down.
 
-    The other side has marked the session down. Neither side dials; then a message is sent, the reconnection is
-    answered by a full reset, the application gets remote_reset, and messages sent after that arrive.
+    The peer has marked the session down, and neither side dials. Then a message is sent: the peer answers the
+    reconnection with a full reset, the application gets remote_reset, and messages sent after that arrive.
     """
     if row:
         play(lab, row, order)
@@ -55,7 +56,7 @@ def standby_wake_by_send(lab: Lab, row: str, order: str) -> None:
 def stateful_server_markdown_script(lab: Lab, row: str, order: str) -> None:
     """A stateful server keeps its connection when the client opens a new session, and closes it by mark_down.
 
-    The client marks down and dials: the server's connection stays, reset by one remote_reset event. The server
-    marks down: the connection is closed, and the client, which reconnects by itself, is accepted afresh.
+    The client marks down and dials: the server's connection stays and raises one remote_reset event. The server
+    marks down: its connection is closed, and the client, which reconnects by itself, is accepted on a new one.
     """
     play(lab, row, order)

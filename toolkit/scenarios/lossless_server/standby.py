@@ -1,4 +1,4 @@
-"""LS: sessions that wait for their peer, and what wakes or replaces them."""
+"""LS: sessions in STANDBY, and what wakes or replaces them."""
 
 from itertools import permutations
 from typing import Any
@@ -15,7 +15,7 @@ def _client_and_server(lab: Lab, **options: Any) -> None:  # noqa: ANN401 - Conf
 
 
 def _idle_link_dies(lab: Lab) -> None:
-    """Everything is acknowledged, then the link dies."""
+    """Wait until everything is acknowledged, then cut the link."""
     lab.expect_acked("a")
     lab.expect_acked("b")
     lab.cut("a", "b")
@@ -25,8 +25,8 @@ def _idle_link_dies(lab: Lab) -> None:
 def server_queue_in_standby(lab: Lab) -> None:
     """A server keeps its replies for a client that is away, and never dials it.
 
-    The link breaks under queued replies, and the client cannot get through for half a minute. The server waits in
-    STANDBY; when the client is back its session goes on and every reply arrives, in order.
+    The link breaks while replies are queued, and the client's dials are refused for 30 s. The server stays in
+    STANDBY; once the client gets through, its session resumes and every reply arrives, in order.
     """
     away_s = 1.0 if lab.real_time else 30.0
     _client_and_server(lab, **({"ms_max_backoff": 0.3} if lab.real_time else {}))
@@ -57,9 +57,9 @@ def server_queue_in_standby(lab: Lab) -> None:
 def standby_backoff(lab: Lab) -> None:
     """The pauses between dials start again after a session was open, also after STANDBY.
 
-    A peer is refused four times, and its pauses double. Once it gets through, everything is acknowledged, the link
-    breaks, and both stand by. Refused again when there is something to send, it pauses for ms_initial_backoff
-    first.
+    A peer's dials are refused four times, and its pauses double. Then a dial succeeds, every message is
+    acknowledged, the link breaks, and both sides go to STANDBY. When its dials are refused again, the first pause
+    is ms_initial_backoff.
     """
     lab.two("lossless_peer")
     pauses = (0.2, 0.4, 0.8)
@@ -97,10 +97,10 @@ def standby_wake_by_keepalive(
 ) -> None:
     """A keepalive wakes a session in STANDBY, on either side and either protocol, unless only the peer dials.
 
-    Both sides of a session wait without a link, and one asks for a sign of life: it dials, gets its answer, and
-    the session is the old one. A server's keepalive waits for the client. A keepalive that could not leave before
-    the link broke keeps its session from STANDBY at all. Where the rule is that a session stays in STANDBY, the
-    keepalive waits for something else that wakes it.
+    Both sides of a session are in STANDBY, and one application sends a keepalive: its session dials, gets the
+    answer, and is the same session. A server's keepalive waits for the client's dial. A session whose link broke
+    before a keepalive was written does not go to STANDBY. If ``standby_keepalive`` is stay, as in AsyncMessenger,
+    the keepalive waits until a message wakes the session.
     """
     if server:
         lab.two("lossless_peer", "stateful_server")
@@ -137,7 +137,8 @@ def standby_wake_by_keepalive(
 def standby_idle_forever(lab: Lab) -> None:
     """An idle session in STANDBY needs no links, timers or records.
 
-    For a day neither side sends: there are no links, no timers and no records. mark_down frees what is left.
+    Neither side sends for a day: there are no links and no timers, and the history gets no record. mark_down frees
+    the sessions.
     """
     lab.two("lossless_peer")
     lab.connect("a", "b")
@@ -164,8 +165,8 @@ def standby_idle_forever(lab: Lab) -> None:
 def half_open_reconnect(lab: Lab, unread: int) -> None:
     """A returning client replaces the socket that its server still holds open.
 
-    The client has lost its socket, which the server has not noticed. The server may have unread bytes of it: they
-    are dropped with the old socket, and their messages come again on the new one.
+    The client has lost its socket, which the server has not noticed, and dials again. Bytes of the old socket that
+    the server has not read are dropped, and their messages are replayed on the new link.
     """
     _client_and_server(lab)
     lab.connect("a", "b")
@@ -201,9 +202,9 @@ def half_open_reconnect(lab: Lab, unread: int) -> None:
 def reconnect_during_replacement(lab: Lab, point: str) -> None:
     """A second incoming connection waits while a session is being replaced.
 
-    A server is stopped in the middle of handing a session over to its client, the new link dies unnoticed, and the
-    client dials again: it gets RETRY_GLOBAL, or WAIT if it asks for a new session. Once the server goes on it
-    notices that the link is dead, and the client's next attempt gets the session.
+    A server is blocked in the middle of a takeover by its client, the new link breaks unnoticed, and the client
+    dials again: it gets RETRY_GLOBAL, or WAIT if it asks for a new session. Once the server goes on it notices
+    that the link is dead, and the client's next dial gets the session.
     """
     ident = point.startswith("SERVER_IDENT")
     _client_and_server(lab, **({"ms_max_backoff": 0.5} if lab.real_time else {}))
@@ -241,8 +242,8 @@ def reconnect_during_replacement(lab: Lab, point: str) -> None:
 def queue_growth_client_dead(lab: Lab) -> None:
     """The queue for an absent client shows in the counters, and mark_down drops it.
 
-    A server goes on sending to a client that has died. Its queue grows by every message, which its counters show;
-    it does nothing else. mark_down releases all of it.
+    A server keeps sending to a client whose process was killed. Each message adds one to its queue and to the
+    counter; the server does not dial. mark_down drops the whole queue.
     """
     count = 1000
     _client_and_server(lab)
@@ -279,9 +280,9 @@ def queue_growth_client_dead(lab: Lab) -> None:
 def send_races_with_fault(lab: Lab, point: tuple[str, str], order: tuple[str, ...], replaces: bool) -> None:  # noqa: FBT001 - a case
     """A message sent while its session is accepted or replaced survives the fault of the link, in any order.
 
-    The acceptor is held where it answers the peer. Its application sends, the link breaks, and the acceptor goes
-    on, in every order of the three, or never does, so that the link is given up. Nothing is lost and nothing comes
-    twice.
+    The acceptor is blocked before it writes its answer. Its application sends, the link breaks, and the acceptor
+    is released, in every order of the three, or it is never released, so that the link times out. Every message
+    arrives once.
     """
     at = point[lab.is_v1]
     lab.two("lossless_peer")

@@ -9,8 +9,8 @@ from toolkit.scenarios.lossy_client import LY
 def connected_fault_client(lab: Lab, row: str, order: str) -> None:
     """A lossy client gets one reset event when its link breaks, and does not dial again.
 
-    Messages go both ways and the client's side breaks as it writes, or reads, the first. Both connections are
-    closed, each with one reset event, and what was queued is gone.
+    Both sides send messages, and the client's link breaks as it writes, or reads, the first. Both connections are
+    closed, each with one reset event, and their queued messages are dropped.
     """
     play(lab, row, order)
     lab.expect_no_dial(20.0 if not lab.real_time else 1.0, "a", "b")
@@ -22,7 +22,8 @@ def connected_fault_client(lab: Lab, row: str, order: str) -> None:
 def connected_fault_server(lab: Lab, row: str, order: str) -> None:
     """A stateless server drops the session of a client when its link breaks.
 
-    As LY-01, with the fault on the server's side: one reset event each, and nothing is registered any more.
+    As LY-01, with the fault on the server's side: one reset event on each side, and no session is registered any
+    more.
     """
     play(lab, row, order)
     for name in "a", "b":
@@ -43,6 +44,7 @@ def markdown_script_client(lab: Lab, row: str, order: str) -> None:
 def markdown_script_server(lab: Lab, row: str, order: str) -> None:
     """A stateless server gets a reset event when the client marks down, and none after its own mark-down.
 
-    The client marks down: one reset. The server marks down: none. Each dial of the client is accepted afresh.
+    After the client's mark_down the server gets one reset event, after its own none. Each dial of the client is
+    accepted as a new session.
     """
     play(lab, row, order)

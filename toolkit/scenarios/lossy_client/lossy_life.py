@@ -1,4 +1,4 @@
-"""LY: what ends a lossy session, and that nothing of it outlives it."""
+"""LY: what ends a lossy session, and that it leaves nothing behind."""
 
 from messenger.interception import Action
 from toolkit.lab.lab import Lab
@@ -18,7 +18,7 @@ _EARLY = {
     "signature in": ("AUTH_SIGNATURE READ", "SEQ READ", 1),
 }
 _V1_TRIES_AGAIN = {"SOCKET_CONNECTING", "BANNER_WRITE"}
-"""On v1 a lossy client may do so only until it has sent its banner (docs/protocol.md §3.9)."""
+"""Points at which a lossy client on v1 dials again: until it has sent its banner (docs/protocol.md §3.9)."""
 
 
 def _lossy(lab: Lab, server: str = "stateless_server") -> None:
@@ -26,7 +26,7 @@ def _lossy(lab: Lab, server: str = "stateless_server") -> None:
 
 
 def _ends_in_a_reset(lab: Lab, **counts: int) -> None:
-    """The session at a has ended with one reset event, and neither side dials any more."""
+    """Require that a's session has ended with one reset event, and that neither side dials any more."""
     lab.expect_event("a", "b", "reset")
     lab.expect_no_dial(0.3 if lab.real_time else 2.0, "a", "b")
 
@@ -50,9 +50,9 @@ def _ends_in_a_reset(lab: Lab, **counts: int) -> None:
 def queue_survives_only_before_ready(lab: Lab, early: tuple[str, str, int] = ("", "", 0), late: str = "") -> None:
     """A lossy client keeps its queue until the session opens, and loses it at a later fault.
 
-    A fault in the handshake is invisible to the application: the client dials again and the message arrives.
-    The same fault once the session is open ends it: one reset, no further dial, and what was queued is dropped.
-    With v1 the session ends like that from the moment on in which the banners have passed.
+    A fault in the handshake raises no event: the client dials again and the message arrives. The same fault once
+    the session is open ends it: one reset event, no further dial, and queued messages are dropped. On v1 the
+    session ends like that as soon as the client has sent its banner.
     """
     _lossy(lab)
     if late:
@@ -91,8 +91,8 @@ def _fault_when_open(lab: Lab, late: str) -> None:
 def anonymous_clients(lab: Lab) -> None:
     """Two anonymous connections to one server are independent sessions.
 
-    A client opens two anonymous connections to the same server. Neither is found by the server's address: a third,
-    ordinary connection is a session of its own. When one of them ends, the others do not notice.
+    A client opens two anonymous connections to the same server. Neither is registered under the server's address:
+    a third, ordinary connection opens a session of its own. When one of them is marked down, the others go on.
     """
     _lossy(lab)
     for alias in "first", "second":
@@ -118,11 +118,11 @@ def anonymous_clients(lab: Lab) -> None:
 
 @LY.scenario("LY-07", "registered_lossy_replaces", cases={"alive": {"half": False}, "half-open": {"half": True}})
 def registered_lossy_replaces(lab: Lab, half: bool) -> None:  # noqa: FBT001 - a case
-    """A server that registers lossy clients replaces the one that dials again.
+    """A server that registers lossy clients replaces the session of one that dials again.
 
-    The client comes back from the same address while the server still has its old session, once because it lost
-    its socket without the server's noticing, once by a second dial of its own. The old session ends with a reset,
-    the new one is accepted, and it is the only one that is registered.
+    The client dials from the same address while the server still has its old session: because the client lost its
+    socket and the server has not noticed, or because the client dials a second time. The old session ends with a
+    reset event, the new one is accepted, and it is the only one registered.
     """
     _lossy(lab, "stateless_registered_server")
     lab.dial("a", "b", anonymous=True)
@@ -148,11 +148,11 @@ def registered_lossy_replaces(lab: Lab, half: bool) -> None:  # noqa: FBT001 - a
     "LY-08", "both_lossy_cross_dial", cases={"heartbeat": {"registers": False}, "registered": {"registers": True}}
 )
 def both_lossy_cross_dial(lab: Lab, registers: bool) -> None:  # noqa: FBT001 - a case
-    """Two lossy peers that dial each other at once settle.
+    """Two lossy peers that dial each other at the same time stop dialling and can exchange messages.
 
-    As heartbeat messengers do it, each accepts as a stateless server and dials as a lossy client: two connections
-    settle side by side. Where both register the lossy peer, each dial ends the other side's session with a
-    reset; that costs at most one dial for each call of the application, and the next one settles.
+    As heartbeat messengers do, each accepts as a stateless server and dials as a lossy client: two sessions stay
+    open side by side. Where both register lossy peers, each dial ends the other side's session with a reset event;
+    nobody dials by itself after that, and the application's next dial opens a session that stays.
     """
     policy = "lossy_client" if registers else "stateless_server"
     lab.two(policy, policy, a_listens=True)
@@ -180,8 +180,8 @@ def both_lossy_cross_dial(lab: Lab, registers: bool) -> None:  # noqa: FBT001 - 
 def no_state_after_fault(lab: Lab) -> None:
     """After a fault a lossy client opens a new session with new cookies and counters.
 
-    The connection is cut behind some traffic and dialled again. Cookies and counters are those of a new session,
-    no frame refers to the old one, and what the old one still had queued does not arrive.
+    The link is cut after some messages and the client dials again. The session has new cookies and counters, no
+    frame refers to the old session, and messages queued in the old one do not arrive.
     """
     _lossy(lab)
     lab.connect("a", "b")

@@ -13,12 +13,11 @@ _LOSSY_OPTIONS = {"ms_inject_socket_failures": 30, "ms_inject_internal_delays": 
 
 
 def lossy_stress(lab: Lab, servers: int, clients: int, operations: int) -> None:
-    """Many lossy clients under faults: at most once, in order, and a gap only where that connection had a reset.
+    """Under random faults messages of many lossy clients arrive at most once, in order, with gaps only at resets.
 
-    Clients open and use connections with several servers at random, while one in 30 reads and writes finds its
-    socket shut down and decisions are delayed. What arrives is in order and came once. There are clients with
-    reset events. Each reset event at either end of a connection explains one run of consecutive messages that are
-    missing in each direction, and no more.
+    Clients open connections to several servers at random and send, while one in 30 reads and writes finds its
+    socket shut down and decisions are delayed. Each reset event at either end of a connection explains at most one
+    run of consecutive missing messages in each direction. Some clients get reset events.
     """
     nodes, pairs = servers_and_clients(lab, servers, clients, ("stateless_server", "lossy_client"), _LOSSY_OPTIONS)
     mix = Mix(lab, pairs)
@@ -38,7 +37,7 @@ LY.scenario("LY-10-large", "lossy_stress_large", cases=_LARGE_LOSSY, quick=False
 
 
 def _gaps(lab: Lab, sender: str, receiver: str) -> int:
-    """How many runs of consecutive messages of a sender's to a receiver were not delivered."""
+    """Number of runs of consecutive messages from a sender to a receiver that were not delivered."""
     delivered = {record["tid"] for record in lab.records(receiver, "deliver", peer=sender)}
     arrived = [record["tid"] in delivered for record in lab.records(sender, "send", peer=receiver)]
     return sum(before and not now for before, now in pairwise([True, *arrived]))

@@ -1,4 +1,4 @@
-"""Malformed: messages, and their claimed senders."""
+"""MF: malformed messages, and false identities of peers."""
 
 from dataclasses import replace
 from functools import partial
@@ -17,11 +17,11 @@ from toolkit.scenarios.shared.settings import settings
 
 _HEADER_BYTES = 41
 _OSD_MAP = 41
-"""A type of message that is known."""
+"""A known type of message."""
 
 
 def _open(lab: Lab, role: str) -> Place:
-    """The open link of that role."""
+    """The open state of that role."""
     return next(place for place in places_of(role, v1=lab.is_v1) if place.state in {"READY", "OPENED"})
 
 
@@ -29,8 +29,8 @@ def _open(lab: Lab, role: str) -> Place:
 def message_header_short(lab: Lab, role: str) -> None:
     """A message without a whole header is malformed.
 
-    MESSAGE frames come whose first segment has 0 to 40 bytes, alone and with a front behind it. Each breaks the
-    link, none is delivered. With 41 bytes it is a message, and more than that are not looked at.
+    The first segment of MESSAGE frames has 0 to 40 bytes, alone and with a front behind it. Each breaks the link,
+    and none is delivered. With 41 bytes it is a message, and further bytes are ignored.
     """
     peer = stage(lab, role)
     place = _open(lab, role)
@@ -52,9 +52,9 @@ def message_header_short(lab: Lab, role: str) -> None:
 def message_type_unknown(lab: Lab, rule: str) -> None:
     """unknown_message decides about messages of unknown types; known ones have to decode.
 
-    Messages of types 0 and 65535 come between others. By default they are delivered as bytes, by other settings of
-    ``unknown_message`` they are dropped but count as received, or break the link. A message of a known type that
-    needs a decoder of a newer version, or whose front is no payload of it, breaks the link under every rule.
+    Messages of types 0 and 65535 arrive between others. By default they are delivered undecoded; with other
+    settings of ``unknown_message`` they are dropped but count as received, or break the link. A message of a known
+    type that needs a newer decoder, or whose front does not decode, breaks the link with every setting.
     """
     peer = stage(lab, ACCEPTOR, unknown_message=rule)
     place = _open(lab, ACCEPTOR)
@@ -80,9 +80,9 @@ def message_type_unknown(lab: Lab, rule: str) -> None:
 def segment_crc(lab: Lab, role: str) -> None:
     """A segment with a wrong crc or tag breaks the link, and its frame is not delivered.
 
-    Of messages with a header, front, middle and data each crc in turn is wrong, then a byte of each segment. In
-    secure mode, which has no crcs, a byte of each sealed part and of each tag is changed. The message before the
-    wrong one, in the same write, is delivered.
+    In messages with header, front, middle and data each crc in turn is wrong, then a byte of each segment is
+    changed. In secure mode, which has no crcs, a byte of each sealed part and of each tag is changed. The message
+    before the wrong one, in the same write, is delivered.
     """
     peer = stage(lab, role)
     place = _open(lab, role)
@@ -104,7 +104,7 @@ def segment_crc(lab: Lab, role: str) -> None:
 
 
 def _change(lab: Lab, peer: RawPeer, place: Place, part: float, reason: str) -> None:
-    """A message with one byte changed somewhere behind its preamble or header, and behind a good one."""
+    """Send a good message, and behind it one with a byte changed at a place after its preamble or header."""
     before = len(lab.tids("a"))
     link = arrive(peer, place)
     seq = 2 * len(peer.links)
@@ -121,10 +121,10 @@ def _change(lab: Lab, peer: RawPeer, place: Place, part: float, reason: str) -> 
 def epilogue_flags(lab: Lab, role: str) -> None:
     """A late status other than complete and aborted breaks the link.
 
-    Messages come with each of the sixteen values of the lower half of the late status, with and without the upper
-    half set, which means nothing. Complete ones are delivered. An aborted one is dropped, the link goes on, and
-    its seq is not used up. All others break the link. With frames of msgr 2.0 the lowest bit alone says aborted,
-    and no crc covers it: flipping it drops a message, which counts as not received.
+    Messages have each of the sixteen values of the lower half of the late status, with and without the reserved
+    upper half set. A complete one is delivered. An aborted one is dropped, the link goes on, and its seq stays
+    free. All others break the link. With frames of msgr 2.0 only the lowest bit stands for aborted, and no crc
+    covers it: flipping it drops a message, which counts as not received.
     """
     peer = stage(lab, role)
     place = _open(lab, role)
@@ -161,10 +161,11 @@ SPOOFS = {name: {"spoof": name} for name in ("none", "name", "addresses", "cooki
 def reconnect_spoof(lab: Lab, spoof: str) -> None:
     """Only the peer of a session can resume it.
 
-    osd.2 has a session with a node, on an open link. Another link comes with SESSION_RECONNECT: of osd.2 itself,
-    which gets its session; of osd.3, with osd.2's addresses and both cookies right, as they can be seen on a crc
-    link, which is refused for its name; of osd.3 with its own addresses and osd.2's cookies, for which there is no
-    session; of osd.2 with another cookie. Unless it was osd.2, the session stays as it is, link and all.
+    osd.2 has a session with a node, on an open link. SESSION_RECONNECT arrives on another link: from osd.2, which
+    resumes its session; from osd.3 with osd.2's addresses and both cookies, which can be read on a crc link, and
+    which is refused because of its name; from osd.3 with its own addresses and osd.2's cookies, for which there is
+    no session; or from osd.2 with another cookie. In all but the first case the session and its link stay as they
+    are.
     """
     b = lab.raw("b", "osd.2")
     c = lab.raw("c", "osd.3")

@@ -1,4 +1,4 @@
-"""Malformed: what stands in control frames."""
+"""MF: malformed payloads of control frames."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -28,16 +28,16 @@ from toolkit.scenarios.malformed import MF
 from toolkit.scenarios.shared.node_states import FEW_V2_WAYS, ROLES, early_and_late, places_of
 
 _MANY = (1 << 31, (1 << 32) - 1, 1000)
-"""Lengths of lists that have fewer elements than that."""
+"""Announced lengths of lists that have fewer elements."""
 
 
 class Spoiler:
     """Changes the payload of the next control frame that a link writes.
 
     Args:
-        link: whose frames.
-        change: gives the payload to write instead.
-        tag: of the frame, where it is not the next one.
+        link: the link.
+        change: returns the payload to write instead.
+        tag: tag of the frame to change; 0: the next one.
     """
 
     def __init__(self, link: RawV2Link, change: Callable[[bytes], bytes], tag: int = 0) -> None:
@@ -48,7 +48,7 @@ class Spoiler:
         link.writer = self
 
     def control(self, tag: int, payload: bytes) -> bytes:
-        """A control frame: one segment."""
+        """Encode a control frame, which has one segment."""
         if self._tag not in {0, tag}:
             return self._writer.control(tag, payload)
         self._link.writer = self._writer
@@ -60,7 +60,7 @@ class Spoiler:
 
 
 def _next_step(link: RawV2Link, place: Place) -> None:
-    """What a proper peer says next in that state."""
+    """Send the frame that a proper peer sends next in that state."""
     getattr(link, place.before)()
 
 
@@ -68,9 +68,9 @@ def _next_step(link: RawV2Link, place: Place) -> None:
 def control_multi_segment(lab: Lab, role: str) -> None:
     """A control frame has one segment, and as many bytes as its fields need.
 
-    Control frames come in two, three and four segments, the proper payload in the first or in the last of them, in
-    place of HELLO and on an open link: there is one rule, they break the link as malformed frames. A control frame
-    without any payload is malformed too, unless it has no fields.
+    Control frames have two, three or four segments, the proper payload in the first or in the last, in place of
+    HELLO and on an open link: they break the link as malformed frames. A control frame without any payload is
+    malformed too, unless it has no fields.
     """
     peer = stage(lab, role)
     for place in places_of(role):
@@ -101,9 +101,9 @@ def _payload(link: RawV2Link, place: Place) -> bytes:
 def control_payload_truncated(lab: Lab, role: str) -> None:
     """Every control frame cut at any byte is malformed; bytes after its fields are ignored.
 
-    A proper handshake is led up to each frame, of which only the first bytes come, properly framed: none, one,
-    two, up to all but one. Each time the link breaks as malformed. With one byte and with a hundred more than the
-    fields need, the handshake goes on.
+    A proper handshake goes up to each frame, whose payload is then cut to each shorter length, from none to all
+    but one byte, in a well-formed frame. Each breaks the link as malformed. With one byte and with 100 bytes more
+    than its fields need, the handshake goes on.
     """
     peer = stage(lab, role)
     places = [place for place in places_of(role) if not place.resumes and place.before not in {"", "compression"}]
@@ -126,7 +126,7 @@ def control_payload_truncated(lab: Lab, role: str) -> None:
 
 
 def _frame_sent(peer: RawPeer, place: Place) -> bytes:
-    """The payload that a proper peer sends there."""
+    """The payload that a proper peer sends in that state."""
     link = arrive(peer, place)
     seen: list[bytes] = []
     Spoiler(link, lambda payload: seen.append(payload) or payload[:0])  # type: ignore[func-returns-value]
@@ -158,7 +158,7 @@ def _cut_on_open_link(lab: Lab, peer: RawPeer, role: str) -> None:
 
 
 def _addr(addr: EntityAddr, *, version: int = 1, compat: int = 1, more: bytes = b"") -> bytes:
-    """An entity_addr_t in an envelope of another version, with more behind the fields that are known."""
+    """An entity_addr_t with another version, and with more bytes behind the known fields."""
     known = Encoder()
     addr.encode(known)
     body = known.getvalue()[7:] + more
@@ -173,8 +173,8 @@ def _hello(link: RawV2Link, addr: bytes) -> bytes:
 def encoding_versions(lab: Lab, role: str) -> None:
     """Fields appended by a newer peer are skipped; a higher compat version is a fault.
 
-    Addresses in HELLO and in idents come in envelopes of a higher version with more bytes behind the fields that
-    are known: they are read as before. With a compat version above the known one they are malformed.
+    Addresses in HELLO and in idents have a higher version and more bytes behind the known fields: they decode as
+    before. With a compat version above the known one they are malformed.
     """
     peer = stage(lab, role)
     hello = next(place for place in early_and_late(role) if place.before)
@@ -206,9 +206,9 @@ def encoding_versions(lab: Lab, role: str) -> None:
 def list_lengths(lab: Lab, role: str) -> None:
     """A list that announces more elements than it has bytes is malformed.
 
-    Lists of methods, of connection modes, of algorithms and of addresses announce 2^31 elements, 2^32 less one,
-    and more than came. Each is malformed, and nothing was put aside for what was announced. A list of modes that
-    is empty is well formed: there is no mode in common, and the refusal names the allowed ones.
+    Lists of methods, connection modes, algorithms and addresses announce 2^31 elements, 2^32 - 1, and 1000, which
+    is more than they have. Each is malformed, and no memory is allocated for the announced number. An empty list
+    of modes is well formed: there is no mode in common, and the refusal names the allowed ones.
     """
     peer = stage(lab, role)
     for place, frame, at in _lists(role):
@@ -230,7 +230,7 @@ def list_lengths(lab: Lab, role: str) -> None:
 
 
 def _lists(role: str) -> list[tuple[Place, Callable[[RawV2Link], Any], int]]:
-    """Where a frame with a list belongs, the frame, and where the list begins."""
+    """States that expect a frame with a list, the frame, and the offset of the list's length in it."""
     by_step = {place.before: place for place in places_of(role) if not place.resumes}
     if role == CONNECTOR:
         return [
@@ -250,7 +250,7 @@ def _lists(role: str) -> list[tuple[Place, Callable[[RawV2Link], Any], int]]:
 
 
 def _sockaddr(family: int, size: int, *, announced: int | None = None) -> bytes:
-    """An entity_addr_t with such a socket address in it."""
+    """An entity_addr_t with a socket address of this family and size."""
     inside = (2).to_bytes(4, "little") + (7).to_bytes(4, "little")
     inside += (size if announced is None else announced).to_bytes(4, "little")
     inside += (family.to_bytes(2, "little") + bytes(size))[:size]
@@ -270,9 +270,9 @@ _BAD_ADDRESSES = {
 def addresses_malformed(lab: Lab, role: str) -> None:
     """A malformed address breaks the link, and so does an ident with no address or with more than 64.
 
-    HELLO and idents carry addresses of an unknown family, socket addresses without a whole family or that announce
-    more than there is, and unknown markers: malformed, each. So is an ident without any address, with a blank one,
-    or with 65; one with 64 opens the session.
+    HELLO and idents have addresses of an unknown family, socket addresses that are cut or announce more bytes than
+    they have, and unknown markers: each is malformed. So is an ident without any address, with a blank one, or
+    with 65; one with 64 opens the session.
     """
     peer = stage(lab, role)
     hello = next(place for place in early_and_late(role) if place.before)

@@ -1,4 +1,4 @@
-"""MF: disputed rules (docs/disputes.md), a case for each setting, with a peer by hand."""
+"""MF: disputed rules (docs/disputes.md), a case for each setting, with a raw peer."""
 
 from collections.abc import Callable
 
@@ -29,8 +29,8 @@ _WRONG = {3, 65535}
 def segment_alignment(lab: Lab, rule: str) -> None:
     """segment_alignment decides if alignments have to be powers of two.
 
-    Frames come whose alignments are powers of two, or 0; all of them are taken. Frames with alignments of 3 and of
-    65535 are taken too, unless ``segment_alignment`` has them checked, as AsyncMessenger does in effect.
+    Frames whose alignments are powers of two, or 0, are accepted. Frames with alignments of 3 and of 65535 are
+    accepted too, unless ``segment_alignment`` is checked, as AsyncMessenger does in effect.
     """
     peer = stage(lab, ACCEPTOR, segment_alignment=rule)
     number = 0
@@ -56,8 +56,8 @@ def segment_alignment(lab: Lab, rule: str) -> None:
 def control_segments(lab: Lab, rule: str) -> None:
     """control_segments decides if a control frame may have several segments.
 
-    HELLO and KEEPALIVE2 come with other segments before the one that they are. By ``control_segments`` a frame
-    with several is malformed and breaks the link, or, as by AsyncMessenger and crimson, its last one counts.
+    HELLO and KEEPALIVE2 arrive with other segments in front of their own. If ``control_segments`` is one, they
+    break the link as malformed; otherwise, as in AsyncMessenger and crimson, the last segment counts.
     """
     peer = stage(lab, ACCEPTOR, control_segments=rule)
     for place in early_and_late(ACCEPTOR):
@@ -78,7 +78,7 @@ def control_segments(lab: Lab, rule: str) -> None:
 
 
 def _several(link: RawV2Link, place: Place, more: int) -> bytes:
-    """HELLO or KEEPALIVE2 behind other segments."""
+    """HELLO or KEEPALIVE2 with further segments before its own."""
     if place.before:
         tag, payload = Tag.HELLO, Hello(link.name.type, link.other.addr).encode()
     else:
@@ -97,9 +97,9 @@ def _several(link: RawV2Link, place: Place, more: int) -> bytes:
 def peer_addresses(lab: Lab, rule: str) -> None:
     """peer_addresses decides if a peer may announce addresses of another host.
 
-    A peer dials and announces an address on another host. By ``peer_addresses`` the node accepts it, because the
-    peer may be behind a NAT, or, as in crimson, the link breaks. With an address on the host that it dials from
-    the peer gets its session by both.
+    A peer dials and announces an address on another host. The node accepts it, because the peer may be behind a
+    NAT, or, as in crimson, the link breaks, depending on ``peer_addresses``. With both settings a peer gets its
+    session with an address on the host that it dials from.
     """
     peer = stage(lab, ACCEPTOR, peer_addresses=rule)
     own = peer.spec.addrs.front
@@ -119,9 +119,9 @@ def peer_addresses(lab: Lab, rule: str) -> None:
 def peer_identity(lab: Lab, rule: str) -> None:
     """peer_identity decides if addresses alone identify a peer.
 
-    osd.2 has a session with a node. osd.3, authenticated as osd.3, dials and announces osd.2's addresses. By
-    ``peer_identity`` the session belongs to the name osd.2, and the link breaks; or, as in AsyncMessenger, it
-    belongs to the addresses: osd.2 loses its link, and the application gets a reset event.
+    osd.2 has a session with a node. osd.3, authenticated as osd.3, dials and announces osd.2's addresses. If
+    ``peer_identity`` is name, the session belongs to the name osd.2, and the link of osd.3 breaks; otherwise, as
+    in AsyncMessenger, it belongs to the addresses: osd.2 loses its link, and the application gets a reset event.
     """
     b = lab.raw("b", "osd.2")
     c = lab.raw("c", "osd.3")

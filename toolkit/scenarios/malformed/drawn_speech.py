@@ -1,4 +1,4 @@
-"""Frames of a peer that knows the protocol but violates it, drawn by a seed."""
+"""Frames that violate the protocol, of a peer that implements it, drawn from a seed."""
 
 import struct
 from collections.abc import Callable
@@ -31,19 +31,19 @@ _MOST_BYTES = 300
 
 
 def utter(lab: Lab, peer: RawPeer, role: str) -> None:
-    """Send drawn frames on one link, and close it in the end.
+    """Send drawn frames on one link, and close it at the end.
 
     Args:
-        lab: where node ``a`` is.
-        peer: the sender.
-        role: of the node.
+        lab: the lab with node ``a``.
+        peer: the raw peer.
+        role: role of the node.
     """
     rng = lab.rng
     link = _new_link(lab, peer, role, rng)
     link.patience_s = _PATIENCE_S
     steps = list(link.steps)
     done = rng.randrange(len(steps) + 1)
-    # Whatever the other side says to all this, it is not what a step of the handshake waits for, or no frame.
+    # The answers of the node are not those that a step of the handshake expects, or no frames.
     with suppress(ScenarioFailed, PeerError):
         for step in steps[:done]:
             step()
@@ -125,7 +125,7 @@ def _noise(link: RawLink, rng: Random) -> None:
 
 
 def _any_value(value: Any, rng: Random) -> Any:  # noqa: ANN401 - of any field
-    """Another value of that kind."""
+    """Another value of the same type."""
     if isinstance(value, bool):
         return rng.random() < 0.5
     if isinstance(value, int):
@@ -142,7 +142,7 @@ def _any_value(value: Any, rng: Random) -> Any:  # noqa: ANN401 - of any field
 
 
 def _payload(frame: ControlFrame, rng: Random) -> bytes:
-    """The frame with other values in some fields, and perhaps other bytes; nothing if it cannot be encoded."""
+    """The frame with other values in some fields, and perhaps other bytes; empty if it cannot be encoded."""
     fields = [name for name, _, _ in layout_of(type(frame))]
     changes = {name: _any_value(getattr(frame, name), rng) for name in fields if rng.random() < 0.4}
     with suppress(struct.error, ValueError):

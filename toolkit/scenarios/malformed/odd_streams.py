@@ -1,4 +1,4 @@
-"""Malformed: streams that are slow, or noise, or anything at all."""
+"""MF: slow streams, random bytes, and drawn frames."""
 
 from contextlib import suppress
 from typing import Any
@@ -13,7 +13,7 @@ from toolkit.scenarios.malformed.drawn_speech import utter
 from toolkit.scenarios.shared.node_states import FEW_WAYS, ROLES, places_of
 
 _FUZZED = 60
-"""Links of one run of the fuzzing; more runs are more seeds."""
+"""Number of links in one run of the fuzzing; run more seeds for more."""
 _HELD_BYTES = 1 << 20
 _FUZZ_WAYS = ways("v2-crc", "v2-secure", "v2-compressed", "v2-crc-w2", "v1", "v1-w2")
 
@@ -22,9 +22,10 @@ _FUZZ_WAYS = ways("v2-crc", "v2-secure", "v2-compressed", "v2-crc-w2", "v1", "v1
 def slowloris(lab: Lab, role: str) -> None:
     """Single bytes keep an open link alive, but not a handshake.
 
-    In every state of the handshake a peer sends what belongs there, one byte at a time, and never the whole of it.
-    ``ms_connection_ready_timeout`` ends the link, counted from its beginning however much has come since. On an
-    open link the same is traffic: the link stays until ``ms_connection_idle_timeout`` has passed without a byte.
+    In every state of the handshake a peer sends the expected frame one byte at a time, and never all of it.
+    ``ms_connection_ready_timeout`` ends the link, counted from its start, however many bytes have come since. On
+    an open link single bytes are traffic: the link stays until ``ms_connection_idle_timeout`` has passed without a
+    byte.
     """
     timeout_s = 0.4 if lab.real_time else 10.0
     peer = stage(lab, role, ms_connection_ready_timeout=timeout_s, ms_connection_idle_timeout=timeout_s)
@@ -49,9 +50,9 @@ def slowloris(lab: Lab, role: str) -> None:
 def garbage_after_valid(lab: Lab) -> None:
     """A session survives random bytes on a link of its peer.
 
-    On an open link with messages on their way random bytes follow a good message. The link breaks, what was good
-    has been delivered, and what the node had sent is not lost: it dials again, resumes the session, sends again
-    what was not acknowledged, in order and with the same seqs, and takes the peer's next message.
+    On an open link random bytes follow a proper message. The link breaks, the message has been delivered, and the
+    node's own messages are not lost: it dials again, resumes the session, replays what was not acknowledged, in
+    order and with the same seqs, and accepts the peer's next message.
     """
     peer = stage(lab, "connector")
     link = arrive(peer, places_of("connector", v1=lab.is_v1)[-1])
@@ -75,12 +76,12 @@ _NOISE_REASONS = ("PREAMBLE_CRC", "AUTH_TAG", "UNKNOWN_TAG")
 def grammar_fuzz(lab: Lab, role: str) -> None:
     """Hostile input of a peer breaks its own link only.
 
-    A seed draws the frames: the peer takes some steps of a proper handshake, then sends frames that it drew from
-    the grammar of the protocol and changed: frames of any tag with any values in their fields, payloads cut,
-    spliced and stretched, preambles with any values, messages with any numbers, earlier frames once more; then,
-    often, it goes on as if nothing had been. The node takes it or breaks the link by a named fault, holds no more
-    memory than its limits allow, and gives back what it held; in the end a proper peer gets its session. Other
-    seeds draw other frames: run it with as many as there is time for.
+    A seed draws the frames: the peer takes some steps of a proper handshake, then sends frames drawn from the
+    grammar of the protocol and changed: any tag with any field values, payloads cut, spliced and stretched,
+    preambles with any values, messages with any numbers, repeated frames; then it often goes on with the proper
+    handshake. The node handles each frame or breaks the link with a named fault, holds no more memory than its
+    limits allow, and frees it; in the end a proper peer gets its session. Run it with many seeds, which draw other
+    frames.
     """
     peer = stage(lab, role, max_preauth_frame_bytes=4096, max_preauth_bytes=16384, max_frame_bytes=65536)
     for _ in range(_FUZZED):
@@ -98,7 +99,7 @@ def grammar_fuzz(lab: Lab, role: str) -> None:
 
 
 def _proper(lab: Lab, peer: RawPeer, role: str) -> Any:  # noqa: ANN401 - a link of either protocol
-    """An open link of a peer that does as it should; dials of the node's that it has given up are passed over."""
+    """Open a session with a proper peer; skips dials that the node has abandoned."""
     place = next(place for place in places_of(role, v1=lab.is_v1) if not place.before)
     for _ in range(_FUZZED):
         with suppress(ScenarioFailed):

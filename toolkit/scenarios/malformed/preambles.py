@@ -1,4 +1,4 @@
-"""Malformed: what the preamble of a frame says."""
+"""MF: malformed preambles of frames."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,17 +22,17 @@ from toolkit.scenarios.shared.node_states import FEW_V2_WAYS, FEW_WAYS, ROLES, e
 
 _HUGE = (0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF)
 _PREAUTH_BYTES = 128 << 10
-"""Longest frame that is taken before the peer has authenticated."""
+"""Longest frame that is accepted before the peer has authenticated."""
 _DATA_BYTES = 1 << 20
-"""Longest frame that nodes of MF-05 take of a peer that has authenticated."""
+"""Longest frame that nodes of MF-05 accept from a peer that has authenticated."""
 _MARGIN_BYTES = 256
-"""More than what surrounds the segments of a frame, whatever its mode."""
+"""More than the overhead of a frame around its segments, in any mode."""
 _READ_AHEAD_BYTES = 1 << 20
-"""What a node may put aside beyond the frame that it waits for."""
+"""Bytes that a node may hold beyond the frame that it waits for."""
 
 
 def proper(link: RawV2Link, place: Place, seq: int = 1, **fields: Any) -> RawFrame:  # noqa: ANN401 - of RawFrame
-    """A frame that belongs where the link is, with other fields than it should have: HELLO, or a message."""
+    """A well-formed frame for the state of the link, HELLO or a message, with some fields changed."""
     if place.state == "READY":
         return RawFrame(Tag.MESSAGE, (header(seq), b"front", b"", b"data"), **fields)
     seen = link.other.addr if link.connecting else link.socket_addr
@@ -43,7 +43,7 @@ Build = Callable[[RawV2Link, Place], bytes]
 
 
 def _everywhere(lab: Lab, peer: RawPeer, role: str, build: Build, *reasons: str) -> None:
-    """Said before authentication, and in the data phase, the frame breaks its link."""
+    """Require that the frame breaks its link, before authentication and in the data phase."""
     for place in early_and_late(role):
         link = arrive(peer, place)
         breaks(lab, link, lambda: link.write(build(link, place)), *reasons, state=place.state)  # noqa: B023
@@ -53,10 +53,10 @@ def _everywhere(lab: Lab, peer: RawPeer, role: str, build: Build, *reasons: str)
 def preamble_crc(lab: Lab, role: str) -> None:
     """A preamble with a wrong crc breaks the link before its fields are used.
 
-    Before authentication and in the data phase a frame comes whose preamble has one bit changed, at each of its 32
-    bytes; and one that announces a gigabyte under a wrong crc. In crc mode the crc is what is complained of, never
-    the length; in secure mode the bit is found by its authentication tag, and a wrong crc that was sealed properly
-    by the crc. Nothing was put aside for what was announced.
+    Before authentication and in the data phase a frame arrives whose preamble has one bit changed, at each of its
+    32 bytes; and one that announces a gigabyte with a wrong crc. In crc mode the fault is the crc, never the
+    length; in secure mode a changed bit fails authentication, and a wrong crc that was sealed properly is the
+    fault. No memory is allocated for the announced length.
     """
     peer = stage(lab, role)
     for byte in range(32):
@@ -76,8 +76,8 @@ def preamble_crc(lab: Lab, role: str) -> None:
 def segment_count(lab: Lab, role: str) -> None:
     """A frame has one to four segments, and the last of several is not empty.
 
-    Preambles count 0, 5 and 255 segments, or two to four of which the last has no length. Each breaks its link as
-    a malformed frame, before authentication and in the data phase.
+    Preambles declare 0, 5 and 255 segments, or two to four of which the last is empty. Each breaks its link as a
+    malformed frame, before authentication and in the data phase.
     """
     peer = stage(lab, role)
     wrong: list[dict[str, Any]] = [{"count": count} for count in (0, 5, 255)]
@@ -95,11 +95,11 @@ def segment_length_huge(lab: Lab, role: str) -> None:
     """A frame that announces more than its limit breaks the link at its preamble; one just below is waited for.
 
     The limit is 128 KiB until the peer has authenticated, and max_frame_bytes, here 1 MiB, after that. In every
-    state a preamble with a good crc announces 256 bytes more than the limit, 2 GiB less one, 2 GiB, and 4 GiB less
-    one, in the first segment, in the last, and in all four at once, whose sum may not fit into 32 bits. The link
-    breaks at once because of the size, with nothing put aside. 256 bytes below the limit the node waits for the
-    rest, and holds no more than the limit and what it reads ahead. On v1 the same holds for authorizers and for
-    the three parts of a message.
+    state a preamble with a right crc announces 256 bytes more than the limit, 2 GiB less one, 2 GiB, and 4 GiB
+    less one, in the first segment, in the last, and in all four at once, whose sum may exceed 32 bits. The link
+    breaks at once, and nothing is allocated. At 256 bytes below the limit the node waits for the rest, and holds
+    no more than the limit plus what it reads ahead. On v1 the same holds for authorizers and for the three parts
+    of a message.
     """
     peer = stage(lab, role, max_frame_bytes=_DATA_BYTES)
     if lab.is_v1:
@@ -124,7 +124,7 @@ def segment_length_huge(lab: Lab, role: str) -> None:
 
 
 def _waits(lab: Lab, link: Any, limit_bytes: int) -> None:  # noqa: ANN401 - of either protocol
-    """The node waits for the rest of what was announced, and has not put aside more than that; ends the link."""
+    """Require that the node waits for the rest, and holds no more than the announced length; ends the link."""
     faults = len(lab.faults("a"))
     lab.wait(0.01)
     lab.require(not link.closed and len(lab.faults("a")) == faults, f"it broke the link: {lab.last_fault('a')}")
@@ -133,7 +133,7 @@ def _waits(lab: Lab, link: Any, limit_bytes: int) -> None:  # noqa: ANN401 - of 
 
 
 def _v1_lengths(lab: Lab, peer: RawPeer, role: str) -> None:
-    """Authorizers of CONNECT and of its reply, and the parts of a message."""
+    """Lengths of authorizers in CONNECT and in its reply, and of the parts of a message."""
     place = next(place for place in places_of(role, v1=True) if place.before == "connect")
     for length in (_PREAUTH_BYTES - _MARGIN_BYTES, _PREAUTH_BYTES + _MARGIN_BYTES, *_HUGE):
         link = arrive(peer, place)
@@ -166,7 +166,7 @@ def _v1_lengths(lab: Lab, peer: RawPeer, role: str) -> None:
 def alignment(lab: Lab, role: str) -> None:
     """Segments of any alignment are accepted.
 
-    HELLO and messages come with alignments of 0, of 3, of 65535 and mixed ones. They are accepted like frames with
+    HELLO and messages have alignments of 0, of 3, of 65535 and mixed ones. They are accepted like frames with
     alignments of 8 and 4096.
     """
     peer = stage(lab, role)
@@ -181,10 +181,10 @@ def goes_on(lab: Lab, link: RawV2Link, place: Place, delivered: int) -> None:
     """Require that the frame sent in place of HELLO, or as a message, was accepted; ends the link.
 
     Args:
-        lab: where.
-        link: on which it was sent.
-        place: the state the link was in.
-        delivered: how many messages there must have been by now.
+        lab: the lab of the scenario.
+        link: the link on which it was sent.
+        place: the state of the link when it was sent.
+        delivered: number of messages that must be delivered by now.
     """
     if place.state == "READY":
         lab.expect_delivered("b", "a", delivered)
@@ -203,8 +203,8 @@ def reserved_bits(lab: Lab, role: str) -> None:
     """Reserved bits are ignored.
 
     The reserved byte of a preamble, its undefined flags, the upper half of the late status and the reserved field
-    of a message header are all set, on v1 those of a message header and of its footer. HELLO and messages that
-    carry them are taken as any other.
+    of a message header are all set, on v1 those of a message header and of its footer. HELLO and messages with
+    them are accepted as usual.
     """
     peer = stage(lab, role)
     if lab.is_v1:
@@ -233,10 +233,10 @@ def _v1_reserved(lab: Lab, peer: RawPeer, role: str) -> None:
 def compressed_flag(lab: Lab, role: str) -> None:
     """A frame flagged as compressed without negotiation breaks its link only.
 
-    Compression is not negotiated, or negotiated and refused. Frames with the flag come in every state: in place of
-    HELLO, before and after authentication, control frames and messages. Each breaks its link as a malformed
-    frame; the node lives, and the next proper link opens. Where compression was agreed on, segments that are no
-    compressed bytes break the link too.
+    Compression was not negotiated, or negotiated and refused. Frames with the flag arrive in every state: in place
+    of HELLO, before and after authentication, control frames and messages. Each breaks its link as a malformed
+    frame, and the next proper link opens. If compression was negotiated, segments that do not decompress break the
+    link too.
     """
     peer = stage(lab, role)
     for place in places_of(role):

@@ -1,4 +1,4 @@
-"""Malformed: frames with tags that are unknown, or belong elsewhere."""
+"""MF: frames with unknown tags, or with tags that the state does not accept."""
 
 from collections.abc import Iterable
 
@@ -40,7 +40,7 @@ def _say(link: RawV2Link, tag: int) -> None:
 
 
 def _open_once(peer: RawPeer, place: Place) -> None:
-    """What a state needs to have happened before on another link."""
+    """Prepare a state that needs an earlier session."""
     if place.resumes:
         link = peer.accept("a")
         link.handshake()
@@ -51,9 +51,9 @@ def _open_once(peer: RawPeer, place: Place) -> None:
 def unknown_tag(lab: Lab, role: str) -> None:
     """An unknown tag breaks the link in every state.
 
-    In each state of its links, connecting or accepting, a node gets a frame whose tag means nothing: 0, the
-    numbers behind the last one, 255. Each breaks its link as an unknown tag, in that state, and the node goes on
-    with others. On v1, where only replies and the stream have tags, the same holds for those.
+    In each state of its links, connecting or accepting, a node gets a frame with an undefined tag: 0, numbers
+    behind the last one, 255. Each breaks its link with the fault UNKNOWN_TAG, which names the state, and the node
+    goes on with other links. On v1, where only replies and the stream have tags, the same holds for those.
     """
     peer = stage(lab, role)
     if lab.is_v1:
@@ -77,12 +77,12 @@ def _has_tags(place: Place) -> bool:
 
 @MF.scenario("MF-02", "wrong_state_tag", cases=ROLES, ways=FEW_WAYS, quick=False)
 def wrong_state_tag(lab: Lab, role: str) -> None:
-    """Every frame in every state acts by the table, and breaks the link if it is not in it.
+    """A frame that the current state does not accept breaks the link; one that it accepts is handled.
 
-    A peer brings links of a node into each state that receives anything, and says there, one link after the other,
-    every frame there is, well formed. Those that the protocol has in that state are taken, whatever comes of what
-    they say. All others break the link as not expected, the fault names the state, and nothing is delivered.
-    On v1 the same is done with the tags of replies and of the stream, and with noise where there are no tags.
+    A raw peer brings links of a node into each state that receives anything, and sends every well-formed frame
+    there, one for each link. Frames that the protocol allows in that state are handled. All others break the link
+    as unexpected, the fault names the state, and nothing is delivered. On v1 the same is done with the tags of
+    replies and of the stream, and with random bytes where there are no tags.
     """
     peer = stage(lab, role)
     if lab.is_v1:
@@ -90,8 +90,8 @@ def wrong_state_tag(lab: Lab, role: str) -> None:
         return
     for place in places_of(role):
         _open_once(peer, place)
-        # What is taken may change the session, and with it the state of the next link: it comes last, and of it
-        # last what opens the session.
+        # Accepted frames may change the session, and with it the state of the next link: they come last, and
+        # those that open the session at the very end.
         for tag in sorted(Tag, key=lambda tag: (tag in place.takes, tag is Tag.SERVER_IDENT)):
             if tag in place.takes:
                 _taken(lab, peer, place, tag)
@@ -102,7 +102,7 @@ def wrong_state_tag(lab: Lab, role: str) -> None:
 
 
 def _taken(lab: Lab, peer: RawPeer, place: Place, tag: int) -> None:
-    """A frame that belongs there is taken; it may still be refused for what it says."""
+    """Require that a frame is accepted by its tag; it may be refused for its contents."""
     if place.resumes:
         _resumable(lab, peer)
     link = _place_link(peer, place)
@@ -119,7 +119,7 @@ def _taken(lab: Lab, peer: RawPeer, place: Place, tag: int) -> None:
 
 
 def _resumable(lab: Lab, peer: RawPeer) -> None:
-    """The session is open once more, for the next link to resume it."""
+    """Open the session again, so that the next link can resume it."""
     link = peer.accept("a")
     link.handshake()
     lab.expect_state("a", "b", "READY")
@@ -160,7 +160,7 @@ def _each(lab: Lab, peer: RawPeer, place: Place, tags: Iterable[V1Tag], taken: f
 
 
 def _say_v1(link: RawV1Link, tag: V1Tag) -> None:
-    """A reply as a proper peer would give it, or a piece of the stream."""
+    """Send a v1 reply as a proper peer would, or a piece of the stream."""
     if tag is V1Tag.MSG:
         link.send_messages(1)
     elif tag in _V1_STREAM:
@@ -172,7 +172,7 @@ def _say_v1(link: RawV1Link, tag: V1Tag) -> None:
 
 
 def _noise(lab: Lab, peer: RawPeer, place: Place) -> None:
-    """Bytes that mean nothing break the link, or are not enough to mean anything."""
+    """Require that random bytes break the link, or are too few to be parsed."""
     delivered = len(lab.tids("a"))
     for raw in _NOISE:
         link = arrive(peer, place)

@@ -11,11 +11,11 @@ from toolkit.scenarios.mixed_addresses import MX
 _BEHIND_NAT = "10.9.8.7"
 _BOTH = "v2 v1"
 _EITHER = ways("v2-crc", "v2-secure", "v2-crc-w2", "v1", "v1-aes256k")
-"""The way says what cipher and shards are used; each case says which protocols there are."""
+"""The way decides cipher and shards; each case decides the protocols."""
 
 
 def _protocols_seen(lab: Lab, node: str) -> set[Protocol]:
-    """The protocols in which a node's messages were carried."""
+    """The protocols that carried a node's messages."""
     names = {"MSG": Protocol.V1, "MESSAGE": Protocol.V2}
     return {names[frame["tag"]] for frame in lab.history.node(node).of("frame") if frame["tag"] in names}
 
@@ -45,9 +45,9 @@ def _expect_protocol(lab: Lab, node: str, protocol: Protocol) -> None:
 def dual_bound_prefers_v2(lab: Lab, client: str, server: str, spoken: str) -> None:
     """Peers speak the best protocol that both have.
 
-    One side listens for one protocol, for both or not at all, the other for one or both. The dial goes to the v2
-    address where there is one, unless the dialler listens for v1 alone; there is one session for the pair,
-    whichever side dials.
+    One side listens for v1, for v2, for both or not at all, the other for one or both. The dial goes to the v2
+    address if there is one, unless the connector listens for v1 alone; the pair has one session, whichever side
+    dials.
     """
     listens = client != "none"
     lab.node("a", "osd.1", "lossless_peer", listens=listens, protocols=client if listens else "")
@@ -68,8 +68,8 @@ def dual_bound_prefers_v2(lab: Lab, client: str, server: str, spoken: str) -> No
 def v1_only_filters_v2(lab: Lab) -> None:
     """A messenger that listens for v1 only ignores the v2 addresses of peers.
 
-    Otherwise it could not be dialled back by the protocol it dials with, and races would not be noticed. Both dial
-    at once, and there is one session of v1.
+    On v2 the peer could not dial it back, and a race would not be noticed. Both dial at the same time, and there
+    is one session, on v1.
     """
     lab.node("a", "osd.1", "lossless_peer", protocols="v1")
     lab.node("b", "osd.2", "lossless_peer", protocols=_BOTH)
@@ -92,8 +92,8 @@ def v1_only_filters_v2(lab: Lab) -> None:
 def protocol_switch_existing(lab: Lab, before: str, after: str) -> None:
     """A peer that dials by the other protocol ends its former session.
 
-    It is the same peer, as its addresses say, and a peer has one session: the old one ends with a reset, the new
-    one carries messages, and no two live side by side.
+    Its addresses identify it as the same peer, and a peer has one session: the old one ends with a reset event,
+    the new one carries messages, and only that one stays registered.
     """
     lab.node("b", "osd.2", "lossless_peer", protocols=_BOTH)
     lab.node("a", "osd.1", "lossless_peer", protocols=_BOTH)
@@ -114,7 +114,7 @@ def protocol_switch_existing(lab: Lab, before: str, after: str) -> None:
 
 
 def _only(addrs: str, protocol: str) -> str:
-    """The one of a node's addresses that is for a protocol."""
+    """The addresses of a node for one protocol."""
     return str(AddrVec(tuple(addr for addr in AddrVec.parse(addrs) if Protocol.of(addr) is Protocol(protocol))))
 
 
@@ -131,8 +131,8 @@ def _only(addrs: str, protocol: str) -> str:
 def v1_to_v2_port_and_back(lab: Lab, listens: str, dials: AddressType, reason: str) -> None:
     """A dial to the other protocol's port is a clean fault.
 
-    The banner shows it at once. Both sides record the fault and close; the connector pauses before it dials again,
-    and neither side waits for bytes that will never come.
+    The banner shows the mistake. Both sides record the fault and close; the connector pauses before it dials
+    again, and neither side waits for more bytes.
     """
     lab.node("b", "mds.2", "stateful_server", protocols=listens)
     lab.node("a", "client.7", "lossless_client", listens=False)
@@ -158,8 +158,8 @@ def learn_address_setting(lab: Lab, from_peer: bool) -> None:  # noqa: FBT001 - 
 
     The first peer announces that it sees the client at 10.9.8.7, as behind a NAT; the client's socket has another
     address. With ``ms_learn_addr_from_peer`` the client announces 10.9.8.7 from then on, otherwise the IP of its
-    socket. Two servers that see it at its socket's address change nothing: it announces the same address to both,
-    and both find its session by it when it comes back.
+    socket. Two servers that see it at its socket's address do not change that: the client announces the same
+    address to both, and both find its session by it when it reconnects.
     """
     peer = lab.raw("r", "osd.3")
     lab.node("a", "client.7", "lossless_client", listens=False, ms_learn_addr_from_peer=from_peer)
@@ -189,7 +189,7 @@ def learn_address_setting(lab: Lab, from_peer: bool) -> None:  # noqa: FBT001 - 
 
 
 def _place(addrs: AddrVec) -> tuple[str, int, int]:
-    """Host, port and nonce of the first address, whatever its type."""
+    """Host, port and nonce of the first address, without its type."""
     return addrs.front.host, addrs.front.port, addrs.front.nonce
 
 
@@ -197,8 +197,8 @@ def _place(addrs: AddrVec) -> tuple[str, int, int]:
 def blank_ip_and_any_type(lab: Lab) -> None:
     """A client of type ANY without a port is found again when it returns.
 
-    Its address has type ANY and port 0, and the IP may be learned only now. Its nonce distinguishes it from others
-    on the same host. Two such clients reconnect, and each finds its own session.
+    Its address has type ANY and port 0, and it may learn its IP only now. Its nonce distinguishes it from other
+    clients on the same host. Two such clients reconnect, and each finds its own session.
     """
     lab.node("server", "mds.1", "stateful_server")
     for name, entity in ("a", "client.1"), ("b", "client.2"):
@@ -227,10 +227,10 @@ def blank_ip_and_any_type(lab: Lab) -> None:
     },
 )
 def ipv6_dual_stack(lab: Lab, host_a: str, host_b: str) -> None:
-    """Addresses of both families are told apart, ordered and found again.
+    """Addresses of both families are distinguished, ordered and found again.
 
-    Each node listens on one family. Both dial at once, so that the order of their addresses decides the race, and
-    both come back to the one session after a cut.
+    Each node listens on IPv4 or IPv6. Both dial at the same time, so that the order of their addresses decides the
+    race, and both resume that session after a cut.
     """
     lab.node("a", "osd.1", "lossless_peer", host=host_a)
     lab.node("b", "osd.2", "lossless_peer", host=host_b)
@@ -249,8 +249,8 @@ def ipv6_dual_stack(lab: Lab, host_a: str, host_b: str) -> None:
 def address_change_client_reset(lab: Lab) -> None:
     """A client with a new nonce is a new peer.
 
-    It resets itself: another nonce, no memory. The server opens a new session for it and keeps the old one for a
-    client that will not come; its application ends that in the end.
+    The client restarts with another nonce and without its session. The server opens a new session for it and keeps
+    the old one, to which no client returns, until its application marks it down.
     """
     lab.node("b", "mds.1", "stateful_server")
     for name in ("before", "after"):
@@ -286,8 +286,8 @@ def address_change_client_reset(lab: Lab) -> None:
 def hunting_v1_v2(lab: Lab, alive: str, protocols: str) -> None:
     """A client finds the running one of several monitors with mixed addresses.
 
-    The client asks all of them at once. Two are dead; the third answers by the protocol it has. The client ends
-    the other attempts and has one connection.
+    The client dials all of them. Two are dead; the third answers by its protocol. The client marks the other
+    sessions down and is left with one connection.
     """
     listens = {"m0": "v2", "m1": "v2 v1", "m2": "v1"}
     for index, name in enumerate(listens):

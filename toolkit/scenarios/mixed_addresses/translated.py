@@ -1,4 +1,4 @@
-"""MX: a client behind address translation, on networks that have packets."""
+"""MX: a client behind a NAT, on backends with packets."""
 
 from toolkit.lab.lab import Lab
 from toolkit.lab.verbs.policies import PAIRS, Pair
@@ -22,9 +22,9 @@ from toolkit.scenarios.shared.packets import PACKETS, all_have_come
 def nat_remap(lab: Lab, pair: Pair, first: str) -> None:
     """A session survives a NAT that changes its port.
 
-    To its receiver, the next packet of the writing side belongs to an unknown connection: it answers with a reset.
-    The other side does not notice until it writes itself, or until the next dial finds the session: not by the
-    socket's port, but by the announced address.
+    The receiver of the next packet does not know its connection and answers with an RST. The other side only
+    notices when it writes, or when the next dial finds the session: by the announced address, not by the socket's
+    port.
     """
     pair.start(lab)
     lab.nat("a", "b")

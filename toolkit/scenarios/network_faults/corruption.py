@@ -1,4 +1,4 @@
-"""NF: a payload that is changed on the way."""
+"""NF: a payload with a bit flipped on the way."""
 
 from toolkit.faults.mangle import Flip, Mangle
 from toolkit.lab.lab import Lab
@@ -15,9 +15,9 @@ from toolkit.scenarios.network_faults import NF
 def corrupt_payload(lab: Lab, pair: Pair) -> None:
     """A flipped bit in a message breaks the link, and the replay delivers the message.
 
-    TCP's own checksum does not help against an attacker in the middle. At several places of the payloads of a
-    stream of messages a bit is flipped: the crc, or in secure mode the tag, does not fit. No wrong message is
-    delivered, and every message arrives by the next link.
+    A bit is flipped at several places of the messages' payloads, as an attacker can do without TCP noticing: the
+    crc, or in secure mode the tag, does not match. No changed message is delivered, and every message arrives by
+    the next link.
     """
     pair.start(lab)
     lab.connect("a", "b")

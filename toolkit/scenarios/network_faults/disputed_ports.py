@@ -1,4 +1,4 @@
-"""NF: disputed rules (docs/disputes.md), a case for each setting, with a peer by hand."""
+"""NF: disputed rules (docs/disputes.md), a case for each setting, with a raw peer."""
 
 from dataclasses import replace
 
@@ -22,8 +22,8 @@ from toolkit.scenarios.shared.settings import settings
 def portless_peer(lab: Lab, rule: str) -> None:
     """portless_peer decides if a connector without a port gets a session that its acceptor would dial.
 
-    A peer whose address has port 0 dials a lossless peer. By ``portless_peer`` it gets its session, or, as by
-    crimson, the link breaks, since the session could not be dialled again.
+    A peer whose address has port 0 dials a lossless peer. It gets its session, or, as in crimson, the link breaks,
+    because the node could not dial it again, depending on ``portless_peer``.
     """
     peer = stage(lab, ACCEPTOR, policy="lossless_peer", portless_peer=rule)
     own = peer.spec.addrs.front

@@ -1,4 +1,4 @@
-"""NF: what happens to packets, on networks that have some."""
+"""NF: faults of packets, on backends with packets."""
 
 from messenger.denc.address import EntityAddr
 from toolkit.lab.lab import Lab
@@ -9,7 +9,7 @@ from toolkit.scenarios.shared.packets import LOSSLESS, PACKETS, all_have_come
 
 
 def _both_ways(lab: Lab, rounds: int, pause_s: float) -> int:
-    """Both send two messages a round; how many each has sent."""
+    """Have both nodes send two messages in each round; returns the number that each has sent."""
     for _ in range(rounds):
         lab.send("a", "b", 2, 5000)
         lab.send("b", "a", 2, 5000)
@@ -21,8 +21,8 @@ def _both_ways(lab: Lab, rounds: int, pause_s: float) -> int:
 def reorder_duplicate(lab: Lab, pair: Pair) -> None:
     """Packets that overtake each other, and packets that come twice, change nothing.
 
-    A quarter of the packets leaves ahead of others that are delayed, one in twenty is there twice. TCP puts them
-    in order; neither a link nor a session ends.
+    A quarter of the packets overtakes others that are delayed, and one in twenty is duplicated. TCP puts them in
+    order; neither a link nor a session ends.
     """
     pair.start(lab)
     for way in ("a", "b"), ("b", "a"):
@@ -47,8 +47,8 @@ def reorder_duplicate(lab: Lab, pair: Pair) -> None:
 def rate_limit(lab: Lab, bytes_per_s: int, message_bytes: int) -> None:
     """On a slow line keepalives are answered in time, as long as messages leave room for them.
 
-    Both directions carry so much and no more. Four messages each way take about half a second; a link that asks
-    for a sign of life every second and waits eight times as long for one stays as it is.
+    The bandwidth of both directions is limited. Four messages each way take about half a second; a link that sends
+    a keepalive every second and waits eight seconds for its answer stays open.
     """
     lab.two()
     for way in ("a", "b"), ("b", "a"):
@@ -70,7 +70,7 @@ def reject_rst(lab: Lab, pair: Pair) -> None:
     """Dials answered by RST fail at once, raise a refused event and are repeated.
 
     The network refuses all new connections, and the existing one breaks. The connector raises a refused event
-    instead of waiting for a timeout; when the network accepts connections again the session goes on.
+    without waiting for a timeout; once the network accepts connections the session resumes.
     """
     pair.start(lab)
     lab.connect("a", "b")
@@ -90,7 +90,7 @@ def reject_rst(lab: Lab, pair: Pair) -> None:
 def rst_injection(lab: Lab, pair: Pair) -> None:
     """A forged RST is a fault like any other.
 
-    Whatever is under way when it comes is sent again on the next link, once and in order.
+    Messages that are being sent when it arrives are replayed on the next link, once and in order.
     """
     pair.start(lab)
     lab.connect("a", "b")
@@ -109,8 +109,8 @@ def mtu_blackhole(lab: Lab) -> None:
     """On a path that drops long packets short messages pass, and a long one waits for a timeout.
 
     Packets of more than 1400 bytes are lost in one direction, without an ICMP error. A short message arrives. A
-    long one does not, and the keepalives behind it wait as well: their silence ends the link, again and again,
-    until the hole is closed. Then the message arrives, once.
+    long one does not, nor do the keepalives behind it: their timeout breaks the link, again and again, until long
+    packets pass. Then the message arrives, once.
     """
     lab.two()
     lab.connect("a", "b")
@@ -132,9 +132,9 @@ def mtu_blackhole(lab: Lab) -> None:
 def conntrack_flush(lab: Lab, pair: Pair) -> None:
     """A NAT that lost its state drops packets until one side dials again.
 
-    Both sides go on writing on a connection of which the NAT, and the firewall that it is, knows nothing any more:
-    all of that is lost without an error. Keepalives without an answer end the link; the next dial has an entry of
-    its own, and takes everything with it.
+    Both sides go on writing on a connection that the NAT and its firewall have forgotten: those packets are lost
+    without an error. The keepalive timeout breaks the link; the next dial gets a new entry, and all messages
+    arrive.
     """
     pair.start(lab)
     lab.nat("a", "b")
@@ -153,5 +153,5 @@ def conntrack_flush(lab: Lab, pair: Pair) -> None:
 
 
 def _seen_ports(lab: Lab) -> list[int]:
-    """From which ports b was dialled so far, in order."""
+    """The source ports of the dials that b has accepted so far, in order."""
     return [EntityAddr.parse(link["peer"]).port for link in lab.records("b", "link", action="accept")]

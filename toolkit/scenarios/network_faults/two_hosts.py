@@ -1,4 +1,4 @@
-"""NF: network faults, as two hosts see them that do nothing wrong."""
+"""NF: network faults between two correct hosts."""
 
 from itertools import combinations
 from typing import Any
@@ -11,13 +11,13 @@ from toolkit.scenarios.scenario import ON_NETWORKS, ON_SOCKETS
 _READY_TIMEOUT_S = 10.0
 _IDLE_TIMEOUT_S = 900.0
 _LONGEST_PAUSE_S = 15.0
-"""Between two dials; Ceph's default, as the ready timeout."""
+"""Longest pause between two dials; Ceph's default, as is the ready timeout."""
 _LOSSLESS = {name: {"pair": PAIRS[name]} for name in ("peers", "reuse", "client")}
 _TWO_WAYS = {"there": {"from_a": True}, "back": {"from_a": False}}
 
 
 def _conversation(lab: Lab, rounds: int, pause_s: float, count: int = 4) -> int:
-    """Both send, again and again, whatever the network does; how many each has sent."""
+    """Have both nodes send in rounds, whatever the network does; returns the number that each has sent."""
     for _ in range(rounds):
         lab.send("a", "b", count)
         lab.send("b", "a", count)
@@ -26,7 +26,7 @@ def _conversation(lab: Lab, rounds: int, pause_s: float, count: int = 4) -> int:
 
 
 def _all_arrives(lab: Lab, count: int, within_s: float = 120.0) -> None:
-    """Every message has come, and no node raised an event of a lost session."""
+    """Wait until every message has arrived, and require that no node raised a reset event."""
     lab.expect_delivered("a", "b", count, within_s=within_s)
     lab.expect_delivered("b", "a", count, within_s=within_s)
     for node, peer in ("a", "b"), ("b", "a"):
@@ -50,9 +50,8 @@ def _all_arrives(lab: Lab, count: int, within_s: float = 120.0) -> None:
 def loss(lab: Lab, fraction: float, pair: Pair) -> None:
     """Lost packets delay messages and lose none.
 
-    A part of all packets is lost in both directions, those of handshakes included, and TCP sends them again. Links
-    that are cut in the middle of it come back through the same network. A lossy session loses what was under way
-    when it was cut, which its reset event reports.
+    A share of all packets is lost in both directions, in handshakes too, and TCP sends them again. Links that are
+    cut meanwhile reconnect over the same network.
     """
     pair.start(lab)
     lab.lose("a", "b", fraction)
@@ -83,8 +82,9 @@ def loss(lab: Lab, fraction: float, pair: Pair) -> None:
 def delay_jitter(lab: Lab, delay_s: float, jitter_s: float, pair: Pair) -> None:
     """A slow and uneven network resets nothing.
 
-    Packets take their time, each another. Both sides dial at once, so that the race is settled over that network
-    too; a cut in mid-traffic is repaired over it. Two seconds each way leave little of the ready timeout.
+    Every packet is delayed, each for another time, up to about two seconds each way. Both sides dial at the same
+    time, so that the race is decided over that network, and a cut in mid-traffic is followed by a reconnect over
+    it.
     """
     slow = {"ms_connection_ready_timeout": 60.0} if delay_s > 1 else {}
     pair.start(lab, **slow)
@@ -116,8 +116,8 @@ def delay_jitter(lab: Lab, delay_s: float, jitter_s: float, pair: Pair) -> None:
 def link_flap(lab: Lab, down_s: float, period_s: float, pair: Pair) -> None:
     """A link that goes down again and again is used whenever it is up.
 
-    Nothing passes for a while of each period, in either direction, without an error. Each time the link is up
-    again everything that was sent meanwhile arrives, over the old stream or a new one.
+    For a part of each period the network drops everything in both directions, without an error. Each time it is up
+    again, every message that was sent meanwhile arrives, over the old link or a new one.
     """
     pair.start(lab)
     lab.connect("a", "b")
@@ -153,10 +153,10 @@ def link_flap(lab: Lab, down_s: float, period_s: float, pair: Pair) -> None:
 def blackhole_both(lab: Lab, seconds: float, open_before: bool, pair: Pair) -> None:  # noqa: FBT001 - a case
     """A black hole breaks links by their timeouts, dials back off, and after it everything arrives.
 
-    Nothing passes in either direction. Each handshake breaks after ten seconds, and the next dial follows after
-    0.2 s, 0.4 s and so on, up to 15 s. An open session without traffic keeps its link for 900 s, its idle timeout,
-    and dials then. When the network is whole again both sides find each other within the longest pause and a ready
-    timeout, and nothing is missing.
+    The network drops everything in both directions. Each handshake breaks after ten seconds, and the next dial
+    follows after 0.2 s, 0.4 s and so on, up to 15 s. An open session without traffic keeps its link for 900 s, its
+    idle timeout, and dials then. Once the network is healed a session opens within the longest pause plus a ready
+    timeout, and no message is missing.
     """
     pair.start(lab, ms_connection_idle_timeout=_IDLE_TIMEOUT_S)
     if open_before:
@@ -176,7 +176,7 @@ def blackhole_both(lab: Lab, seconds: float, open_before: bool, pair: Pair) -> N
 
 
 def _expect_timeouts(lab: Lab, seconds: float, began_s: float, *, open_before: bool) -> None:
-    """What a's links must have broken of by now, and when its dials must have begun."""
+    """Require that a's links broke by their timeouts so far, and that its dials came after the right pauses."""
     faults = lab.faults("a")
     dialling_s = seconds
     if open_before:
@@ -211,10 +211,10 @@ def _expect_timeouts(lab: Lab, seconds: float, began_s: float, *, open_before: b
     },
 )
 def blackhole_one_way(lab: Lab, from_a: bool, open_before: bool, pair: Pair) -> None:  # noqa: FBT001 - a case
-    """One direction of a network fails while the other works.
+    """If only one direction fails, a handshake times out, and every message arrives once both work again.
 
-    What one side sends never arrives while the other direction works. Neither side may take that for a whole
-    connection for ever: a handshake is given up in time. Once the direction works again all is delivered.
+    The network drops what one side sends. No session opens while a direction is missing: the handshake times out
+    and the connector dials again. An open session still delivers messages in the direction that works.
     """
     pair.start(lab)
     sent = 2
@@ -251,8 +251,8 @@ def blackhole_one_way(lab: Lab, from_a: bool, open_before: bool, pair: Pair) -> 
 def half_close(lab: Lab, from_a: bool, pair: Pair) -> None:  # noqa: FBT001 - a case
     """A peer that shuts down its write side ends the link.
 
-    One side's stream ends while the other could go on. What was sent before the end is delivered, then the end is
-    a fault like any other: the session comes back on a new link.
+    One side's stream ends while the other direction stays open. Messages before the end are delivered, then the
+    end is a fault like any other: the session resumes on a new link.
     """
     pair.start(lab)
     lab.connect("a", "b")
@@ -271,7 +271,7 @@ def half_close(lab: Lab, from_a: bool, pair: Pair) -> None:  # noqa: FBT001 - a 
 
 
 def _splits(names: str) -> dict[str, dict[str, Any]]:
-    """Every way to split nodes into two parts that do not see each other, and a bridge between both."""
+    """Every split of the nodes into two parts that cannot reach each other, and splits with a bridge."""
     cases: dict[str, dict[str, Any]] = {}
     for size in range(1, len(names) // 2 + 1):
         for part in combinations(names, size):
@@ -293,10 +293,10 @@ def _splits(names: str) -> dict[str, dict[str, Any]]:
     cases=_splits("abcde"),
 )
 def partition_matrix(lab: Lab, apart: list[tuple[str, str]]) -> None:
-    """Five nodes in every partition: inside the parts work goes on, and healing leaves one session a pair.
+    """In any partition of five nodes connected pairs go on, and after healing every pair has one session.
 
-    All five are connected with each other. Then some pairs do not reach each other any more, while the others do.
-    Pairs inside a part are not disturbed; after the network has healed every message of every pair arrives.
+    All five are connected with each other. Then some pairs cannot reach each other. The other pairs go on without
+    interruption; after the network is healed every message of every pair arrives.
     """
     names = _mesh(lab, 5)
     pairs = list(combinations(names, 2))
@@ -322,7 +322,7 @@ def partition_matrix(lab: Lab, apart: list[tuple[str, str]]) -> None:
 
 
 def _mesh(lab: Lab, count: int) -> list[str]:
-    """Lossless peers that are all connected, each pair having exchanged a message each way."""
+    """Start lossless peers that are all connected; each pair has exchanged a message each way."""
     names = [chr(ord("a") + index) for index in range(count)]
     for index, name in enumerate(names):
         lab.node(name, f"osd.{index}", "lossless_peer")
@@ -341,10 +341,9 @@ def _mesh(lab: Lab, count: int) -> list[str]:
     "NF-15", "asymmetric_three", priority=2, backends=("sim",), only="pauses between dials grow for minutes"
 )
 def asymmetric_three(lab: Lab) -> None:
-    """Two of three nodes cannot reach each other, the third reaches both.
+    """Two of three nodes that cannot reach each other back off, and the third keeps its sessions with both.
 
-    The pair that is apart keeps trying, slower and slower, and loses nothing; the third one's sessions with both
-    are not disturbed by that.
+    The two dial with pauses that grow to 15 s and lose no message; the third one's sessions get no further event.
     """
     for index, name in enumerate("abc"):
         lab.node(name, f"osd.{index}", "lossless_peer")
@@ -386,8 +385,8 @@ def asymmetric_three(lab: Lab) -> None:
 def slow_syn(lab: Lab, seconds: float, pair: Pair) -> None:
     """A dial that is answered late is used in time or abandoned.
 
-    The connection request takes nearly as long as the ready timeout, or longer. Only one link may carry the
-    session in the end, and the late one, if it was given up, does no harm when it arrives.
+    The connection request takes nearly as long as the ready timeout, or longer. One link carries the session in
+    the end, and an abandoned one has no effect when it arrives.
     """
     pair.start(lab)
     lab.delay_dial("a", "b", seconds)
@@ -419,7 +418,7 @@ def slow_syn(lab: Lab, seconds: float, pair: Pair) -> None:
 def socket_buffers_tiny(lab: Lab, rcvbuf_bytes: int, message_bytes: int) -> None:
     """Sockets with hardly any buffer carry messages that do not fit in it.
 
-    Every message leaves and arrives in many pieces.
+    Every message is written and read in many pieces, also after a cut.
     """
     lab.two(ms_tcp_rcvbuf=rcvbuf_bytes)
     lab.connect("a", "b")
@@ -443,9 +442,9 @@ def socket_buffers_tiny(lab: Lab, rcvbuf_bytes: int, message_bytes: int) -> None
     },
 )
 def random_socket_failures(lab: Lab, one_in: int, pair: Pair) -> None:
-    """Sockets fail at random, messages do not.
+    """Sockets that fail at random lose, repeat and reorder no message.
 
-    Every read and write fails once in so many times. All messages arrive, once and in order.
+    One in so many reads and writes finds its socket shut down, from one in 5000 to one in 30.
     """
     pair.start(lab, ms_inject_socket_failures=one_in, ms_max_backoff=0.5)
     lab.dial("a", "b")
@@ -467,8 +466,8 @@ def random_socket_failures(lab: Lab, one_in: int, pair: Pair) -> None:
 def delayed_delivery_types(lab: Lab, kind: str) -> None:
     """Delivery is delayed for some types of peers only, and order is kept.
 
-    What comes from a peer of a named type waits for up to a second before the application gets it. Each peer's
-    messages stay in their order; those of other types are not held up.
+    Messages of peers of one type, or of two, are delivered up to a second late. Each peer's messages stay in their
+    order, and those of other types are delivered at once.
     """
     late: dict[str, Any] = {
         "ms_inject_delay_type": kind,
@@ -499,8 +498,8 @@ def delayed_delivery_types(lab: Lab, kind: str) -> None:
 def slow_dispatch(lab: Lab, pair: Pair) -> None:
     """A full dispatch throttle pauses the senders without losing messages.
 
-    The application at one side keeps what it gets for a while. Reading stops at the dispatch throttle, the rest
-    waits in the network, and everything is delivered in order when the application is done.
+    One side's application keeps its messages for a while. Reading stops at the dispatch throttle, and everything
+    is delivered in order once the application releases them.
     """
     limit_bytes, size_bytes, count = 4000, 1000, 40
     pair.start(lab, ms_dispatch_throttle_bytes=limit_bytes)
@@ -525,10 +524,10 @@ def slow_dispatch(lab: Lab, pair: Pair) -> None:
     cases={"towards": {"blind": "a"}, "from": {"blind": "b"}},
 )
 def app_level_blackhole(lab: Lab, blind: str) -> None:
-    """Messages vanish while the connection looks healthy.
+    """A messenger that discards messages keeps its link and answers keepalives.
 
-    A blackhole swallows messages to and from OSDs inside one messenger. The link stays, keepalives are answered:
-    only an application that waits for an answer to its message notices.
+    A blackhole option discards messages to and from peers of one type inside one messenger. The link stays open
+    and keepalives are answered: only an application that waits for an answer to its message notices.
     """
     lab.node("a", "mgr.1", "lossless_peer", ms_blackhole_osd=blind == "a")
     lab.node("b", "osd.2", "lossless_peer", ms_blackhole_mgr=blind == "b")
@@ -558,10 +557,10 @@ def app_level_blackhole(lab: Lab, blind: str) -> None:
     },
 )
 def server_socket_toggle(lab: Lab, moment: str, pair: Pair) -> None:
-    """A socket that closes at an unusual moment hangs neither side.
+    """A socket that closes at an unusual moment blocks neither side.
 
-    It is lost unexpectedly while both sides read and write, before any byte was sent on it, or in the very moment
-    in which its owner is done with it.
+    It closes while both sides read and write, before any byte was sent on it, or in the moment in which its
+    session is marked down.
     """
     pair.start(lab)
     if moment == "before the first byte":

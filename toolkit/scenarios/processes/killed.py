@@ -14,13 +14,13 @@ HANDSHAKE_FRAMES = (
     *("BANNER", "HELLO", "AUTH_REQUEST", "AUTH_REPLY_MORE", "AUTH_REQUEST_MORE", "AUTH_DONE"),
     *("AUTH_SIGNATURE", "CLIENT_IDENT", "SERVER_IDENT"),
 )
-"""The frames of a cephx handshake in their order, of both sides."""
+"""The frames of a cephx handshake on v2, of both sides, in order."""
 
 
 def _meet_again(lab: Lab) -> None:
-    """After one of two processes was started again: both find each other, and talk in a new session.
+    """Wait until two processes, one of which was restarted, exchange messages in a new session.
 
-    What was queued for the old session may be lost with it, so the first message only brings them together.
+    Messages queued for the old session may be lost with it, so the first message is not required to arrive.
     """
     lab.send("a", "b")
     lab.wait(0.1)
@@ -47,11 +47,11 @@ def _meet_again(lab: Lab) -> None:
     },
 )
 def kill9_client_server(lab: Lab, victim: str, moment_s: float, pair: Pair) -> None:
-    """One of two processes is killed in mid-traffic and restarts without its state.
+    """After one of two processes is killed in mid-traffic and restarts, both exchange messages in a new session.
 
-    Both send all the time when one of them dies without a word. The survivor sees a fault: a lossy session ends
-    with a reset, a lossless one waits or dials. Nothing of the dead process's sessions lives on: the new one talks
-    to the survivor in a session of its own.
+    Both are sending when one of them is killed. The survivor's link breaks: a lossy session ends with a reset
+    event, a lossless one waits or dials. The restarted process and the survivor open a new session, and no session
+    of the old process is left.
     """
     pair.start(lab, ms_max_backoff=1.0)
     survivor = "b" if victim == "a" else "a"
@@ -81,11 +81,10 @@ def kill9_client_server(lab: Lab, victim: str, moment_s: float, pair: Pair) -> N
     },
 )
 def restart_same_address(lab: Lab, new_nonce: bool, pair: Pair) -> None:  # noqa: FBT001 - a case
-    """A process restarts at its old address with the same or another nonce.
+    """A process that restarts at its old address gets a new session, with the same or another nonce.
 
-    With its old nonce it is the same peer without its state: it does not know the session that is resumed, and the
-    side that resumes it gets remote_reset. With another nonce it is a new peer, with which sessions start by
-    themselves.
+    With its old nonce it is the same peer without its sessions: the peer that resumes one gets remote_reset. With
+    another nonce it is a new peer, and no remote_reset is raised.
     """
     pair.start(lab, ms_max_backoff=1.0)
     lab.connect("a", "b")
@@ -114,8 +113,8 @@ def restart_same_address(lab: Lab, new_nonce: bool, pair: Pair) -> None:  # noqa
 def restart_loop(lab: Lab, pair: Pair) -> None:
     """A process that crashes every two seconds is connected again after its last start.
 
-    Its peer keeps something to say to it all the time. Soon after the process stays up, both are connected and
-    messages pass; the peer has not piled up sessions meanwhile.
+    Its peer has a message to send all the time. Soon after the last start both are connected and messages pass;
+    the peer has one session.
     """
     times, period_s = (10, 0.1) if lab.real_time else (150, 2.0)
     pair.start(lab, ms_initial_backoff=0.1 * period_s, ms_max_backoff=2.5 * period_s)
@@ -143,8 +142,7 @@ def restart_loop(lab: Lab, pair: Pair) -> None:
 def sigstop_short(lab: Lab, who: str, pair: Pair) -> None:
     """A process that is stopped for less than any timeout loses nothing.
 
-    It is stopped in mid-traffic, for less than any timeout, and goes on: its peers notice nothing, except that it
-    took longer.
+    It is stopped in mid-traffic and continued: the link stays open, and every message arrives, only later.
     """
     pair.start(lab)
     lab.connect("a", "b")
@@ -177,9 +175,9 @@ def sigstop_short(lab: Lab, who: str, pair: Pair) -> None:
 def sigstop_long(lab: Lab, who: str, stop: str, pair: Pair) -> None:
     """A process that is stopped beyond the timeouts reconnects when it goes on.
 
-    Stopped within a handshake for longer than the ready timeout, or in an open session for longer than the idle
-    timeout: its peer has given the link up. When it goes on it finds its socket dead, and the sessions are as
-    whole as their policies promise.
+    It is stopped in a handshake for longer than the ready timeout, or in an open session for longer than the idle
+    timeout: its peer has closed the link. When it goes on its socket is closed; lossless sessions lose nothing,
+    and lossy ones end with a reset event.
     """
     ready_s, idle_s = (0.5, 1.0) if lab.real_time else (10.0, 900.0)
     pair.start(
@@ -234,10 +232,9 @@ def sigstop_long(lab: Lab, who: str, stop: str, pair: Pair) -> None:
 def kill_during_handshake(lab: Lab, victim: str, frame: str) -> None:
     """A process is killed at each step of the handshake; the survivor's link ends at once or by timeout.
 
-    The sender of a frame is held just before it writes it. If it is killed, its peer sees the end of the stream,
-    and its half of the handshake ends within a moment. If its peer is killed, it is held until
-    ms_connection_ready_timeout, here two seconds, and its half ends then, no sooner and no later. The next attempt
-    of the new process, or towards it, succeeds.
+    The sender of a frame is blocked just before it writes it. If it is killed, its peer sees the end of the stream
+    and closes the link at once. If its peer is killed, it stays blocked and closes the link after
+    ms_connection_ready_timeout, here two seconds. The next dial of the new process, or to it, succeeds.
     """
     timeout_s = 2.0
     PAIRS["client"].start(lab, ms_connection_ready_timeout=timeout_s, ms_max_backoff=0.5)
@@ -283,10 +280,10 @@ def kill_during_handshake(lab: Lab, victim: str, frame: str) -> None:
     },
 )
 def sighup_and_reconfig(lab: Lab, options: dict[str, object], shown: str) -> None:
-    """Options that change while a process runs count for its next connections.
+    """Options that change while a process runs apply to its next connections.
 
-    An open connection goes on as it was agreed on. After the next handshake the new options are in force, and
-    nothing was lost on the way.
+    An open connection keeps its mode and compression. After the next handshake the new options are in force, and
+    no message is lost.
     """
     PAIRS["peers"].start(lab)
     lab.connect("a", "b")
@@ -323,8 +320,9 @@ def sighup_and_reconfig(lab: Lab, options: dict[str, object], shown: str) -> Non
 def fd_exhaustion(lab: Lab) -> None:
     """A process without descriptors keeps its sessions, and dials once it has some.
 
-    It may open no more descriptors than it has when it is to dial a third process: it cannot, and says why. Its
-    session with the second one goes on meanwhile. When there are descriptors, what was queued arrives.
+    The process has reached its limit of open descriptors when it dials a third process: the dial fails, and the
+    fault gives the reason. Its session with the second process goes on meanwhile. Once the limit is raised, the
+    queued messages arrive.
     """
     for number, name in enumerate("abc"):
         lab.node(name, f"osd.{number}", "lossless_peer", ms_max_backoff=0.4)
@@ -359,8 +357,8 @@ _MIB = 1 << 20
 def memory_pressure(lab: Lab) -> None:
     """A message that does not fit in memory breaks its link only.
 
-    A process may have a little more memory than it has when a peer sends a message that needs far more. That link
-    breaks, again and again; the session with a third process goes on. When there is memory the message arrives.
+    A process that can allocate 16 MiB more gets a message of 64 MiB from a peer. That link breaks, again and
+    again; the session with a third process goes on. Once the limit is raised the message arrives.
     """
     for number, name in enumerate("abc"):
         lab.node(name, f"osd.{number}", "lossless_peer", ms_initial_backoff=0.1, ms_max_backoff=0.4)

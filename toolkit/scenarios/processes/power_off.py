@@ -1,4 +1,4 @@
-"""PK: a host that loses power, on networks that have packets."""
+"""PK: a host that loses power, on backends with packets."""
 
 from toolkit.lab.lab import Lab
 from toolkit.lab.verbs.policies import Pair
@@ -11,8 +11,8 @@ from toolkit.scenarios.shared.packets import LOSSLESS, PACKETS
 def power_off(lab: Lab, pair: Pair) -> None:
     """A host that loses power sends neither FIN nor RST, and its peer times out.
 
-    Neither FIN nor RST comes, and nothing is acknowledged any more. The peer believes in its link until the idle
-    timeout; the host's next life gets what is sent to it then.
+    Nothing is acknowledged any more. The peer keeps its link until the idle timeout; the restarted host gets
+    messages that are sent after that.
     """
     pair.start(lab, ms_connection_idle_timeout=3.0, ms_max_backoff=1.0)
     lab.connect("a", "b")

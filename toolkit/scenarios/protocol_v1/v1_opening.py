@@ -21,12 +21,11 @@ ROLES = {"connector": {"role": CONNECTOR}, "acceptor": {"role": ACCEPTOR}}
 
 @V1.scenario("V1-01", "clean_connect", ways=V1_WAYS)
 def clean_connect(lab: Lab) -> None:
-    """Both sides of a v1 session agree on its numbers.
+    """A new v1 session has the same connect_seq on both sides, and each side's first message has seq 1.
 
-    A node is dialled: its reply is SEQ, with connect_seq one above the one asked for, the protocol version of two
-    OSDs, its features, and no LOSSY; its in_seq is 0. It dials: CONNECT has connect_seq 0. Each side's first
-    message has the number 1, both applications get their event, and both sessions are open with the same
-    connect_seq.
+    A node is dialled: it answers SEQ, with connect_seq one above the requested one, the protocol version for two
+    OSDs, its features, and no LOSSY; its in_seq is 0. Each side's first message has seq 1, the application gets
+    one accept event, and the session is open with that connect_seq.
     """
     peer = stage(lab, ACCEPTOR)
     link = peer.dial("a")
@@ -58,10 +57,9 @@ WRONG = {f"{name} {role}": what | {"role": role} for name, what in BANNERS.items
 def banner_and_address_errors(lab: Lab, role: str, raw: bytes = b"", reason: str = "") -> None:
     """A wrong v1 banner or address breaks the link; a blank IP is filled in.
 
-    Either side sends something else than the banner of v1. An acceptor announces another port, nonce or IP than
-    was dialled; without an IP but with port and nonce right it is accepted. A connector that does not know its IP
-    gets the one that it comes from, and keeps port and nonce. A node that has ended its session while the peer's
-    address was on its way does not come back to life.
+    Either side sends other bytes than the banner of v1. An acceptor announces another port, nonce or IP than was
+    dialled, which breaks the link; a blank IP with the right port and nonce is accepted. A session that is marked
+    down while the peer's address is on its way stays closed.
     """
     if role:
         peer = stage(lab, role)
@@ -100,10 +98,10 @@ def banner_and_address_errors(lab: Lab, role: str, raw: bytes = b"", reason: str
 def protover_features(lab: Lab, role: str) -> None:
     """v1 refuses another protocol version or missing features by a reply, and the peer may retry.
 
-    A connector with another protocol version gets BADPROTOVER and the right number, one without a feature that
-    cephx requires FEATURES and the mask; the link stays, and a proper CONNECT opens the session. A node that is
-    refused breaks its link, pauses longer each time, raises an event, and opens its session once the peer accepts
-    it.
+    A connector with another protocol version gets BADPROTOVER with the right one; a connector without a feature
+    that cephx requires gets FEATURES with the mask; the link stays open, and a proper CONNECT opens the session. A
+    node that is refused breaks its link, raises a refused event and doubles its pause each time, and opens its
+    session once the peer accepts it.
     """
     if role == ACCEPTOR:
         peer = stage(lab, role)
@@ -137,9 +135,9 @@ def protover_features(lab: Lab, role: str) -> None:
 def badauthorizer_once_twice(lab: Lab, role: str) -> None:
     """After BADAUTHORIZER a connector presents another ticket, and an acceptor takes a good one on the same link.
 
-    Acceptor: a peer presents no authorizer, then zeros, then a good authorizer, all on one link. Each bad one gets
-    BADAUTHORIZER and breaks nothing; the good one opens the session. Connector: the node keeps its tickets until
-    they are refused. Each BADAUTHORIZER breaks the link, raises one refused event and discards the ticket: the
+    Acceptor: a peer presents no authorizer, then zeros, then a good one, all on one link. The first two get
+    BADAUTHORIZER and the link stays open; the good one opens the session. Connector: the node keeps its tickets
+    until they are refused. Each BADAUTHORIZER breaks the link, raises one refused event and drops the ticket: the
     next dial, after a pause of 0.2 s and then of 0.4 s, presents another one. A ticket that was accepted is
     presented again.
     """
@@ -187,9 +185,9 @@ CHALLENGES = {name: {"who": name} for name in ("answers", "old client", "ignores
 def challenge_authorizer(lab: Lab, who: str) -> None:
     """A peer must answer the challenge to its authorizer.
 
-    With CEPHX_V2 a peer is challenged: a right answer opens the session; a wrong one is refused; a repeated first
-    authorizer is challenged again each time, until the peer exceeds the limit for unauthenticated peers. A peer
-    without CEPHX_V2 is refused with a reply, or accepted without a challenge by a node that does not require it.
+    A peer with CEPHX_V2 is challenged: a right answer opens the session; a wrong one is refused; a repetition of
+    its first authorizer is challenged again each time, until the peer exceeds the limit for unauthenticated peers.
+    A peer without CEPHX_V2 is accepted without a challenge by a node that does not require it.
     """
     peer = stage(lab, ACCEPTOR, cephx_cluster_require_version=1, cephx_require_version=1, max_preauth_bytes=20_000)
     link = peer.dial("a")
@@ -225,9 +223,9 @@ def challenge_authorizer(lab: Lab, who: str) -> None:
 def retry_global(lab: Lab, role: str) -> None:
     """A stale global_seq gets RETRY_GLOBAL and is raised on the same link.
 
-    A node that gets RETRY_GLOBAL asks again on the same link with a larger number. A peer's attempt with a lower
-    global_seq than the one that opened the session gets RETRY_GLOBAL with that one, as does any attempt while
-    another link is taking the session over.
+    A node that gets RETRY_GLOBAL tries again on the same link with a larger global_seq. A peer that dials with a
+    lower global_seq than that of the session gets RETRY_GLOBAL with the session's, as does any dial while another
+    link is taking the session over.
     """
     peer, link = opened(lab, role)
     if role == CONNECTOR:
@@ -262,8 +260,8 @@ def retry_global(lab: Lab, role: str) -> None:
 def retry_session(lab: Lab, value: int) -> None:
     """RETRY_SESSION raises a stale connect_seq; a value not above it is a fault.
 
-    A node resumes with connect_seq 2. RETRY_SESSION with 9 has it ask again with 9, on the same link. With its own
-    number, a lower one, or one that leaves no room above it, the link breaks and the session goes on trying.
+    A node resumes with connect_seq 2. After RETRY_SESSION with 9 it tries again with 9, on the same link. With 2,
+    a lower value, or the largest possible one, the link breaks and the next dial has connect_seq 2 again.
     """
     peer, link = opened(lab, CONNECTOR)
     hang_up(lab, link)
@@ -293,10 +291,10 @@ _RESETS = {
 def resetsession(lab: Lab, tag: str, features: int) -> None:
     """A CONNECT for an unknown session gets RESETSESSION, and the connector opens a new one.
 
-    A peer asks with connect_seq 3 for a session that the node never had: RESETSESSION. A node that gets this
-    reply drops its queue, raises one remote_reset and asks again with connect_seq 0. If the last reply is SEQ, its
-    number counts: the first message has seq 1. After READY it has a random seq of 31 bits if MSG_AUTH was
-    negotiated, another one after each reset; without MSG_AUTH it has seq 1.
+    A peer sends CONNECT with connect_seq 3 for a session that the node never had: the node answers RESETSESSION. A
+    node that gets this reply drops its queue, raises one remote_reset and tries again with connect_seq 0. If the
+    last reply is SEQ, the node's first message has seq 1, as it announces. After READY the first seq is random
+    with 31 bits if MSG_AUTH was negotiated, another one after each reset; without MSG_AUTH it is 1.
     """
     if not tag:
         peer = stage(lab, ACCEPTOR)
@@ -333,7 +331,7 @@ def resetsession(lab: Lab, tag: str, features: int) -> None:
 
 
 def _begin_anew(lab: Lab, link: Any, tag: Tag) -> None:  # noqa: ANN401 - a RawV1Link
-    """Answer a node that wants to resume its session by RESETSESSION, and its next CONNECT by ``tag``."""
+    """Answer the node's wish to resume its session with RESETSESSION, and its next CONNECT with ``tag``."""
     link.send(link.reply_to(asked(lab, link), Tag.RESETSESSION))
     again = link.expect(Connect)
     lab.require(again.connect_seq == 0, f"{again} came")
@@ -352,9 +350,9 @@ HARD = {"resetcheck": {"policy": "lossless_peer_reuse"}, "none": {"policy": "los
 def hard_reset_replace(lab: Lab, policy: str) -> None:
     """CONNECT with connect_seq 0 for a session that is open takes it over, and both directions count from 1 again.
 
-    A session is open, and messages of both sides are on their way, when the peer dials with connect_seq 0: it has
-    restarted. With resetcheck the application gets remote_reset, and the queue of the old session is dropped;
-    without, no event is raised, and what the peer had not acknowledged is sent to it, numbered from 1 on.
+    Both sides have sent messages when the peer, as if it had restarted, dials with connect_seq 0. With resetcheck
+    the application gets remote_reset, and the queue of the old session is dropped; without it no event is raised,
+    and the messages that the peer had not acknowledged are replayed, numbered from 1.
     """
     peer, link = opened(lab, ACCEPTOR, policy=policy)
     link.send_messages(1, 2)
@@ -387,10 +385,10 @@ TERMS = {
 def tag_seq_exchange(lab: Lab, features: int) -> None:
     """With RECONNECT_SEQ or without, a session that is resumed loses no message and delivers none twice.
 
-    Both have messages out that are not acknowledged when the link breaks. With RECONNECT_SEQ on both sides each
-    announces its in_seq, and only the rest is sent again; a link that breaks between the two numbers changes
-    nothing. Where the peer lacks it the reply is READY: each side sends again, with its old number, what was not
-    acknowledged, and drops by its number what it has already.
+    Both sides have unacknowledged messages when the link breaks. With RECONNECT_SEQ on both sides each announces
+    its in_seq, and only messages above it are replayed; a link that breaks between the two in_seqs changes
+    nothing. If the peer lacks it the reply is READY: each side replays every unacknowledged message with its old
+    seq, and drops those that it has by their seqs.
     """
     peer, link = opened(lab, ACCEPTOR)
     link.send_messages(1, 2)
@@ -440,9 +438,9 @@ def tag_seq_exchange(lab: Lab, features: int) -> None:
 def connect_seq_of_reply(lab: Lab, tag: Tag, resumes: str) -> None:
     """A last reply whose connect_seq is not one above the connector's breaks the link, and opens nothing.
 
-    A peer answers a node's CONNECT by SEQ or READY with the connect_seq of the CONNECT itself, with two more, and
-    with the largest there is, for a new session and for one that is resumed. Each breaks the link; the application
-    gets no event, and the message that waits goes out once the number is right.
+    A peer answers a node's CONNECT with SEQ or READY and the connect_seq of the CONNECT itself, two more than it,
+    or the largest possible one, for a new session and for a resumed one. Each breaks the link without an event,
+    and the queued message is sent once the peer answers with the right number.
     """
     peer = stage(lab, CONNECTOR)
     asked_seq = 0

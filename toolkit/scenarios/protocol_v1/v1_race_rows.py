@@ -1,4 +1,4 @@
-"""V1: crimson's races over the points of msgr v1."""
+"""V1: crimson's races at the points of msgr v1."""
 
 from toolkit.lab.lab import Lab
 from toolkit.lab.ways import V1_WAYS
@@ -16,10 +16,10 @@ _RACES = ("CF22", "CF23", "CF24", "CF25", "CF26", "CF27", "CF28", "CF29", "CF30"
     sim_cases=dict.fromkeys(v1_rows("CF31"), ONE_ORDER) | dict.fromkeys(v1_rows("CF32"), HOW_OFTEN),
 )
 def race_v1_breakpoints(lab: Lab, row: str, order: str) -> None:
-    """Races on msgr v1, held up at every point, end with one session whose counters are those of v2.
+    """A race on msgr v1 ends with one session and the counters of msgr v2, wherever a dial is held.
 
     One side's dial is blocked at banner, addresses, CONNECT, the challenge or the authorizer while the other's
-    comes through, both dialling for the first time and both reconnecting; or it is stalled behind the last reply
-    or the numbers of SEQ, and finds itself superseded when it goes on. By the lower address one wins.
+    comes through, both dialling for the first time or both reconnecting; or it is held behind the last reply or
+    the in_seqs, and finds itself superseded when it goes on. The dial from the lower address wins.
     """
     play(lab, row, order)

@@ -1,4 +1,4 @@
-"""V1: what becomes of a CONNECT when there is a session, and of a session whose link breaks: the two tables."""
+"""V1: replies to a CONNECT that finds a session, and links of one peer that open together."""
 
 from messenger.v1.wire import Connect, Tag
 from toolkit.lab.lab import Lab
@@ -19,7 +19,7 @@ _RETRY_GLOBAL, _RETRY_SESSION, _RESET, _WAIT, _OPEN = (
 
 
 def _by_seq(state: str, *, lower: bool, resetcheck: bool) -> dict[int, tuple[Tag, int] | Tag]:
-    """The replies by the connect_seq that the peer asks with, as docs/protocol.md §3.4 has them."""
+    """The expected replies by the connect_seq of the peer's CONNECT, after docs/protocol.md §3.4."""
     race = _RETRY_GLOBAL if lower else _WAIT
     ahead = _RESET if resetcheck else _RETRY_GLOBAL
     table: dict[str, dict[int, tuple[Tag, int] | Tag]] = {
@@ -63,13 +63,13 @@ MATRIX = {
 
 @V1.scenario("V1-10", "race_matrix", ways=V1_WAYS, cases=MATRIX)
 def race_matrix(lab: Lab, state: str, seq: int, lower: bool, resetcheck: bool) -> None:  # noqa: FBT001 - a case
-    """Every CONNECT gets the reply that the table has for the session it meets.
+    """CONNECT gets the reply that the session's state, its connect_seq and the addresses require.
 
-    A node has a session with a peer in a state: none, marked down, dialling for the first time or again, waiting
-    after WAIT, standing by before it was ever open or after, open, or being taken over. The peer dials and sends a
-    connect_seq, with the lower address or the higher, under a policy with resetcheck or without. The answer
-    follows the decision list of the protocol: RETRY_GLOBAL if the peer may take over, RETRY_SESSION with the
-    connect_seq to exceed, RESETSESSION, WAIT, or the session.
+    A node's session with a peer is in one of these states: none, marked down, dialling for the first time or
+    again, waiting after WAIT, in STANDBY before or after it was open, open, or being taken over. The peer dials
+    with a connect_seq, with the lower or the higher address, and the node's policy has resetcheck or not. The
+    reply is RETRY_GLOBAL if the peer may take over, RETRY_SESSION with the connect_seq to exceed, RESETSESSION,
+    WAIT, or SEQ, which opens the session.
     """
     peer = _pair(lab, "lossless_peer_reuse" if resetcheck else "lossless_peer", lower=lower)
     _bring(lab, peer, state)
@@ -91,9 +91,9 @@ LOSSY = {
 def accept_race_lost_registration(lab: Lab, policy: str, reset: int) -> None:
     """Two links of one peer that open at the same moment leave one registered session.
 
-    Two links of a lossy client reach a server side by side, each a step behind the other. Where lossy clients are
-    registered, the second ends the first by a reset; where they are not, both live. Ended by the application while
-    a third is opening, nothing comes back to life.
+    Two links of a lossy client reach a server together, each one step behind the other. If lossy clients are
+    registered, the second link ends the first session with a reset event; if not, both stay open. If the
+    application marks the session down while a third link is opening, that one opens a new session.
     """
     peer = _pair(lab, policy, lower=True)
     one, two = peer.dial("a"), peer.dial("a")
@@ -119,7 +119,7 @@ def accept_race_lost_registration(lab: Lab, policy: str, reset: int) -> None:
 
 
 def _pair(lab: Lab, policy: str, *, lower: bool) -> RawPeer:
-    """Node ``a``, and raw peer ``b`` with the lower address or the higher one: they are given out in order."""
+    """Start node ``a``, and raw peer ``b`` with the lower or the higher address, as described first or second."""
     peer = lab.raw("b", "osd.2") if lower else None
     lab.node("a", "osd.1", policy, **(SOON | {"ms_max_backoff": 9.0}))
     peer = peer or lab.raw("b", "osd.2")
@@ -128,7 +128,7 @@ def _pair(lab: Lab, policy: str, *, lower: bool) -> RawPeer:
 
 
 def _bring(lab: Lab, peer: RawPeer, state: str) -> None:
-    """Have a session of the node's with the peer in that state."""
+    """Bring a session of the node's with the peer into that state."""
     if state == "none":
         return
     if state in {"open", "standby again", "connecting again", "replacing", "closed"}:
@@ -164,7 +164,7 @@ def _bring(lab: Lab, peer: RawPeer, state: str) -> None:
 
 
 def _asking(peer: RawPeer) -> RawV1Link:
-    """The node's dial, which has come as far as its CONNECT and gets no answer."""
+    """Accept the node's dial up to its CONNECT, and leave that without an answer."""
     link: RawV1Link = peer.accept("a")
     link.handshake(until=link.connect)
     return link

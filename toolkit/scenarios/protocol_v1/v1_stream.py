@@ -1,4 +1,4 @@
-"""V1: messages, acknowledgements and signs of life of msgr v1, and what a broken link does to a session."""
+"""V1: messages, acknowledgements and keepalives of msgr v1, and sessions after a broken link."""
 
 from functools import partial
 
@@ -41,13 +41,13 @@ DECISIONS = {
     cases={name: {"row": row} for name, row in DECISIONS.items()},
 )
 def fault_decision_table(lab: Lab, row: tuple[str, str, bool, str]) -> None:
-    """What a broken link does to a session is what the table has for its policy, its state and its queue.
+    """After a broken link a session ends, stands by, waits or dials, depending on its policy, state and queue.
 
-    Under each policy a link breaks: open, or while the node dials, or after it got WAIT; with nothing to be sent,
-    or with a message that is queued or not acknowledged. A lossy session that was open ends by one reset; a peer
-    with nothing to send stands by; a server waits for its client; a node with something to send dials at once
-    after an open link, with a connect_seq one higher, and pauses after a dial that failed, with the same one; a
-    node that got WAIT waits.
+    Under each policy a link breaks: an open one, one that the node is dialling, or one that got WAIT; with nothing
+    to send, or with a message that is queued or unacknowledged. A lossy session that was open ends with one reset
+    event; a peer with nothing to send goes to STANDBY; a server waits for its client; a node with something to
+    send dials at once after an open link, with connect_seq one higher, and after a pause when a dial failed, with
+    the same connect_seq; a node that got WAIT waits.
     """
     policy, where, queued, wanted = row
     server = policy.endswith("server")
@@ -56,7 +56,7 @@ def fault_decision_table(lab: Lab, row: tuple[str, str, bool, str]) -> None:
     peer = stage(lab, ACCEPTOR if server else CONNECTOR, policy=policy, **backoff)
     if where == "open":
         link = peer.dial("a") if server else peer.accept("a")
-        if policy == "lossy_client":  # whether a session is lossy is the acceptor's to say
+        if policy == "lossy_client":  # the acceptor decides whether a session is lossy
             link.handshake(until=link.connect)
             link.answer(flags=FLAG_LOSSY)
             link.seq()
@@ -103,11 +103,11 @@ def fault_decision_table(lab: Lab, row: tuple[str, str, bool, str]) -> None:
 
 @V1.scenario("V1-14", "requeue_ack_old_skip", priority=2, ways=V1_WAYS)
 def requeue_ack_old_skip(lab: Lab) -> None:
-    """Replay, acknowledgements, duplicates and gaps keep to their rules together.
+    """Replay, acknowledgement, a duplicate and a gap keep to their rules in one session.
 
-    Six messages are out, two of them acknowledged, when a duplicate and a gap come from the peer and the link
-    breaks. On the next link the node announces the number behind the gap, sends again what was not acknowledged as
-    it was, and behind it what came meanwhile; the peer's next message is taken.
+    A node has sent six messages, two of them acknowledged, when a duplicate and a gap come from the peer and the
+    link breaks. On the next link the node announces the seq behind the gap, replays the four unacknowledged
+    messages unchanged, then sends those queued meanwhile, and accepts the peer's next message.
     """
     peer, link = opened(lab, CONNECTOR)
     lab.send("a", "b", 6)
@@ -155,12 +155,12 @@ SPOILT = {
     },
 )
 def footer_header_integrity(lab: Lab, at: int, reason: str) -> None:
-    """A message whose header, parts, crcs or signature do not agree is not delivered, and breaks its link.
+    """A message with a wrong header, part, crc or signature is not delivered, and breaks its link.
 
-    One byte of a message is changed: of its header, of each part, of each crc, of the signature, which covers the
-    crcs, so that data cannot be changed together with its crc either. Behind a good message, the bad one breaks
-    the link. A footer with the flag for data without crc is accepted, one with the flag for aborted breaks the
-    link. Peers without MSG_AUTH send the shorter footer, without a signature.
+    One byte of a message is changed: in its header, in each part, in each crc, or in the signature, which covers
+    the crcs, so that data and its crc cannot be changed together. The message before it is delivered. A footer
+    with the flag for data without crc is accepted, one with the flag for aborted breaks the link. Peers without
+    MSG_AUTH send the shorter footer, without a signature.
     """
     peer = stage(lab, ACCEPTOR)
     link = peer.dial("a")
@@ -185,7 +185,7 @@ def footer_header_integrity(lab: Lab, at: int, reason: str) -> None:
 
 
 def _without_data_crc(link: object) -> bytes:
-    """A signed message whose footer marks its data as without crc."""
+    """A signed message whose footer has the flag for data without crc."""
     from messenger.cephx.signature import message_signer  # noqa: PLC0415
     from messenger.v1.framing import MessageWriter  # noqa: PLC0415
     from toolkit.node.raw.v1 import RawV1Link  # noqa: PLC0415
@@ -198,7 +198,7 @@ def _without_data_crc(link: object) -> bytes:
 
 
 def _changed_with_its_crc(lab: Lab, peer: object) -> None:
-    """Data and its crc changed together, by an attacker without the session's key."""
+    """Send a message whose data and crc were changed together, as an attacker without the session key can do."""
     from messenger.crc import crc32c  # noqa: PLC0415
     from toolkit.node.raw.peer import RawPeer  # noqa: PLC0415
 
@@ -221,9 +221,9 @@ def _changed_with_its_crc(lab: Lab, peer: object) -> None:
 def throttle_states(lab: Lab, part: float) -> None:
     """A link that breaks inside a message returns what the message took from the throttles.
 
-    Messages fill the dispatch throttle while the application keeps them; another one is cut off at a place: before
-    its header, in it, in its parts, in its footer. When the application is done with what it kept, and the link is
-    gone, nothing is taken any more, and the next link's messages pass.
+    Messages fill the dispatch throttle while the application keeps them; another one is cut off before its header,
+    in it, in its parts, or in its footer. Once the application has released its messages, and the link is gone,
+    the throttle is at zero, and the next link's messages pass.
     """
     peer, link = opened(lab, ACCEPTOR, ms_dispatch_throttle_bytes=4000 * max(lab.way.workers, 1))
     lab.hold("a")
@@ -234,7 +234,7 @@ def throttle_states(lab: Lab, part: float) -> None:
     lab.wait(0.05)
     link.hang_up()
     lab.wait(0.05)
-    lab.release("a")  # the end of the stream shows at the latest when it is read on
+    lab.release("a")  # the node may notice the end of the stream only when it reads on
     lab.expect_fault_count("a", 1)
     lab.expect_throttles_empty("a")
     lab.expect_memory("a", 0)
@@ -248,8 +248,8 @@ def throttle_states(lab: Lab, part: float) -> None:
 def tag_close_unknown_tag_keepalive(lab: Lab, role: str) -> None:
     """KEEPALIVE2 is answered and KEEPALIVE is not; an unknown tag breaks the link; CLOSE ends the session.
 
-    KEEPALIVE gets no answer, each KEEPALIVE2 one with its own stamp, KEEPALIVE2_ACK is taken as the newest answer.
-    A tag that does not exist breaks the link; a lossless session goes on with the next one. CLOSE ends the
+    Each KEEPALIVE2 gets one answer with its own timestamp, KEEPALIVE none; KEEPALIVE2_ACK updates the time of the
+    last answer. An undefined tag breaks the link; a lossless session goes on with the next one. CLOSE ends the
     session: the application gets one reset event, and neither side dials.
     """
     peer, link = opened(lab, role)
@@ -279,9 +279,9 @@ DELAYS = {end: {"end": end} for end in ("fault", "reset", "stop")}
 def delayed_delivery(lab: Lab, end: str) -> None:
     """A fault flushes messages under an injected delay, a reset discards them.
 
-    Each message is delayed by up to five seconds, and the link breaks, the peer begins from 0, or the messenger is
-    shut down meanwhile. Behind a fault all are delivered in order at once; of a session that was reset or stopped
-    none is delivered behind the event, or any more.
+    Each message is delayed by up to five seconds, and meanwhile the link breaks, the peer resets the session, or
+    the messenger is shut down. After a fault all are delivered at once, in order; after a reset or a shutdown none
+    of the delayed ones is delivered.
     """
     options = {"ms_inject_delay_type": "osd", "ms_inject_delay_probability": 1.0, "ms_inject_delay_max": 5.0}
     peer, link = opened(lab, ACCEPTOR, **options)
@@ -314,8 +314,8 @@ def delayed_delivery(lab: Lab, end: str) -> None:
 def socket_failure_injection(lab: Lab, every: int) -> None:
     """A socket that fails in reading or writing is one fault and loses no message.
 
-    One in so many reads and writes of both sides finds its socket shut down, while they send each other messages.
-    Each link breaks for one reason, and everything arrives once and in order.
+    A share of the reads and writes of both sides finds its socket shut down while they send each other messages.
+    Each link breaks for one reason, and every message arrives once and in order.
     """
     lab.two(ms_inject_socket_failures=every, **SOON)
     for _ in range(10):
@@ -341,9 +341,9 @@ SHUTDOWNS = {name: {"how": name} for name in ("loopback", "lossless", "lossy", "
 def loopback_and_shutdown(lab: Lab, how: str) -> None:
     """The connection to oneself needs no socket, and a graceful close sends its queue first.
 
-    A node that sends to itself delivers at once, without a dial. Shut down in order, a lossless session waits
-    until its last message is acknowledged, a lossy one until it is written; from a peer that never acknowledges
-    it waits no longer than ``ms_shutdown_timeout``.
+    A node that sends to itself delivers at once, without a dial. A graceful shutdown waits until the last message
+    of a lossless session is acknowledged, and until that of a lossy one is written; for a peer that never
+    acknowledges it waits ``ms_shutdown_timeout`` at most.
     """
     timeout_s = 0.5 if lab.real_time else 5.0
     if how == "loopback":

@@ -1,4 +1,4 @@
-"""Keys and nonces, the border at which they come into force, and what can be read without them."""
+"""SE: keys and nonces, where encryption starts, and what an observer can read."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def _by_reconnects(lab: Lab) -> None:
 
 
 def _by_requeues(lab: Lab) -> None:
-    """What was sealed under one key and not acknowledged is sealed again under the next."""
+    """Cut links so that messages sealed under one key are sealed again under the next."""
     for nth in (2, 5, 9):
         lab.cut_at("a", "b", Breakpoint("a", "MESSAGE", nth, 50))
     lab.send("a", "b", 20)
@@ -35,7 +35,7 @@ def _by_requeues(lab: Lab) -> None:
 
 
 def _by_races(lab: Lab) -> None:
-    """Both dial at once, several times over."""
+    """Cut the link and have both sides dial, several times."""
     for _ in range(3):
         lab.cut("a", "b")
         lab.send("a", "b", 2)
@@ -45,7 +45,7 @@ def _by_races(lab: Lab) -> None:
 
 
 def _by_tampering(lab: Lab) -> None:
-    """Frames are flipped, cut short, extended, swallowed and doubled, by lot."""
+    """Flip, cut, extend, drop and duplicate random frames."""
     rng = lab.rng
     for _ in range(12):
         changes: tuple[Change, ...] = (
@@ -85,15 +85,15 @@ _FRAMES: dict[str, dict[str, Any]] = {
 def nonce_unique_property(lab: Lab, schedule: str, frames: str) -> None:
     """No nonce is used twice under one key, whatever happens to links.
 
-    Links are cut and replaced, in mid-traffic, by both sides at once and by tampering, with and without
+    Links are cut and replaced, in the data phase, by both sides at once and by tampering, with and without
     compression. Both ends of a link record the same key and matching nonces, no two links have a key in common,
-    each operation takes a new nonce, and no two sealed messages begin alike.
+    each operation takes a new nonce, and no two sealed messages begin with the same bytes.
     """
     tapes = [lab.tape(node, peer) for node, peer in (("a", "b"), ("b", "a"))]
     peers(lab, **_FRAMES[frames])
     _SCHEDULES[schedule](lab)
     lab.settle()
-    # Preambles of equal messages are equal: under one nonce their ciphertext would be, too.
+    # Preambles of equal messages are equal: with the same nonce their ciphertexts would be equal as well.
     heads = [frame.raw[:32] for tape in tapes for frame in tape.frames if frame.tag == "MESSAGE"]
     lab.require(len(heads) > 20 and len(set(heads)) == len(heads), "two frames begin with the same ciphertext")
     ends = {node: [r.fields for r in lab.records(node, "auth")] for node in ("a", "b")}
@@ -109,9 +109,9 @@ def nonce_unique_property(lab: Lab, schedule: str, frames: str) -> None:
 def nonce_exhaustion(lab: Lab, features: int) -> None:
     """A link that runs out of nonces breaks, and the next one has a new key.
 
-    The counters of both ends are set to where a long life would have brought them, some steps before the first
-    nonce comes round again: 32 bits of it with msgr 2.0, 64 with msgr 2.1. The sender breaks the link rather than
-    use it again. All messages arrive, and the new link starts with a new key and nonces to spare.
+    The nonce counters of both ends are set to a few steps before they return to their first value: a counter of 32
+    bits with msgr 2.0, of 64 with msgr 2.1. The sender breaks the link instead of using that value again. All
+    messages arrive, and the new link starts with a new key and fresh counters.
     """
     peers(lab, features)
     lab.exchange()
@@ -142,9 +142,9 @@ def nonce_exhaustion(lab: Lab, features: int) -> None:
 def inline_boundary(lab: Lab, size: int, features: int) -> None:
     """Segments around the block size and the inline part arrive unchanged.
 
-    The first segment of a control frame, and the front, middle and data of messages have a length around 48 and 64
-    bytes, where a frame is sealed in one operation more, or are nearly empty. Lengths on the wire are those of the
-    protocol, contents are right.
+    The first segment of a control frame, and the front, middle and data of messages have lengths around 48 and 64
+    bytes, where sealing takes one operation more, or are nearly empty. Frame lengths on the wire are those of the
+    protocol, and contents arrive unchanged.
     """
     b = lab.raw("b")
     lab.node("a", "osd.1", "lossless_peer", msgr2_features=features)
@@ -177,8 +177,8 @@ def inline_boundary(lab: Lab, size: int, features: int) -> None:
 def padding_garbage(lab: Lab, features: int) -> None:
     """The padding of a sealed frame is ignored.
 
-    A peer that knows the key pads segments, and what is left of the inline part and the epilogue, by something
-    else than zeros. Real receivers do not look at it, and neither does this one: the message is delivered.
+    A peer that has the key pads segments, and the rest of the inline part and the epilogue, with bytes other than
+    zero. The receiver ignores the padding, as Ceph does, and delivers the message.
     """
     b = lab.raw("b")
     lab.node("a", "osd.1", "lossless_peer", msgr2_features=features)
@@ -231,9 +231,9 @@ def handler_swap_border(
 ) -> None:
     """Encryption starts exactly after AUTH_DONE, however its bytes are split.
 
-    The last plain and the first sealed frame come in one piece, or byte by byte; or the link is cut, or the
-    session is marked down, right there. Every byte is read by the right reader: the session opens, if need be on
-    the next link, and no frame fails to open.
+    The last plain and the first sealed frame arrive in one piece, or byte by byte; or the link is cut there, or
+    the session marked down. Each byte is decoded with the right reader: the session opens, if necessary on the
+    next link, and no frame fails authentication.
     """
     lab.two("lossless_client", "stateful_server", "client.7", "osd.2", msgr2_features=features)
     if joined is not None:
@@ -262,8 +262,8 @@ def handler_swap_border(
 def plaintext_leak(lab: Lab, features: int) -> None:
     """No message is readable on the wire, replayed ones included.
 
-    An observer records all bytes of both sides while messages are sent, lost by cuts and sent again. It can read
-    the frames before the keys exist, and nothing else: no part of a message, and no address of a session.
+    An observer records all bytes of both sides while messages are sent, lost by cuts and replayed. It can read the
+    frames before the keys exist, and none after them: no part of a message, and no address of a session.
     """
     tapes = {node: lab.tape(node, peer) for node, peer in (("a", "b"), ("b", "a"))}
     peers(lab, features)

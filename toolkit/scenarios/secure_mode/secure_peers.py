@@ -1,4 +1,4 @@
-"""The family, and what its scenarios share."""
+"""Helpers of the SE scenarios: peers in secure mode, and tampered frames that must break links."""
 
 from typing import Any
 
@@ -6,30 +6,30 @@ from toolkit.faults.mangle import Mangle
 from toolkit.lab.lab import Lab
 
 REVISIONS = {"msgr 2.1": {"features": 3}, "msgr 2.0": {"features": 0}}
-"""Cases for both revisions of frames: which features the banners advertise."""
+"""Cases for both revisions of frames, by the features in the banners."""
 _SOON_S = 1.0
 
 
 def peers(lab: Lab, features: int = 3, **options: Any) -> None:  # noqa: ANN401 - Config options
-    """Two lossless peers with an open link, of that revision, which is broken so often that pauses would grow."""
+    """Connect two lossless peers with frames of that revision, and short pauses because links break often."""
     lab.two(msgr2_features=features, **{"ms_max_backoff": 0.2, **options})
     lab.connect("a", "b")
 
 
 def send_parts(lab: Lab, count: int = 1) -> None:
-    """Have a send messages with all their segments."""
+    """Have ``a`` send messages with a front, a middle and data."""
     lab.send("a", "b", count, size_bytes=5, front_bytes=3, middle_bytes=2)
 
 
 def breaks(lab: Lab, mangle: Mangle, node: str = "b", *reasons: str, since: int = 0) -> None:
-    """What was changed broke a link of ``node`` at once, and nothing of it was handed to the application.
+    """Require that a mangle broke a link of ``node`` at once, and that nothing was delivered in between.
 
     Args:
-        lab: where.
-        mangle: what was done.
+        lab: the lab of the scenario.
+        mangle: the mangle.
         node: the node that must detect it.
-        reasons: of which one is given; a bad authentication tag unless others are named.
-        since: how many faults ``node`` had before.
+        reasons: allowed reasons, names of FaultReason; AUTH_TAG unless given.
+        since: number of faults that ``node`` had before.
     """
     lab.expect_mangled(mangle)
     lab.expect_broken(node, since + 1, within_s=_SOON_S)

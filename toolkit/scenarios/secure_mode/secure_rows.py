@@ -1,4 +1,4 @@
-"""SE: crimson's failover table as a whole, encrypted."""
+"""SE: crimson's failover table as a whole, in secure mode."""
 
 from toolkit.lab.lab import Lab
 from toolkit.lab.sim.network import Network
@@ -8,7 +8,7 @@ from toolkit.scenarios.crimson.table import TABLE
 from toolkit.scenarios.secure_mode import SE
 
 _CLEAR_BYTES = 16
-"""So many bytes of a message's text in a row do not come about by chance."""
+"""Number of consecutive bytes of a message's text that ciphertext does not contain by chance."""
 
 
 @SE.scenario(
@@ -21,8 +21,8 @@ _CLEAR_BYTES = 16
 def secure_failover(lab: Lab, row: str, order: str) -> None:
     """Every row of the crimson table has the same result with encryption and cephx.
 
-    All sub-runs, on links in secure mode: the counters of every connection on both sides are those of the table,
-    whatever was sealed on the link that broke. On the simulator no text of a message is seen on any wire.
+    All sub-runs, on links in secure mode: the counters of every connection on both sides are those of the table.
+    In simulation no text of a message is seen on any wire.
     """
     seen = bytearray()
     network = lab.network

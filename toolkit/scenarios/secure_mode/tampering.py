@@ -1,4 +1,4 @@
-"""Bytes that were changed on the way: every change breaks the link, and nothing of it is delivered."""
+"""SE: frames changed on the way: every change breaks the link, and nothing of the frame is delivered."""
 
 from toolkit.dissect.regions import regions_of
 from toolkit.faults.mangle import Change, Drop, Duplicate, Flip, Insert, Mangle, Reflect, Replay, Swap, Truncate
@@ -9,7 +9,7 @@ from toolkit.scenarios.secure_mode.secure_peers import REVISIONS, breaks, peers,
 
 
 def _reasons(features: int) -> tuple[str, ...]:
-    """With msgr 2.0 the preamble must be believed before its tag is there: its own crc notices first."""
+    """The possible faults; with msgr 2.0 the preamble is used before its tag, so its crc may fail first."""
     return ("AUTH_TAG",) if features else ("AUTH_TAG", "PREAMBLE_CRC", "FRAME", "OVERSIZE")
 
 
@@ -17,9 +17,9 @@ def _reasons(features: int) -> tuple[str, ...]:
 def bit_flip_every_byte(lab: Lab, features: int) -> None:
     """A bit that flips anywhere in a sealed frame breaks the link.
 
-    For each byte of a message in turn, preamble, inline part, segments, padding, epilogue and tags, one bit is
-    flipped on the way. The receiver notices by the tag of that frame, delivers nothing of it, and gets the message
-    once by the reconnect.
+    One bit is flipped on the way in each byte of a message in turn: preamble, inline part, segments, padding,
+    epilogue and tags. The tag of that part does not match, the receiver delivers nothing of the frame, and gets
+    the message once after the reconnect.
     """
     peers(lab, features)
     send_parts(lab)
@@ -39,9 +39,9 @@ def bit_flip_every_byte(lab: Lab, features: int) -> None:
 def truncate_extend(lab: Lab, features: int) -> None:
     """A sealed frame that is cut short or extended is never delivered.
 
-    At each border between the parts of a message the rest of it is left out, or one byte more is put in. What
-    follows on the link stands in the place of what is missing, and the tag does not fit. The messages come by the
-    reconnect, once each.
+    At each border between the parts of a message the rest is left out, or one byte is inserted. The receiver reads
+    the bytes that follow on the link in place of the missing ones, and the tag does not match. Each message is
+    delivered once after the reconnect.
     """
     peers(lab, features)
     probe = lab.mangle("a", "b", Mangle("a", "MESSAGE", change=Flip(-1)))
@@ -53,7 +53,7 @@ def truncate_extend(lab: Lab, features: int) -> None:
     changes: list[Change] = [Truncate(border) for border in (*borders, len(probe.hit.raw) - 1)]
     changes += [Insert(b"\x5a", border) for border in (*borders, len(probe.hit.raw))]
     for number, change in enumerate(changes, 1):
-        # Two messages: the second one comes where the receiver waits for the rest of the first.
+        # Two messages: the receiver reads the second in place of the missing rest of the first.
         mangle = lab.mangle("a", "b", Mangle("a", "MESSAGE", change=change))
         send_parts(lab, 2)
         lab.expect_mangled(mangle)
@@ -79,8 +79,8 @@ def truncate_extend(lab: Lab, features: int) -> None:
 def replay_frame(lab: Lab, tag: str, features: int) -> None:
     """A repeated sealed frame breaks the link.
 
-    A frame is repeated right behind itself, and once more after others have passed. Its nonce is over: the tag
-    does not fit, and nothing is delivered twice.
+    A frame is repeated right behind itself, or after others have passed. Its nonce was used already: the tag does
+    not match, and nothing is delivered twice.
     """
     peers(lab, features)
     for number, change in enumerate((Duplicate(), Replay(tag))):
@@ -104,8 +104,8 @@ def replay_frame(lab: Lab, tag: str, features: int) -> None:
 def swap_frames(lab: Lab, features: int) -> None:
     """Two swapped sealed frames break the link.
 
-    Of five messages the second and the third are swapped. The third, which comes first, does not fit the nonce of
-    the second; all five are delivered in order after the reconnect.
+    The second and the third of five messages are swapped. The third, which arrives first, does not match the nonce
+    of the second; all five are delivered in order after the reconnect.
     """
     peers(lab, features)
     mangle = lab.mangle("a", "b", Mangle("a", "MESSAGE", nth=2, change=Swap()))
@@ -121,8 +121,9 @@ def swap_frames(lab: Lab, features: int) -> None:
 def drop_frame(lab: Lab, features: int) -> None:
     """A sealed frame that is missing is noticed at the next one.
 
-    The second of five messages is swallowed: the third breaks the link. Then the last message of a burst is
-    swallowed; that is undetectable until the keepalive behind it breaks the link. Every message is delivered once.
+    The second of five messages is removed from the stream: the third breaks the link. Then the last message of a
+    burst is removed, which only shows when the keepalive behind it breaks the link. Every message is delivered
+    once.
     """
     peers(lab, features)
     mangle = lab.mangle("a", "b", Mangle("a", "MESSAGE", nth=2, change=Drop()))
@@ -148,8 +149,8 @@ def drop_frame(lab: Lab, features: int) -> None:
 def reflect(lab: Lab, features: int) -> None:
     """A sealed frame sent back to its sender breaks the sender's link.
 
-    Both directions have one key but other nonces. What a wrote comes back to it as if b had: its tag does not fit,
-    whether b has got the frame too or not.
+    Both directions use one key but different nonces. A frame that ``a`` wrote comes back to ``a`` as if ``b`` had
+    written it: its tag does not match, whether ``b`` received the frame as well or not.
     """
     peers(lab, features)
     for number, change in enumerate((Reflect(both=True), Reflect())):
@@ -166,8 +167,8 @@ def reflect(lab: Lab, features: int) -> None:
 def cross_session(lab: Lab, features: int) -> None:
     """A sealed frame of an earlier link does not fit the next one.
 
-    A message is recorded, the link is cut, and on the link that follows the record comes behind the first message,
-    and in the place of one. Every link has a key of its own: the frame breaks it, and is not delivered.
+    A message is recorded and the link is cut; on the next link the recorded frame is inserted behind the first
+    message, or replaces one. Every link has a key of its own: the frame breaks the link and is not delivered.
     """
     peers(lab, features)
     for number, instead in enumerate((False, True)):
@@ -200,9 +201,9 @@ def late_status_codewords(lab: Lab, shift: int | None) -> None:
     """Flipped bits of the late status never turn a whole message into an aborted one.
 
     In crc mode nothing covers the late status of a frame. With msgr 2.1 its low nibble is 0xe for complete and 0x1
-    for aborted, four bits apart: with one to three bits flipped it is neither, and the link breaks. The high
-    nibble is reserved and ignored, as everywhere. All messages are delivered. With msgr 2.0 one bit says aborted:
-    a keepalive in which it flips stays without an answer, and the link lives on. That cannot be cured.
+    for aborted, which differ in four bits: with one to three bits flipped it is neither, and the link breaks. The
+    high nibble is reserved and ignored. All messages are delivered. With msgr 2.0 a single bit stands for aborted:
+    a keepalive in which it flips gets no answer, and the link goes on; the protocol cannot detect that.
     """
     if shift is None:
         _one_bit_aborts(lab)
@@ -263,8 +264,8 @@ _HANDSHAKE = {
 def decrypt_error_faults(lab: Lab, sender: str, tag: str) -> None:
     """A frame that fails authentication breaks the link at once, in every state.
 
-    One bit of a sealed frame is flipped, of each kind there is from the first signature on. Its receiver does not
-    sit there until a timeout: the link is broken within a moment, and the session goes on by another one.
+    One bit is flipped in a sealed frame, of each kind from the first AUTH_SIGNATURE on. The receiver breaks the
+    link at once, not by a timeout, and the session goes on with another link.
     """
     lab.two()
     receiver = "b" if sender == "a" else "a"

@@ -1,4 +1,4 @@
-"""SQ: sequence numbers, acknowledgements and replay, with a peer that is spoken by hand or with nodes."""
+"""SQ: sequence numbers, acknowledgements and replay, with a raw peer or between nodes."""
 
 from itertools import pairwise
 
@@ -30,8 +30,8 @@ _ONE_SEGMENT = ways("v2-crc", "v2-crc-w2", "v2-secure", "v2-secure-aes256k", "v2
 def long_order(lab: Lab, count: int, cuts: int) -> None:
     """Thousands of numbered messages both ways arrive in order over many broken links.
 
-    Two peers send each other messages without pause while their link is cut again and again, at any place. Each
-    gets what the other has sent, all of it, once, in order, with its bytes.
+    Two peers send each other messages without pause while their link is cut again and again, at any byte. Each
+    message arrives once, in order, and unchanged.
     """
     if lab.real_time:
         count, cuts = count // 4, cuts // 5
@@ -54,8 +54,8 @@ def long_order(lab: Lab, count: int, cuts: int) -> None:
 def old_seq_dropped_reader_alive(lab: Lab, role: str) -> None:
     """A duplicate message is dropped, and the link goes on reading.
 
-    On an open link come messages 1 to 3, then 2 and 3 once more, then 4. The node delivers each once, the next one
-    within a second, on the same link; nothing stays with the throttles, and the duplicates are counted.
+    An open link carries messages 1 to 3, then 2 and 3 again, then 4. The node delivers each once, message 4 within
+    a second on the same link; the duplicates hold no throttle, and are counted.
     """
     _, link = opened(lab, role)
     link.send_messages(1, 2, 3)
@@ -76,9 +76,8 @@ def old_seq_dropped_reader_alive(lab: Lab, role: str) -> None:
 def skipped_seq(lab: Lab, rule: str) -> None:
     """skipped_seq decides if a gap in the sequence numbers is accepted.
 
-    Message 1 is followed by message 3. Where ``skipped_seq`` says accept, as userspace does, it is delivered, the
-    gap is counted, and what is acknowledged is 3. Where it says fault, as the kernel does, the link breaks,
-    nothing of 3 is delivered, and the peer sends 2 and 3 on the next link.
+    Message 3 follows message 1. If ``skipped_seq`` is accept, as in userspace, the node delivers it, counts the
+    gap, and acknowledges 3. If it is fault, as in the kernel, the link breaks and message 3 is not delivered.
     """
     _, link = opened(lab, ACCEPTOR, skipped_seq=rule)
     link.send_messages(1)
@@ -94,7 +93,7 @@ def skipped_seq(lab: Lab, rule: str) -> None:
 
 
 def _holds(lab: Lab, acked: int, sent: int) -> None:
-    """Wait until a's session has that much acknowledged, and keeps so many messages for replay."""
+    """Wait until a's session has this acked_seq, and keeps this number of messages for replay."""
     lab.wait_until(
         lambda: (lab.session("a", "b")["acked_seq"], lab.session("a", "b")["sent"]) == (acked, sent),
         f"{acked} acknowledged and {sent} kept",
@@ -105,8 +104,8 @@ def _holds(lab: Lab, acked: int, sent: int) -> None:
 def ack_trims(lab: Lab, role: str) -> None:
     """An ACK drops all sent messages up to its number, and only an ACK does.
 
-    A node has sent ten messages. After an ACK of 4 it keeps six; after another ACK of 4, or one of 2, it still
-    keeps six; after an ACK of 10 it keeps none. It replays the messages that it kept when the link breaks.
+    A node has sent ten messages. After an ACK of 4 it keeps six for replay; after another ACK of 4, or one of 2,
+    it still keeps six; after an ACK of 10 it keeps none. When the link breaks it replays the six on the next one.
     """
     peer, link = opened(lab, role)
     lab.send("a", "b", 10)
@@ -144,9 +143,9 @@ def ack_trims(lab: Lab, role: str) -> None:
 def ack_from_the_future(lab: Lab, rule: str) -> None:
     """An ACK above the last sent message is ignored or a fault, by ack_beyond_sent.
 
-    Three messages are out when the peer acknowledges a million, and then 2^64 less one. By the rule
-    ``ack_beyond_sent`` the three are taken for acknowledged, no count is negative and no later message is taken
-    for acknowledged before it is; or the link breaks.
+    Three messages are unacknowledged when the peer acknowledges 1 000 000, and then 2^64 - 1. Either the node
+    takes the three for acknowledged, keeps its counters in range, and takes no later message for acknowledged
+    before it is; or the link breaks and the three are replayed, depending on ``ack_beyond_sent``.
     """
     peer, link = opened(lab, CONNECTOR, ack_beyond_sent=rule)
     lab.send("a", "b", 3)
@@ -158,7 +157,7 @@ def ack_from_the_future(lab: Lab, rule: str) -> None:
         return
     for seq in (1_000_000, (1 << 64) - 1):
         acknowledge(lab, link, seq)
-    lab.wait(0.05)  # what is sent before it arrives, it acknowledges
+    lab.wait(0.05)  # the ACK must arrive before the next messages are sent
     lab.expect_acked("a")
     lab.send("a", "b", 2)
     lab.require([message.seq for message in messages(link)] == [4, 5], "the next messages are not 4 and 5")
@@ -174,7 +173,7 @@ def ack_from_the_future(lab: Lab, rule: str) -> None:
 def ack_in_header(lab: Lab) -> None:
     """ack_seq in a message header acknowledges like an ACK frame.
 
-    A node has sent six messages. The peer sends it a message with ack_seq 4: two are kept.
+    A node has sent six messages. The peer sends it a message with ack_seq 4: the node keeps two for replay.
     """
     _, link = opened(lab, CONNECTOR)
     lab.send("a", "b", 6)
@@ -188,7 +187,7 @@ def ack_in_header(lab: Lab) -> None:
 
 
 _MOST_SEQ = 1 << 63
-"""A node counts on from here where its peer claims to have more."""
+"""The highest seq from which a node continues after a peer announced a higher one."""
 BEYOND = {
     f"{rule} {seq}": {"rule": rule, "seq": seq}
     for rule in ("adopt", "fault")
@@ -198,12 +197,12 @@ BEYOND = {
 
 @SQ.scenario("SQ-08", "discard_beyond_queue", rules=("in_seq_beyond_sent",), cases=BEYOND)
 def discard_beyond_queue(lab: Lab, rule: str, seq: int) -> None:
-    """in_seq_beyond_sent decides if a peer may claim more than was sent.
+    """in_seq_beyond_sent decides if a peer may announce a higher in_seq than was sent.
 
-    A node has sent three messages and resumes its session. The peer announces an in_seq of a hundred, two thousand
-    million, or as many as fit into 64 bits. By the rule ``in_seq_beyond_sent`` everything is dropped that was to
-    be sent again, and the node counts on from there, but from 2^63 at most, so that its own seqs keep their 64
-    bits; or the link breaks and nothing is dropped.
+    A node has sent three messages and resumes its session. The peer announces an in_seq of 100, 2^31, or 2^64 - 1.
+    Either the node drops all messages that it would replay, and continues its seqs from that number, from 2^63 at
+    most, so that they stay within 64 bits; or the link breaks and the three are replayed, depending on
+    ``in_seq_beyond_sent``.
     """
     peer, link = opened(lab, CONNECTOR, in_seq_beyond_sent=rule)
     lab.send("a", "b", 3)
@@ -231,9 +230,9 @@ def discard_beyond_queue(lab: Lab, rule: str, seq: int) -> None:
 def requeue_before_new(lab: Lab) -> None:
     """Replayed messages precede newer ones of any priority and keep their numbers.
 
-    Three messages are out when the link breaks; one of low, one of high and one of the usual priority are sent
-    while there is none. On the next link come the three as they were, seqs and order, then the others by
-    priority, numbered as they go.
+    Three messages are unacknowledged when the link breaks; without a link one of low, one of high and one of
+    normal priority are sent. The next link carries the three with their seqs and in order, then the others by
+    priority, numbered as they are written.
     """
     peer, link = opened(lab, CONNECTOR)
     lab.send("a", "b", 3, priority=64)
@@ -254,9 +253,8 @@ def requeue_before_new(lab: Lab) -> None:
 def second_break_in_replay(lab: Lab) -> None:
     """A replay that breaks starts again in order with the same seqs.
 
-    Eight messages, each as long as a batch, are out and not acknowledged when the link breaks. The next link
-    breaks when three of them have come again, the one behind it after five; on the last one all eight come, then a
-    new one.
+    Eight messages, each as long as a batch, are unacknowledged when the link breaks. The next link breaks after
+    three of them were replayed, the one after that after five; the last one carries all eight, then a new message.
     """
     count, size_bytes = 8, BATCH_BYTES
     peer, link = opened(lab, CONNECTOR, write_ahead_bytes=1)
@@ -283,9 +281,9 @@ def second_break_in_replay(lab: Lab) -> None:
 def priority_queue(lab: Lab) -> None:
     """A message of higher priority overtakes queued messages, but none that has a seq.
 
-    Large messages of low priority wait for a link, then a small one of the highest. It is the first on the wire
-    and has the first number; the others follow in the order in which they were sent. A later urgent message does
-    not overtake them: they have their numbers.
+    Large messages of low priority are queued without a link, then a small one of the highest priority. It is
+    written first and gets seq 1; the others follow in the order in which they were sent. After a fault a later
+    urgent message does not overtake them, because they have their seqs.
     """
     peer, link = opened(lab, CONNECTOR)
     hang_up(lab, link)
@@ -308,9 +306,9 @@ def priority_queue(lab: Lab) -> None:
 def acked_counter_after_reset(lab: Lab) -> None:
     """After a reset both directions count and acknowledge from 1 again.
 
-    Five messages have come from the peer when it forgets the session. The messages of the new one are numbered
-    from 1, and so are their acknowledgements: the first has 1, not 6, and the in_seq that is announced when the
-    session is resumed is the new one.
+    The peer has sent five messages when it resets the session. Messages of the new session are numbered from 1,
+    and so are their acknowledgements: the first is 1, not 6. When the new session is resumed, the announced in_seq
+    counts its messages alone.
     """
     peer, link = opened(lab, CONNECTOR)
     link.send_messages(1, 2, 3, 4, 5)
@@ -339,8 +337,8 @@ def acked_counter_after_reset(lab: Lab) -> None:
 def one_way_stream_acks(lab: Lab) -> None:
     """A side that sends no messages sends ACK frames, which bound the sender's memory.
 
-    Two thousand messages go one way and none the other. They are acknowledged while they are coming; in the end
-    the sender keeps nothing, and in between never more than a part of them.
+    2000 messages go one way and none the other. They are acknowledged while they arrive: the sender never keeps
+    more than 1000 of them for replay, and none in the end.
     """
     lab.two()
     lab.connect("a", "b")
@@ -363,10 +361,10 @@ def one_way_stream_acks(lab: Lab) -> None:
 def ack_coalescing(lab: Lab, role: str) -> None:
     """A burst gets few acknowledgements: one for a read, or one for 16 messages while a frame is incomplete.
 
-    A thousand messages come in one write. No more than ten acknowledgements go back, or on sockets, where a kernel
-    may hand on the write in pieces, one for 15 messages. Each is of a higher seq, on v1 none of more than 128
-    messages at once, and the last one is of the last message. Another thousand come in as many pieces, each of
-    which ends in the middle of a message: no more than one acknowledgement for 15 of them.
+    1000 messages come in one write. At most ten acknowledgements go back, or on sockets, where the kernel may
+    split the write, one for 15 messages. Each has a higher seq than the last, on v1 none covers more than 128
+    messages, and the last one covers the last message. Another 1000 come in as many pieces, each of which ends
+    inside a message: at most one acknowledgement for 15 of them goes back.
     """
     _, link = opened(lab, role)
     link.send_messages(*range(1, 1001))
@@ -386,7 +384,7 @@ def ack_coalescing(lab: Lab, role: str) -> None:
 
 
 def _expect_coalesced(lab: Lab, told: list[int], before: int, most: int) -> None:
-    """Acknowledgements of a thousand messages behind ``before`` must be that many at most."""
+    """Require at most ``most`` acknowledgements of the thousand messages after ``before``."""
     last = before + 1000
     lab.require(told[-1] == last, f"the last acknowledgement is {told[-1]}, not {last}")
     lab.require(len(told) <= most, f"{len(told)} acknowledgements, {most} are enough")
@@ -399,8 +397,8 @@ def _expect_coalesced(lab: Lab, told: list[int], before: int, most: int) -> None
 def same_object_twice(lab: Lab) -> None:
     """One message object sent twice is two messages with equal bytes.
 
-    An application hands the same object to its session again: before the first was acknowledged, and after a fault
-    had it sent once more. Each arrives once, with a number of its own.
+    An application sends the same object again: before its first copy was acknowledged, and after a fault that
+    replayed it. Each copy arrives once, with a seq of its own.
     """
     peer, link = opened(lab, CONNECTOR)
     lab.send("a", "b", size_bytes=1000)
@@ -435,8 +433,8 @@ TAKEN = {
 def fault_between_dequeue_and_write(lab: Lab, action: str, nth: int) -> None:
     """A message that was being written when the link broke is delivered once.
 
-    The link breaks, or is held and then cut, at the point where messages have been taken from the queue and are
-    not yet on the wire; and where they have just been written. All arrive once, in order.
+    The link breaks, or is held and then cut, where messages have left the queue and are not written yet, and where
+    they have just been written. Each arrives once, in order.
     """
     lab.two()
     lab.connect("a", "b")
@@ -462,8 +460,8 @@ ENDS = {end: {"end": end} for end in ("fault", "reset", "mark down")}
 def received_not_dispatched(lab: Lab, end: str) -> None:
     """Received messages that wait for dispatch survive their link, but not their session.
 
-    An injected delay holds five messages back. If the link breaks meanwhile they are delivered, in order. If the
-    session is reset by the peer, or ended by the application, nothing of them is delivered behind the event.
+    An injected delay holds five received messages. If the link breaks meanwhile they are delivered, in order. If
+    the peer resets the session, or the application marks it down, none of them is delivered after that.
     """
     slow = {"ms_inject_delay_type": "osd", "ms_inject_delay_probability": 1.0, "ms_inject_delay_max": 0.3}
     peer, link = opened(lab, ACCEPTOR, **slow)
@@ -499,9 +497,9 @@ SEQS = {f"2^{power}": {"seq": (1 << power) - 2} for power in (31, 32, 63)} | {"r
 def seq_extremes(lab: Lab, seq: int) -> None:
     """Sequence numbers are compared as unsigned 64-bit values from any start.
 
-    A peer's first message has a random number of 31 bits, as after a reset on v1, or one just below 2^31, 2^32 or
-    2^63. That one and the next four are delivered and acknowledged, one of before is a duplicate, and the session
-    goes on behind a fault.
+    A peer's first seq is random with 31 bits, as after a reset on v1, or just below 2^31, 2^32 or 2^63. That
+    message and the next four are delivered and acknowledged, a repeated seq is dropped as a duplicate, and the
+    session resumes after a fault.
     """
     seq = seq or lab.rng.getrandbits(31)
     peer, link = opened(lab, CONNECTOR)
@@ -524,9 +522,9 @@ def seq_extremes(lab: Lab, seq: int) -> None:
 def aborted_message(lab: Lab, rule: str) -> None:
     """A message that its sender aborted is not delivered.
 
-    On v2 its frame ends with the status aborted: it is dropped, its number is free for the next one, and the link
-    goes on; or the link breaks, as by the kernel's rule of ``aborted_message``. On v1, whose footer lacks its
-    mark, the link always breaks.
+    On v2 the late status of its frame is aborted: the node drops it, the next message may have its seq, and the
+    link stays open; or the link breaks, as in the kernel, depending on ``aborted_message``. On v1, where the
+    footer lacks the flag for complete, the link always breaks.
     """
     _, link = opened(lab, ACCEPTOR, aborted_message=rule)
     link.send_messages(1)

@@ -1,4 +1,4 @@
-"""SQ: what a session keeps when it is resumed."""
+"""SQ: the messages of a session that is resumed."""
 
 from toolkit.lab.lab import Lab
 from toolkit.scenarios.sequence_numbers import SQ
@@ -8,8 +8,8 @@ from toolkit.scenarios.sequence_numbers import SQ
 def reconnect_seq_both_ways(lab: Lab, read: int) -> None:
     """After a reconnect each side replays what the other has not received, in order.
 
-    Two peers send each other four messages. One breaks the link when it has read some of them, or none; neither
-    knows for sure what arrived. They exchange their in_seqs, and each sends the messages above the other's.
+    Two peers send each other four messages, and one breaks the link after it has read 0 to 3 of them. Both
+    announce their in_seqs as they reconnect, and each side replays the messages above the other's in_seq.
     """
     tag = "MSG" if lab.is_v1 else "MESSAGE"
     lab.two("lossless_peer")
@@ -36,7 +36,7 @@ def _resumed_in_seq(lab: Lab, node: str) -> int:
 
 
 def _judge_replay(lab: Lab, node: str, peer: str) -> None:
-    """The messages that a node wrote on its last link follow its peer's in_seq without a gap."""
+    """Require that the messages on a node's last link follow its peer's in_seq without a gap."""
     frames = lab.messages(node)
     last = frames[-1]["link"]
     seqs = [frame["fields"]["seq"] for frame in frames if frame["link"] == last]

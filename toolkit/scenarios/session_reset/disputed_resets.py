@@ -1,4 +1,4 @@
-"""RS: disputed rules (docs/disputes.md), a case for each setting, with a peer by hand."""
+"""RS: disputed rules (docs/disputes.md), a case for each setting, with a raw peer."""
 
 from messenger.v2.wire import ClientIdent, SessionReconnectOk, SessionReset
 from toolkit.lab.lab import Lab
@@ -19,9 +19,9 @@ from toolkit.scenarios.shared.settings import settings
 def partial_reset(lab: Lab, rule: str) -> None:
     """partial_reset decides if a SESSION_RESET that is not full keeps the queue.
 
-    A client resumes its session and gets SESSION_RESET that is not full. By ``partial_reset`` it sends
-    CLIENT_IDENT on the same link, or, as the kernel, treats it as a fault and dials again. By both rules no queued
-    message is lost, and there is no reset event.
+    A client resumes its session and gets a SESSION_RESET that is not full. It sends CLIENT_IDENT on the same link,
+    or, as the kernel does, takes it for a fault and dials again, depending on ``partial_reset``. With both
+    settings no queued message is lost and no reset event is raised.
     """
     peer, link = opened(lab, CONNECTOR, partial_reset=rule)
     lab.send("a", "b", 2)
@@ -53,9 +53,10 @@ def partial_reset(lab: Lab, rule: str) -> None:
 def reconnect_cookies(lab: Lab, rule: str) -> None:
     """reconnect_cookies decides which cookies SESSION_RECONNECT has to match.
 
-    The link of a session breaks, and the peer comes back with its client_cookie and another server_cookie, as
-    after two dials that took each other's place. By ``reconnect_cookies`` both must fit, and a reset that is not
-    full makes it send CLIENT_IDENT again; or the client_cookie alone, as in AsyncMessenger and crimson.
+    The link of a session breaks, and the peer resumes it with the right client_cookie and another server_cookie,
+    as after two dials that replaced each other. If both cookies must match, the node answers with a reset that is
+    not full, and the peer sends CLIENT_IDENT again; if the client_cookie is enough, as in AsyncMessenger and
+    crimson, the session resumes. ``reconnect_cookies`` decides.
     """
     peer, link = opened(lab, ACCEPTOR, policy="lossless_peer", reconnect_cookies=rule)
     hang_up(lab, link)

@@ -1,4 +1,4 @@
-"""RS: what a session drops when it is reset, and which side decides that."""
+"""RS: messages that a reset drops, and the side that decides it."""
 
 from toolkit.lab.lab import Lab
 from toolkit.lab.ways import V2_WAYS
@@ -7,21 +7,21 @@ from toolkit.scenarios.session_reset import RS
 
 
 def _seqs(lab: Lab, node: str) -> list[int]:
-    """The numbers of the messages that were delivered to a node, in order."""
+    """The seqs of the messages that were delivered to a node, in order."""
     return [record["seq"] for record in lab.records(node, "deliver")]
 
 
 def _begin_anew(lab: Lab, who: str, peer: str, point: str, *, sends: str) -> None:
-    """``who`` ends its session and dials again, while at ``peer`` a message is held at ``point``.
+    """Have ``who`` mark its session down and dial again, while a message is held at ``point`` of ``peer``.
 
-    Two messages of it have arrived; the one it sends then must be counted from 1 again.
+    Two messages of ``who`` have arrived; the next one must have seq 1.
 
     Args:
-        lab: two nodes that have exchanged two messages each way.
-        who: starts a new session.
-        peer: keeps its session.
-        point: at the peer, where a message is held meanwhile.
-        sends: whose that message is.
+        lab: a lab with two nodes that have exchanged two messages each way.
+        who: the node that starts a new session.
+        peer: the node that keeps its session.
+        point: point of the peer at which the message is held.
+        sends: the sender of that message.
     """
     lab.arm(peer, point, "BLOCK")
     lab.send(sends, peer if sends == who else who)
@@ -41,9 +41,9 @@ def _begin_anew(lab: Lab, who: str, peer: str, point: str, *, sends: str) -> Non
 def partial_reset(lab: Lab, row: str, order: str) -> None:
     """A SESSION_RESET that is not full leads to a new CLIENT_IDENT without losses.
 
-    The peer resumes a session of which this side, its client, has never seen the SERVER_IDENT. After one
-    SESSION_RESET that is not full, it sends CLIENT_IDENT on the same link: there is no reset event, and every
-    queued message arrives.
+    The peer resumes a session that this side, its client, does not have yet, because it has not read SERVER_IDENT.
+    After one SESSION_RESET that is not full, the peer sends CLIENT_IDENT on the same link: no reset event is
+    raised, and every queued message arrives.
     """
     play(lab, row, order)
     resets = [frame["fields"]["full"] for frame in lab.frames("a", "SESSION_RESET")]
@@ -65,9 +65,9 @@ def partial_reset(lab: Lab, row: str, order: str) -> None:
 def no_resetcheck(lab: Lab, row: str, order: str) -> None:
     """Without resetcheck a peer's new session replaces the old one without a remote_reset event.
 
-    A peer marks its session down and dials again. The other side's connection stays and hears of an accept, of
-    nothing else; its messages are counted from 1 again. What it had queued goes to the new session; what it had
-    not read of the old one is lost without an event: such is this policy.
+    A peer marks its session down and dials again. The other side keeps its connection and gets an accept event,
+    and no other; it counts the peer's messages from 1 again. Messages that it has queued go to the new session;
+    messages of the old one that it has not read are lost without an event.
     """
     if row:
         play(lab, row, order)
@@ -93,9 +93,9 @@ def no_resetcheck(lab: Lab, row: str, order: str) -> None:
 def client_new_cookie(lab: Lab, row: str, order: str) -> None:
     """A client that opens a new session resets the one at the server.
 
-    It marks down and dials again, with another cookie (on v1, with connect_seq 0). The server's connection stays;
-    its application gets one remote_reset, messages queued for the old session are dropped, and the client's
-    messages are counted from 1 again.
+    The client marks down and dials again, with another cookie (on v1, with connect_seq 0). The server keeps its
+    connection; its application gets one remote_reset, messages queued for the old session are dropped, and the
+    client's messages are counted from 1 again.
     """
     if row:
         play(lab, row, order)

@@ -1,4 +1,4 @@
-"""RS: sessions that are reset, retried and refused, with a peer that is spoken by hand."""
+"""RS: sessions that are reset, retried and refused, with a raw peer."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -40,12 +40,12 @@ from toolkit.scenarios.shared.by_hand import (
 def full_reset_with_resetcheck(lab: Lab, nodes: bool) -> None:  # noqa: FBT001 - a case
     """A full reset drops the client's queue, raises one remote_reset event and restarts both seqs.
 
-    A client has messages on their way, some of them acknowledged, when the link breaks and the server forgets the
-    session: its process is killed and comes back, or a raw peer claims it. The client's attempt to resume is
-    answered by a full reset. It drops what was not acknowledged, raises exactly one remote_reset event before
-    anything of the new session, and asks on the same link for one with a new cookie, or with connect_seq 0. On v2
-    the messages of the new session have the seqs 1, 2 and so on in both directions, and acknowledge as much; on
-    v1, where a first seq may be any, those of the client follow each other.
+    Some of a client's messages are acknowledged and some not when the link breaks and the server loses the
+    session: it restarts, or a raw peer answers as if it had. The client's SESSION_RECONNECT is answered with a
+    full reset. It drops its unacknowledged messages, raises one remote_reset event before any event of the new
+    session, and opens that on the same link with a new cookie, or with connect_seq 0. On v2 the seqs of the new
+    session are 1, 2 and so on in both directions, and so are their acknowledgements; on v1, where the first seq
+    may be any, the client's seqs are consecutive.
     """
     if nodes:
         _server_killed(lab)
@@ -85,7 +85,7 @@ def full_reset_with_resetcheck(lab: Lab, nodes: bool) -> None:  # noqa: FBT001 -
 
 
 def _open_v1(link: object, connect: Connect) -> None:
-    """Grant what a CONNECT asks for that repeats its last authorizer."""
+    """Grant a CONNECT that repeats its last authorizer."""
     assert isinstance(link, RawV1Link)
     step = link.judge(connect)
     assert isinstance(step, AuthDone)
@@ -121,10 +121,9 @@ def _server_killed(lab: Lab) -> None:
 def reset_retry_loop(lab: Lab) -> None:
     """A session that one side has lost is open again after three rounds at most.
 
-    A node's session has been reset by its peer, and its link broke before the next one was open: it stands by with
-    nothing of the old session. Now the peer itself dials, and wants to resume what it thinks is still there. The
-    node answers that it knows no such session; the peer asks for a new one, and gets it. There is no loop of
-    reset, retry and reset.
+    A node's session was reset by its peer, and the link broke before the new one was open: the node is in STANDBY
+    without a session. Now the peer dials to resume the old session. The node answers with a reset; the peer asks
+    for a new session and gets it. Reset and retry do not repeat.
     """
     peer, link = opened(lab, CONNECTOR, policy="lossless_peer_reuse")
     lab.send("a", "b")
@@ -174,9 +173,9 @@ CHAINS = {
 def retry_chain(lab: Lab, value: int, good: bool, rounds: int = 1) -> None:  # noqa: FBT001 - a case
     """SESSION_RETRY raises connect_seq once and the session resumes; a value not above it is a fault.
 
-    A node resumes its session and gets SESSION_RETRY with a higher connect_seq. On the same link it asks again,
-    with a connect_seq above that. A value that is not above its own cannot be the peer's, and breaks the link; so
-    does a peer that has it retry again and again.
+    A node resumes its session and gets SESSION_RETRY with a higher connect_seq. On the same link it tries again,
+    with a connect_seq above that. A value that is not above its own breaks the link; so does a peer that answers
+    with SESSION_RETRY again and again.
     """
     peer, link = opened(lab, CONNECTOR)
     lab.send("a", "b")
@@ -219,11 +218,10 @@ def _retry(lab: Lab, link: Any, wish: Any, value: int, rounds: int) -> Any:  # n
 def retry_global_chain(lab: Lab, flips: int, room: bool = True) -> None:  # noqa: FBT001, FBT002 - a case
     """After RETRY_GLOBAL a connector has a larger global_seq, for this and all later dials, if there is one.
 
-    A node that resumes its session gets RETRY_GLOBAL: it asks again on the same link with a larger global_seq, and
-    no later dial has a lower one. The largest number there is breaks the link, and changes nothing: the next
-    dial's global_seq is the next one of its own. Where two processes with the same address take a session from
-    each other in turn, each is accepted once per dial, each loss raises an event, and the node itself does not
-    dial.
+    A node that resumes its session gets RETRY_GLOBAL: it tries again on the same link with a larger global_seq,
+    and no later dial has a lower one. The largest possible number breaks the link and is not adopted: the next
+    dial increments the node's own. Where two processes with one address take a session from each other in turn,
+    each dial is accepted once, each lost session raises an event, and the node itself does not dial.
     """
     if flips:
         _flip_flop(lab, flips)
@@ -279,10 +277,10 @@ _WAITS: dict[str, dict[str, Any]] = {
 def wait_frame(lab: Lab, rule: str, queued: int = 1) -> None:
     """After WAIT a node waits for the peer's dial, and dials again itself after ms_max_backoff.
 
-    A node whose dial has lost a race gets WAIT, with a message to send or without. It keeps the message, does not
-    dial before ``ms_max_backoff`` has passed, and does then; after another WAIT it takes the peer's dial, and
-    dials no more. If ``server_wait`` is fault, WAIT breaks the link like any unexpected frame, and the next dial
-    comes after ``ms_initial_backoff``.
+    A node's dial is answered with WAIT, with a message in its queue or without. It keeps the message and dials
+    again after ``ms_max_backoff``, no sooner; after another WAIT it accepts the peer's dial, and dials no more. If
+    ``server_wait`` is fault, WAIT breaks the link like any unexpected frame, and the next dial comes after
+    ``ms_initial_backoff``.
     """
     pause_s = 1.0 if lab.real_time else 3.0
     options = {"ms_initial_backoff": 0.01, "ms_max_backoff": pause_s, "server_wait": rule}
@@ -309,7 +307,7 @@ def wait_frame(lab: Lab, rule: str, queued: int = 1) -> None:
 
 
 def _make_wait(lab: Lab, link: Any, reason: str) -> None:  # noqa: ANN401 - of either protocol
-    """Answer the node's wish for a session by WAIT, which breaks its link for that reason."""
+    """Answer the node's wish for a session with WAIT, and require that its link breaks for that reason."""
     wait: ConnectReply | Wait
     if lab.is_v1:
         link.handshake(until=link.connect)
@@ -326,11 +324,11 @@ def _make_wait(lab: Lab, link: Any, reason: str) -> None:  # noqa: ANN401 - of e
 def server_cookie_zero(lab: Lab) -> None:
     """A lossless session whose SERVER_IDENT has server_cookie 0 is not resumed: CLIENT_IDENT comes again.
 
-    A peer grants a session without LOSSY and with server_cookie 0, and takes three messages without acknowledging
-    them. After a fault the node asks by CLIENT_IDENT with the same client_cookie, and sends the three again with
-    their seqs. Dials that fail, and leaving STANDBY, do not raise connect_seq before there is a server_cookie:
-    once a link has brought one, the next begins with SESSION_RECONNECT, whose connect_seq counts the two open
-    links that broke. The second dial that the peer hangs up on raises a refused event.
+    A peer grants a session without LOSSY and with server_cookie 0, and does not acknowledge three messages. After
+    a fault the node sends CLIENT_IDENT with the same client_cookie, and replays the three with their seqs. Without
+    a server_cookie, neither a failed dial nor the end of STANDBY raises connect_seq: after a link that brought a
+    server_cookie, the next begins with SESSION_RECONNECT, whose connect_seq is the number of open links that
+    broke, two. The second dial that the peer closes raises a refused event.
     """
     peer = stage(lab, CONNECTOR, policy="lossless_peer")
     hang_up(lab, peer.accept("a"))
@@ -367,9 +365,9 @@ def reset_at_each_state(lab: Lab) -> None:
     """An unsolicited session reply breaks the link and leaves the session unchanged.
 
     In every state of a client's links SESSION_RESET, SESSION_RETRY, SESSION_RETRY_GLOBAL, WAIT,
-    SESSION_RECONNECT_OK and SERVER_IDENT come where they are not expected; on v1 every reply on an open link. Each
-    breaks the link. Cookies and seqs, what is queued and what is not acknowledged stay as they were, the
-    application gets no event, and the session goes on with the next link.
+    SESSION_RECONNECT_OK and SERVER_IDENT arrive where that state does not accept them; on v1 every reply arrives
+    on an open link. Each breaks the link. Cookies, seqs, queued and unacknowledged messages stay, the application
+    gets no reset event, and the session resumes on the next link.
     """
     peer = stage(lab, CONNECTOR)
     link = peer.accept("a").handshake()
@@ -428,12 +426,11 @@ ORDERS: dict[str, dict[str, Any]] = {
 
 @RS.scenario("RS-10", "event_order", cases=ORDERS)
 def event_order(lab: Lab, options: dict[str, Any]) -> None:
-    """remote_reset stands between the messages of two sessions, whoever dispatches them and when.
+    """remote_reset comes between the messages of the old session and those of the new one.
 
-    A peer sends messages, and behind them on a new link begins another session and sends more. Of the first
-    session nothing is dispatched behind remote_reset, of the second nothing before it, whether messages are
-    dispatched as they come, out of a queue by priority, or after an injected delay, when a reset may discard
-    those that wait.
+    A peer sends messages, then opens a new session on a new link and sends more. No message of the old session is
+    dispatched after remote_reset, and none of the new one before it: with direct dispatch, with dispatch by
+    priority, and with an injected delay, where the reset may drop delayed messages.
     """
     peer, link = opened(lab, ACCEPTOR, **options)
     link.send_messages(1, 2, 3)

@@ -1,1 +1,1 @@
-"""What scenarios of several families have in common."""
+"""What scenarios of several families share."""

@@ -1,4 +1,4 @@
-"""What scenarios with a raw peer have in common: an open session, and frames by kind."""
+"""Helpers of scenarios with a raw peer: an open session, and the frames of a session by kind."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from toolkit.node.raw.peer import RawPeer
 
 
 def opened(lab: Lab, role: str, **options: Any) -> tuple[RawPeer, Any]:  # noqa: ANN401 - Config options
-    """A node ``a`` with a session with raw peer ``b``, and b's open link; see :func:`stage`."""
+    """Open a session between node ``a`` and raw peer ``b``; returns b and its open link; see :func:`stage`."""
     peer = stage(lab, role, **options)
     link = peer.dial("a") if role == ACCEPTOR else peer.accept("a")
     link.handshake()
@@ -21,29 +21,29 @@ def opened(lab: Lab, role: str, **options: Any) -> tuple[RawPeer, Any]:  # noqa:
 
 
 def hang_up(lab: Lab, link: Any) -> None:  # noqa: ANN401 - of either protocol
-    """End a link, and wait until the node has noticed."""
+    """End a link, and wait until node ``a`` has recorded the fault."""
     before = len(lab.faults("a"))
     link.hang_up()
     lab.expect_fault_count("a", before + 1)
 
 
 def messages(link: Any, after_s: float = 0.1) -> list[Any]:  # noqa: ANN401 - of either protocol
-    """The messages of the node's that come on a link within some time."""
+    """The node's messages that arrive on a link within ``after_s`` seconds."""
     return [frame for frame in link.rest(after_s) if hasattr(frame, "tid")]
 
 
 def acks(link: Any, after_s: float = 0.1) -> list[int]:  # noqa: ANN401 - as above
-    """What the node acknowledges on a link within some time."""
+    """The seqs of the node's ACKs that arrive on a link within ``after_s`` seconds."""
     return [frame.seq for frame in link.rest(after_s) if isinstance(frame, Ack | V1Ack)]
 
 
 def acknowledge(lab: Lab, link: Any, seq: int) -> None:  # noqa: ANN401 - as above
-    """Have the peer acknowledge everything up to a seq."""
+    """Have the peer acknowledge all messages up to a seq."""
     link.send(V1Ack(seq) if lab.is_v1 else Ack(seq))
 
 
 def asked(lab: Lab, link: Any) -> Any:  # noqa: ANN401 - SessionReconnect, or Connect
-    """The frame by which an authenticated node resumes its session."""
+    """Authenticate, and return the frame by which the node resumes its session."""
     if lab.is_v1:
         link.handshake(until=link.connect)
         connect, step = link.authenticated()
@@ -54,7 +54,7 @@ def asked(lab: Lab, link: Any) -> Any:  # noqa: ANN401 - SessionReconnect, or Co
 
 
 def resume(lab: Lab, link: Any, wish: Any, in_seq: int) -> None:  # noqa: ANN401 - as above
-    """Grant what :func:`asked` returned, claiming to have the node's messages up to a seq."""
+    """Grant what :func:`asked` returned, and announce ``in_seq`` as received."""
     if not lab.is_v1:
         link.send(SessionReconnectOk(in_seq))
         return
@@ -65,12 +65,12 @@ def resume(lab: Lab, link: Any, wish: Any, in_seq: int) -> None:  # noqa: ANN401
 
 
 def refuse_session(lab: Lab, link: Any, wish: Any) -> None:  # noqa: ANN401 - as above
-    """Say that the session it asked for is not known, in full."""
+    """Answer the wish to resume a session with a full reset."""
     link.send(link.reply_to(wish, V1Tag.RESETSESSION) if lab.is_v1 else SessionReset(full=True))
 
 
 def reply_of(frame: object) -> str:
-    """The tag of a reply of v1."""
+    """The name of the tag of a v1 reply; empty for other frames."""
     return frame.tag.name if isinstance(frame, ConnectReply) else ""
 
 

@@ -1,4 +1,4 @@
-"""What scenarios of disputed rules have in common."""
+"""Helpers of scenarios about disputed rules."""
 
 from toolkit.lab.lab import Lab
 from toolkit.lab.raw_places import breaks
@@ -7,7 +7,7 @@ from toolkit.node.raw.peer import RawPeer
 
 
 def opens_or_breaks(lab: Lab, peer: RawPeer, link: RawLink, *, opens: bool) -> None:
-    """The link opens a session, or breaks, and a link that pretends nothing opens one."""
+    """Require that the link opens a session, or breaks, after which one with the peer's own address opens."""
     if not opens:
         breaks(lab, link, link.handshake, "MALFORMED")
         lab.expect("a", "registry", 0)

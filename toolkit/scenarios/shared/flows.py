@@ -1,4 +1,4 @@
-"""Conversations in which every frame of both protocols is really sent, for interceptors to stop them."""
+"""Flows in which every frame of both protocols is sent, so that interceptors can stop each of them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,28 +9,28 @@ from toolkit.lab.lab import Lab
 from toolkit.lab.verbs.policies import Pair
 
 REST_S = 0.1
-"""Long enough for everything that is not blocked; then the blocked links are released."""
+"""Seconds in which everything happens that is not blocked; then the blocked links are released."""
 _RETRY_S = 1.0
-"""Long enough for a dial to be tried again, and once more."""
+"""Seconds in which a dial is repeated, twice if necessary."""
 _SHORT_RETRY_S = 0.2
-"""The same where time is real, with short pauses between dials."""
+"""The same in real time, with short pauses between dials."""
 
 
 def options(lab: Lab) -> dict[str, Any]:
-    """For both nodes; these conversations are not about pauses."""
+    """Config options of both nodes: short pauses between dials in real time."""
     return {"ms_initial_backoff": 0.02, "ms_max_backoff": 0.1} if lab.real_time else {}
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """What is done to the conversation."""
+    """The action at a point of a node in a flow."""
 
     node: str
     point: str
     action: str
 
     def arm(self, lab: Lab) -> None:
-        """From here on, stop at the next pass."""
+        """Take the action at the next pass of the point."""
         lab.arm(self.node, self.point, self.action)
 
     def rest(self, lab: Lab) -> None:
@@ -43,7 +43,7 @@ class Stop:
 
 
 Flow = Callable[[Lab, Pair, Stop], None]
-"""Plays a conversation in which a stop happens, and leaves a session that is open, or opens when it is used."""
+"""Plays a flow with a stop in it, and leaves a session that is open, or opens when it is used."""
 
 
 def smooth(lab: Lab, pair: Pair, stop: Stop) -> None:
@@ -71,13 +71,13 @@ def smooth(lab: Lab, pair: Pair, stop: Stop) -> None:
 
 
 def _dial_again(lab: Lab) -> None:
-    """A lossy session may have ended: have another one."""
+    """Open another session, in case a lossy one has ended."""
     lab.connect("a", "b")
     lab.wait_for(lambda: lab.session_state("b", "a") == "READY", "b has accepted a")
 
 
 def bad_method(lab: Lab, pair: Pair, stop: Stop) -> None:
-    """The client tries a method that the server does not allow, and then another one on the same link."""
+    """The client offers a method that the server does not allow, then another one on the same link."""
     both = options(lab)
     lab.node("a", pair.entity_a, pair.policy_a, listens=pair.both_dial, auth={"offers": ["none", "cephx"]}, **both)
     lab.node("b", pair.entity_b, pair.policy_b, **both)
@@ -89,7 +89,7 @@ def bad_method(lab: Lab, pair: Pair, stop: Stop) -> None:
 
 
 def missing_features(lab: Lab, pair: Pair, stop: Stop) -> None:
-    """The client lacks a feature that every server wants, until it is given it."""
+    """The client lacks a feature that the server requires, until it is configured."""
     lab.node(
         "a",
         pair.entity_a,
@@ -110,7 +110,7 @@ def missing_features(lab: Lab, pair: Pair, stop: Stop) -> None:
 
 
 def session_reset(lab: Lab, pair: Pair, stop: Stop) -> None:
-    """The server gives up the session, and the client would resume it."""
+    """The server marks the session down, and the client tries to resume it."""
     pair.start(lab, **options(lab))
     lab.connect("a", "b")
     lab.exchange(count=1)
@@ -124,7 +124,7 @@ def session_reset(lab: Lab, pair: Pair, stop: Stop) -> None:
 
 
 def session_retry(lab: Lab, pair: Pair, stop: Stop) -> None:
-    """One side has tried to reconnect twice in vain; the other dials with a connect_seq that is lower by now."""
+    """One side fails to reconnect twice; the other dials with a connect_seq that is lower by then."""
     pair.start(lab, **options(lab))
     lab.connect("a", "b")
     lab.exchange(count=1)
@@ -141,7 +141,7 @@ def session_retry(lab: Lab, pair: Pair, stop: Stop) -> None:
 
 
 def retry_global(lab: Lab, pair: Pair, stop: Stop) -> None:
-    """A takeover is held up behind its answer; the connector, whose link is gone, comes back meanwhile."""
+    """A takeover is held behind its answer; the connector, whose link has broken, dials again meanwhile."""
     pair.start(lab, **options(lab))
     lab.connect("a", "b")
     lab.exchange(count=1)
@@ -156,7 +156,7 @@ def retry_global(lab: Lab, pair: Pair, stop: Stop) -> None:
 
 
 def lost_race(lab: Lab, pair: Pair, stop: Stop) -> None:
-    """Both dial, and the peer with the higher address gets WAIT for the other's dial, which is blocked."""
+    """Both dial, and the one with the higher address gets WAIT for the other's dial, which is blocked."""
     pair.start(lab, **options(lab))
     lab.arm("a", "CLIENT_IDENT WRITE", "BLOCK")
     stop.arm(lab)
@@ -170,7 +170,7 @@ def lost_race(lab: Lab, pair: Pair, stop: Stop) -> None:
 
 
 def old_keepalives(lab: Lab, pair: Pair, stop: Stop) -> None:
-    """v1 without KEEPALIVE2: a keepalive that wants no answer."""
+    """On v1 without KEEPALIVE2: KEEPALIVE, which gets no answer."""
     pair.start(lab, **options(lab), features_supported=CLIENT_FEATURES & ~int(Feature.MSGR_KEEPALIVE2))
     stop.arm(lab)
     lab.connect("a", "b")

@@ -1,4 +1,4 @@
-"""Cases for points of the interception grid, and what must come of a conversation that was stopped at one."""
+"""Cases for points of the interception grid, and the expected result of a flow that was stopped at one."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -21,7 +21,7 @@ ACTIONS = (Action.FAULT, Action.BLOCK, Action.STALL)
 def cases(
     points: Mapping[str, tuple[str, ...]], flow: Flow = smooth, actions: Iterable[Action] = ACTIONS
 ) -> Cases:
-    """A stop at each of these points, at each of its nodes, by each of the actions."""
+    """One stop for each of these points, at each of its nodes, with each of the actions."""
     return {
         f"{node} {point} {action}": {"stop": Stop(node, point, action.value), "flow": flow}
         for point, nodes in points.items()
@@ -31,12 +31,12 @@ def cases(
 
 
 def said(tag: str, writer: str) -> dict[str, tuple[str, ...]]:
-    """A frame's two points, at its writer and at its reader."""
+    """The two points of a frame, at its writer and at its reader."""
     return {f"{tag} WRITE": (writer,), f"{tag} READ": ("b" if writer == "a" else "a",)}
 
 
 def held_and_open(lab: Lab, pair_name: str, stop: Stop, flow: Flow) -> None:
-    """Play a flow with a stop in it; in the end the session does what its policy says."""
+    """Play a flow with a stop in it, and require that the session behaves as its policy defines."""
     pair = PAIRS[pair_name]
     flow(lab, pair, stop)
     lab.expect_hit(stop.node, stop.point)
@@ -47,12 +47,12 @@ def held_and_open(lab: Lab, pair_name: str, stop: Stop, flow: Flow) -> None:
 
 
 def sent(lab: Lab, node: str) -> int:
-    """How many messages the application of a node has sent."""
+    """Number of messages that a node's application has sent."""
     return len(lab.records(node, "send"))
 
 
 def judge_lossless(lab: Lab, *, resets: bool) -> None:
-    """Everything arrives once; there is no event of a loss, unless the other side marked the session down."""
+    """Require that every message arrives once, without a reset event unless a side marked the session down."""
     if resets:
         for event, count in (("reset", 0), ("remote_reset", 1)):
             seen = lab.events("a", "b", EventKind(event))
@@ -75,9 +75,9 @@ def judge_lossless(lab: Lab, *, resets: bool) -> None:
 
 
 def judge_lossy(lab: Lab, stop: Stop) -> None:
-    """A link that only stood still ends nothing; one that broke ends at most the session on it, once."""
+    """Require that a blocked link ends no session, and a broken one only the session on it, once."""
     resets = [len(lab.records(node, "event", event="reset")) for node in ("a", "b")]
-    cut = 1  # the flow's own
+    cut = 1  # the reset by the flow's own cut
     if stop.action == Action.BLOCK:
         lab.require(resets == [cut, cut], f"blocking must end no session; resets of a and b: {resets}")
     else:

@@ -9,25 +9,25 @@ from toolkit.lab.lab import Lab
 SMALL = {"3 x 6": {"servers": 3, "clients": 6, "operations": 120}}
 LARGE = {"8 x 32": {"servers": 8, "clients": 32, "operations": 1000}}
 CALM = {"ms_inject_socket_failures": 0, "ms_inject_internal_delays": 0.0, "ms_inject_delay_type": ""}
-"""What ends all injection."""
+"""Options that end all injections."""
 
 
 @dataclass
 class Mix:
-    """Random operations between pairs of nodes; the lab's seed decides them."""
+    """Random operations between pairs of nodes, drawn from the lab's seed."""
 
     lab: Lab
     pairs: list[tuple[str, str]]
     """Pairs of connector and acceptor."""
     drops: bool = False
-    """True if sessions are marked down too."""
+    """True if sessions are marked down as well."""
     most_bytes: int = 4000
     open: list[tuple[str, str]] = field(default_factory=list)
     sent: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Messages by sender and receiver."""
+    """Number of messages by sender and receiver."""
 
     def run(self, operations: int) -> None:
-        """Carry out so many of them."""
+        """Carry out that many operations; a third of them in real time."""
         rng = self.lab.rng
         for _ in range(operations // 3 if self.lab.real_time else operations):
             chance = rng.random()
@@ -59,24 +59,24 @@ class Mix:
         if answers:
             sender, receiver = receiver, sender
         count, size_bytes = rng.randrange(1, 6), rng.choice([0, 1, 100, self.most_bytes])
-        # A server never dials: its session may be over by now.
+        # A server never dials: its session may have ended meanwhile.
         self.lab.send(sender, receiver, count=count, size_bytes=size_bytes, dials=not answers)
         self.sent[sender, receiver] += count
 
     def calm(self, nodes: list[str]) -> None:
-        """No more faults: everything comes to rest."""
+        """End all injections, and wait until everything is at rest."""
         for name in nodes:
             self.lab.configure(name, **CALM)
         self.lab.wait(2.0 if self.lab.real_time else 40.0)
 
     def forget_the_dead(self) -> None:
-        """Servers give up sessions whose client has marked them down and does not come back."""
+        """Mark down sessions of servers whose clients have marked theirs down."""
         for client, server in self.pairs:
             if self.lab.session(server, client) and not self.lab.session(client, server):
                 self.lab.mark_down(server, client)
 
     def expect_all(self) -> None:
-        """Everything that was sent has been delivered, exactly once."""
+        """Wait until every message has been delivered, and require that each was delivered once."""
         for (sender, receiver), count in self.sent.items():
             self.lab.expect_delivered(sender, receiver, count, within_s=60)
             delivered = self.lab.delivered(sender, receiver)
@@ -86,7 +86,7 @@ class Mix:
 def servers_and_clients(
     lab: Lab, servers: int, clients: int, policies: tuple[str, str], options: dict[str, Any]
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """All nodes, and the pairs of connector and acceptor."""
+    """Start servers and clients; returns all names, and the pairs of connector and acceptor."""
     of_server, of_client = policies
     own = [f"s{number}" for number in range(servers)]
     other = [f"c{number}" for number in range(clients)]

@@ -1,4 +1,4 @@
-"""What scenarios about packets have in common."""
+"""Helpers of scenarios about packets."""
 
 from toolkit.lab.lab import Lab
 from toolkit.lab.verbs.policies import PAIRS
@@ -8,7 +8,7 @@ LOSSLESS = {name: {"pair": PAIRS[name]} for name in ("peers", "client")}
 
 
 def all_have_come(lab: Lab, count: int) -> None:
-    """Wait until ``a`` and ``b`` have got so many messages of each other, without a reset."""
+    """Wait until ``a`` and ``b`` have ``count`` messages from each other, without a reset event."""
     for node, peer in ("a", "b"), ("b", "a"):
         lab.expect_delivered(peer, node, count, within_s=60.0)
         lab.expect_no_event(node, peer, "reset")

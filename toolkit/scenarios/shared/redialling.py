@@ -1,4 +1,4 @@
-"""How soon a session that lost its link dials again."""
+"""Measures how soon a session that lost its link dials again."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from toolkit.node.raw.peer import RawPeer
 
 
 def dial_after_fault_s(lab: Lab, peer: RawPeer, within_s: float) -> tuple[Any, float]:
-    """The node's next dial, and how long after the fault before it that came."""
+    """Accept the node's next dial; returns the link, and the seconds between the fault before it and the dial."""
     broke_s = lab.records("a", "fault")[-1].time_s
     link = peer.accept("a", within_s=within_s)
     return link, lab.records("a", "link", action="dial")[-1].time_s - broke_s

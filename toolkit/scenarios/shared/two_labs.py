@@ -1,4 +1,4 @@
-"""The same conversation in two places, on sockets and in memory."""
+"""Runs the same script on sockets and in simulation, and compares the results."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -12,7 +12,7 @@ COMPARED = "what happens in simulation is what it is compared with"
 
 
 def twice(lab: Lab, play: Callable[[Lab], None], outcome: Callable[[Lab, str], object]) -> None:
-    """Play the same in this lab and in a simulated one; the records of each node must be equal."""
+    """Run a script in this lab and in a simulated one, and require the same outcome at each node."""
     from toolkit.lab.sim.sim_lab import SimLab  # noqa: PLC0415 - it needs the vocabulary, and so this catalogue
 
     play(lab)
@@ -26,13 +26,13 @@ def twice(lab: Lab, play: Callable[[Lab], None], outcome: Callable[[Lab, str], o
 
 
 def settled(lab: Lab) -> None:
-    """Wait until all that ``a`` and ``b`` have sent is acknowledged."""
+    """Wait until every message of ``a`` and ``b`` is acknowledged."""
     for node in "ab":
         lab.expect_acked(node)
 
 
 def told(lab: Lab, node: str) -> list[tuple[object, ...]]:
-    """What a node's application got: events, and runs of messages, in order."""
+    """The events and messages that a node's application got, in order."""
     seen: list[tuple[object, ...]] = []
     for record in lab.history.node(node):
         if record.kind == "event":

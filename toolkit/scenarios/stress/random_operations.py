@@ -7,10 +7,11 @@ from toolkit.scenarios.stress import ST
 
 
 def synthetic_mix(lab: Lab, servers: int, clients: int, operations: int) -> None:
-    """Connections come and go at random, and every message is accounted for.
+    """While random sessions open and close, every message arrives in order or an event explains its loss.
 
-    Lossless clients dial, send, wait and mark their sessions down at random. Each message arrives in order, or an
-    event (or the sender's own mark_down) says why it does not; at the end the counters of all nodes balance.
+    Lossless clients dial, send, wait and mark their sessions down at random. A message that does not arrive is
+    explained by an event or by the sender's own mark_down; at the end the counters of all nodes match their
+    sessions.
     """
     nodes, pairs = servers_and_clients(
         lab, servers, clients, ("stateful_server", "lossless_client"), {"ms_max_backoff": 1.0}
@@ -39,11 +40,10 @@ ST.scenario("ST-01-large", "synthetic_mix_large", cases=LARGE, quick=False)(synt
 def reconnect_storm(lab: Lab) -> None:
     """After a server restart all 100 clients reconnect, each by the time its own pause is over.
 
-    A stateful server dies and comes back ten seconds later, knowing nothing; on sockets 40 clients wait for a
-    second. Each client dials at once, and is refused, then after pauses of 0.2 s, 0.4 s and so on: none of them
-    dials more often, or more seldom. A pause is no longer than the time since the first refusal, so within ten
-    seconds of the restart, and well within a minute, all are back. Each gets one remote_reset event, and its next
-    message arrives.
+    A stateful server dies and restarts ten seconds later without its sessions; on sockets 40 clients wait for a
+    second. Each client dials at once and is refused, then after pauses of 0.2 s, 0.4 s and so on, neither more
+    often nor less. A pause is no longer than the time since the first refusal, so within ten seconds of the
+    restart all are connected. Each gets one remote_reset event, and its next message arrives.
     """
     clients, away_s = (40, 1.0) if lab.real_time else (100, 10.0)
     _, pairs = servers_and_clients(lab, 1, clients, ("stateful_server", "lossless_client"), {})

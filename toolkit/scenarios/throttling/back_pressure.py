@@ -17,7 +17,7 @@ _SIZE_BYTES = 1000
 
 
 def _peers(lab: Lab, throttle: dict[str, int] | None = None, *, clients: str = "a", **options: Any) -> None:  # noqa: ANN401 - Config options
-    """Lossless peers of b, which has the throttle and the options."""
+    """Connect lossless peers to b, which has the throttle and the options."""
     for number, name in enumerate(clients):
         lab.node(name, f"osd.{10 + number}", "lossless_peer")
     lab.node("b", "osd.2", "lossless_peer", throttle=throttle, **options)
@@ -27,7 +27,7 @@ def _peers(lab: Lab, throttle: dict[str, int] | None = None, *, clients: str = "
 
 
 def _share(lab: Lab, limit: int) -> int:
-    """What one link may take of a limit: every shard that runs data phases has an equal part of it."""
+    """The part of a limit for one link: each shard that runs data phases has an equal part."""
     return -(-limit // max(1, lab.way.workers))
 
 
@@ -36,7 +36,7 @@ def _throttled(lab: Lab, name: str) -> int:
 
 
 def _expect_stopped_at(lab: Lab, count: int) -> None:
-    """Node b has delivered ``count`` messages of a, and then nothing happens at all."""
+    """Require that node b delivers ``count`` messages of a, and that no frame or link event follows."""
     lab.expect_delivered("a", "b", count)
     lab.wait(0.1)
     before = len(lab.records("b", "frame")) + len(lab.records("b", "link"))
@@ -52,8 +52,9 @@ def _expect_stopped_at(lab: Lab, count: int) -> None:
 def message_count_limit(lab: Lab) -> None:
     """A policy's message throttle of N dispatches N messages and holds the rest back.
 
-    N+5 messages come, and the application keeps what it gets. Reading stops after the N-th, nothing polls, and
-    the sender keeps the rest as unacknowledged. When the application is done, all the others come in order.
+    N+5 messages arrive, and the application keeps each one. The link stops reading after the N-th, without
+    polling, and the sender keeps the rest for replay. When the application releases its messages, the others
+    arrive in order.
     """
     limit = _share(lab, 10)
     _peers(lab, {"messages": 10})
@@ -73,9 +74,9 @@ def message_count_limit(lab: Lab) -> None:
 def byte_limit(lab: Lab) -> None:
     """A policy's byte throttle stops reading at the message that would exceed it.
 
-    Messages come that are together larger than the limit, and the application keeps what it gets. As bytes are
-    released reading goes on, and the throttle is never above its limit. A compressed message waits for its size on
-    the wire, which is what its head declares, so the message that exceeds the limit still passes.
+    The application keeps messages that together exceed the limit. The link reads on as bytes are released, and the
+    throttle never exceeds its limit. A compressed message takes its size on the wire, which its header declares,
+    before its real size is known, so the message that exceeds the limit still passes.
     """
     limit = 4500
     share = _share(lab, limit)
@@ -99,8 +100,8 @@ def byte_limit(lab: Lab) -> None:
 def dispatch_limit(lab: Lab) -> None:
     """A message that does not fit the dispatch throttle is not read until others are released.
 
-    What counts is the size that its head declares: a compressed message that fits is read, however large it is
-    then. Nothing polls meanwhile; a release alone makes reading go on.
+    The throttle compares the size that the header declares: a compressed message that fits is read, even if it
+    decompresses to more. The link does not poll meanwhile; a release makes it read on.
     """
     limit = 4500
     _peers(lab, ms_dispatch_throttle_bytes=limit)
@@ -139,9 +140,9 @@ _ENDS = ("cut", "own mark_down", "its mark_down", "kill")
 def release_on_every_fault_point(lab: Lab, stage: str = "", end: str = "", action: Action | None = None) -> None:
     """A link that ends while it reads returns exactly what it took from the throttles.
 
-    A link is cut, closed or marked down while a message of it waits for the first, the second or the third of its
-    throttles, faults while it reads one, or reads one that it had before. Once the application is done with what
-    it holds, every throttle is at zero, and the next messages pass.
+    A link is cut or marked down, or its peer is killed, while a message waits for the first, the second or the
+    third throttle; or it faults while it reads a message, or reads a duplicate. Once the application has released
+    its messages, every throttle is at zero, and the next messages pass.
     """
     throttle, options = _STAGES[stage or "dispatch"]
     _peers(lab, throttle, **(options if stage else {}))
@@ -158,14 +159,14 @@ def release_on_every_fault_point(lab: Lab, stage: str = "", end: str = "", actio
         lab.wait(0.05)
         lab.unblock("b", point)
     if end == "again":
-        # The acknowledgement is lost, so that b gets what it had.
+        # The acknowledgement is lost, so that b gets messages that it has.
         lab.cut_at("a", "b", lab.breakpoint("b:ACK", byte=0))
         lab.send("a", "b", 3, size_bytes=_SIZE_BYTES)
         lab.wait_for_dials("a", 2)
     _end(lab, end)
     lab.release("b")
     if "mark_down" in end:
-        lab.wait(0.5)  # a lossless peer comes back to find that its session is gone
+        lab.wait(0.5)  # a lossless peer dials again, and its session is reset
         lab.connect("a", "b")
     elif end == "kill":
         lab.revive("a")
@@ -181,7 +182,7 @@ def release_on_every_fault_point(lab: Lab, stage: str = "", end: str = "", actio
 
 
 def _fill(lab: Lab) -> None:
-    """The application of b holds what it gets until a message of a waits for a throttle."""
+    """Have the application of b keep messages until one of a's waits for a throttle."""
     lab.hold("b")
     lab.send("a", "b", 5, size_bytes=_SIZE_BYTES)
     lab.wait(0.1)
@@ -200,7 +201,7 @@ def _end(lab: Lab, end: str) -> None:
         lab.kill("a")
         lab.wait(0.1)
     if end in {"its mark_down", "kill"}:
-        # b notices, but waits for its peer: a lossless session has to be given up.
+        # b's lossless session would wait for its peer, so b marks it down.
         lab.mark_down("b", "a")
 
 
@@ -217,7 +218,7 @@ def _end(lab: Lab, end: str) -> None:
 def oversize_single_message(lab: Lab, throttle: dict[str, int], dispatch_bytes: int = 100 << 20) -> None:
     """A message larger than a throttle passes alone.
 
-    It is handed on while the throttle is not beyond its limit; the next one waits until it has been given back.
+    It is delivered while the throttle is below its limit; the next message waits until it is released.
     """
     _peers(lab, throttle, ms_dispatch_throttle_bytes=dispatch_bytes)
     lab.hold("b")
@@ -242,9 +243,9 @@ def oversize_single_message(lab: Lab, throttle: dict[str, int], dispatch_bytes: 
 def neighbour_not_starved(lab: Lab, policy: bool) -> None:  # noqa: FBT001 - a case
     """A full policy throttle stops messages only; keepalives of other peers are answered.
 
-    All peers share the throttle, so the neighbour's messages wait too; but it learns within a moment that its peer
-    lives. The dispatch throttle is of a coarser kind: while it is full nothing at all is read on its shard, and a
-    keepalive is answered only once the application is done. Either way every link holds, and everything comes.
+    All peers share the throttle, so another peer's messages wait too, but its keepalive is answered at once. A
+    full dispatch throttle stops all reading on its shard: the keepalive is answered once the application releases
+    messages. In both cases every link stays open, and every message arrives.
     """
     if policy:
         _peers(lab, {"size_bytes": 3 * _SIZE_BYTES}, clients="ac")
@@ -274,9 +275,9 @@ def neighbour_not_starved(lab: Lab, policy: bool) -> None:  # noqa: FBT001 - a c
 def slow_reader(lab: Lab) -> None:
     """Towards a slow reader the written bytes are bounded, and the rest waits in the queue.
 
-    Messages are sent faster than the peer takes them. No more than write_ahead_bytes is built ahead of the
-    transport, and a batch; the rest waits in the queue, where it is counted. A keepalive gets no answer, so its
-    age grows. When the peer reads again everything arrives.
+    A node sends messages faster than its peer reads them. It hands at most write_ahead_bytes, and a batch, to the
+    transport; the rest stays in its queue, where it is counted. A keepalive is not answered meanwhile. When the
+    peer reads again every message arrives.
     """
     ahead_bytes, size_bytes, count = 64 << 10, (256 if lab.real_time else 16) << 10, 120
     lab.two("lossless_peer", write_ahead_bytes=ahead_bytes)
@@ -322,7 +323,7 @@ def slow_reader(lab: Lab) -> None:
 def write_eagain(lab: Lab, count: int, size_bytes: int, congestion: int) -> None:
     """Writes that the socket refuses are repeated without losses, in order.
 
-    Most attempts to write find the socket full, on both sides. The queues back up, and every message arrives.
+    Most attempts to write find the socket full, on both sides. The queues grow, and every message arrives.
     """
     _peers(lab)
     for name in "ab":
@@ -351,9 +352,9 @@ _PREAUTH_WAYS: tuple[Way, ...] = tuple(way for way in ALL_WAYS if not way.worker
 def preauth_memory_cap(lab: Lab, how: str) -> None:
     """Unauthenticated peers cost bounded memory for a bounded time.
 
-    Twenty of them announce frames of gigabytes, or as much as they may and never send the last of it, or go on and
-    on with refused attempts to authenticate. What cannot be is refused at once; the others are cut off by
-    max_preauth_bytes or by the deadline of the handshake, and meanwhile another peer is served.
+    Twenty peers announce frames of gigabytes, or frames within the limit whose end they never send, or repeat
+    refused authentication attempts without end. Frames above the limit break the link at once; the other links end
+    by max_preauth_bytes or by ms_connection_ready_timeout. Meanwhile another peer is served.
     """
     peers = 20
     lab.node("a", "osd.1", "lossless_peer")
@@ -411,8 +412,8 @@ def _overwhelm(lab: Lab, link: object, how: str) -> None:
 def accept_errors(lab: Lab) -> None:
     """A listener that runs out of descriptors accepts the waiting peers once it has some.
 
-    A process may open no more descriptors when two peers dial it: accepting fails again and again. The connection
-    it has goes on meanwhile. As soon as there are descriptors both get in, without having dialled again.
+    A process has reached its limit of open descriptors when two peers dial it: accepting fails again and again.
+    Its existing connection goes on meanwhile. Once the limit is raised both are accepted, by their first dial.
     """
     late = ["c1", "c2"]
     for number, name in enumerate(("a", *late)):
@@ -447,8 +448,8 @@ def accept_errors(lab: Lab) -> None:
 def markdown_while_throttled(lab: Lab, stops: bool) -> None:  # noqa: FBT001 - a case
     """A session that waits for a throttle can be marked down and returns what it took.
 
-    The application keeps messages until the link waits for a throttle, and then marks the session down or shuts
-    its messenger down. That does not wait; when the application is done every throttle is at zero.
+    The application keeps messages until the link waits for a throttle, then marks the session down or shuts its
+    messenger down. Neither call waits; once the messages are released every throttle is at zero.
     """
     _peers(lab, {"messages": 4, "size_bytes": 2500})
     _fill(lab)

@@ -1,4 +1,4 @@
-"""The tour: reconnect, standby and session reset, as the demo shows them."""
+"""The tour: reconnect, standby and session reset, as ``msgrlab demo`` shows them."""
 
 from collections.abc import Sequence
 
@@ -18,10 +18,10 @@ def _two_peers(lab: Lab) -> None:
     "reconnect", "reconnect", default_cuts=("a:MESSAGE:10:20",), v1_cuts=("a:MSG:10:20",), processes=True
 )
 def reconnect(lab: Lab, cuts: Sequence[Breakpoint]) -> None:
-    """Cut in mid-traffic.
+    """Two lossless peers resume their session after the link is cut inside a frame.
 
-    Two lossless peers send each other messages while the link between them is cut in the middle of a frame. They
-    dial again, exchange their in_seqs by SESSION_RECONNECT and SESSION_RECONNECT_OK, and replay the rest: every
+    Both send messages while the link is cut in the middle of a frame. They dial again, exchange their in_seqs by
+    SESSION_RECONNECT and SESSION_RECONNECT_OK, and replay the messages above the other side's in_seq: every
     message arrives once and in order.
     """
     _two_peers(lab)
@@ -44,10 +44,10 @@ def reconnect(lab: Lab, cuts: Sequence[Breakpoint]) -> None:
 
 @TOUR.scenario("standby", "standby", processes=True)
 def standby(lab: Lab) -> None:
-    """An idle link dies.
+    """Two idle lossless peers stand by when their link breaks, and resume the session when one of them sends.
 
-    The link between two lossless peers dies while nothing is on its way. Both go to STANDBY and do not dial, until
-    one of them has something to send; then the session goes on where it was.
+    The link breaks while every message is acknowledged. Both sessions go to STANDBY and do not dial. When one side
+    sends a message it dials, resumes the session with its sequence numbers, and raises one connect event.
     """
     _two_peers(lab)
     lab.send("a", "b", count=3)
@@ -71,11 +71,11 @@ def standby(lab: Lab) -> None:
 
 @TOUR.scenario("session-reset", "session-reset", processes=True)
 def session_reset(lab: Lab) -> None:
-    """The server lost its state.
+    """A server that restarted without its sessions resets the client's session, and traffic goes on in a new one.
 
-    A stateful server is killed and comes back at the same address knowing nothing. It answers its client's
-    SESSION_RECONNECT by SESSION_RESET: the client drops what was queued for the old session, informs its
-    application by remote_reset, and traffic goes on in a new session.
+    A stateful server is killed and restarts at the same address without its sessions. It answers the client's
+    SESSION_RECONNECT by SESSION_RESET: the client drops the messages queued for the old session, raises
+    remote_reset, and opens a new session, in which both sides send.
     """
     lab.node("client", "client.7", "lossless_client", listens=False)
     lab.node("server", "mds.0", "stateful_server")

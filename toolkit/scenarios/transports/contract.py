@@ -1,4 +1,4 @@
-"""RD: the same conversation on sockets and in memory comes to the same."""
+"""RD: the same session over other transports."""
 
 from itertools import groupby
 from typing import Any
@@ -13,7 +13,7 @@ _PAIRS: dict[str, dict[str, Any]] = {name: {"pair": PAIRS[name]} for name in ("p
 
 
 def _conversation(lab: Lab, pair: Pair) -> None:
-    """Question and answer, one at a time: nothing may come in another order."""
+    """Exchange messages one at a time, so that their order cannot differ."""
     pair.start(lab)
     lab.connect("a", "b")
     lab.expect_state("b", "a", "READY")
@@ -26,7 +26,7 @@ def _conversation(lab: Lab, pair: Pair) -> None:
 
 
 def _frames(lab: Lab, node: str) -> list[tuple[object, ...]]:
-    """What a node wrote: tags, lengths and states, without what leaves when it likes."""
+    """Tags and lengths of the frames that a node wrote, without ACKs and KEEPALIVE2s, and its session's states."""
     written = [r for r in lab.records(node, "frame", direction="tx") if r["tag"] not in {"ACK", "KEEPALIVE2"}]
     states = [state for state, _ in groupby(r["state"] for r in lab.records(node, "state"))]
     return [*((record["tag"], record["length"]) for record in written), *((state,) for state in states)]
@@ -42,11 +42,11 @@ def _frames(lab: Lab, node: str) -> list[tuple[object, ...]]:
     cases=_PAIRS,
 )
 def unix_or_inproc(lab: Lab, pair: Pair) -> None:
-    """A conversation is the same over pipes in memory as over TCP, frame by frame.
+    """A session exchanges the same frames over pipes in memory as over TCP.
 
-    Two nodes open a session and exchange messages of several sizes, one at a time. Tags and lengths of all frames
-    that each of them writes, acknowledgements apart, and the states that their sessions go through are equal over
-    both transports; so are the events of the applications.
+    Two nodes open a session and exchange messages of several sizes, one at a time. Over both transports each node
+    writes frames with the same tags and lengths, acknowledgements apart, its session goes through the same states,
+    and its application gets the same events.
     """
     twice(
         lab,
@@ -66,9 +66,9 @@ def unix_or_inproc(lab: Lab, pair: Pair) -> None:
 def transport_contract(lab: Lab, size_bytes: int, pair: Pair) -> None:
     """Sessions work over any transport that carries a stream of bytes.
 
-    A transport connects late, delivers a byte or a few at a time, hardly takes what is written, and a client has
-    no address of its own. Session, messages and keepalives come to what they come to over any other: nothing
-    faults, and each side reads the frames that the other one wrote.
+    A transport connects late, delivers one byte or seven at a time, and takes written bytes slowly, and a client
+    has no address of its own. Session, messages and keepalives work as over any other transport: nothing faults,
+    and each side reads the frames that the other one wrote.
     """
     pair.start(lab)
     lab.delay_dial("a", "b", 2.0)
