@@ -34,8 +34,11 @@ _SIGNAL = (
     ' && found="$found ${each#/proc/}"; done;'
     ' [ "$1" != 9 ] || kill -STOP $found 2>/dev/null; kill -"$1" $found 2>/dev/null; true'
 )
-"""Signal every process that has the token. Before SIGKILL all are stopped, because a parent that notices the end of its
-child first would exit with a code of its own."""
+"""Signal every process that has the token.
+
+Before SIGKILL all are stopped, because a parent that notices its child's end first would exit with a code of its
+own.
+"""
 
 
 class ContainerProgram:
