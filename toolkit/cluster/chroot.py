@@ -37,8 +37,7 @@ def in_image(directory: Path, shared: Path) -> list[str]:
     """Return the command prefix that runs a program in an image; it needs root.
 
     The prefix execs, so the program has the process id of the command. Files that it writes are lost when it ends,
-    except
-    those in ``shared``.
+    except those in ``shared``.
 
     Args:
         directory: the image; it is mounted read-only below an overlay.

@@ -29,8 +29,7 @@ class Containers:
 
     Raises:
         Unsupported: Docker is not usable, or the containers' network namespaces cannot be entered; the message
-            names
-            the command that helps.
+            names the command that helps.
     """
 
     def __init__(self, networks: Sequence[NetworkWish]) -> None:

@@ -197,8 +197,7 @@ def reserve_port(undo: ExitStack) -> int:
     """Reserve a port: the kernel assigns it to no other socket until ``undo`` is closed.
 
     A bound socket that does not listen keeps the kernel from assigning the port, and with SO_REUSEADDR on both
-    sides
-    (Ceph sets it) the daemon can bind it all the same.
+    sides (Ceph sets it) the daemon can bind it all the same.
     """
     holder = undo.enter_context(reserved_socket(HOST))
     return int(holder.getsockname()[1])

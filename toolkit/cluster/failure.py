@@ -17,8 +17,8 @@ _TELLING = re.compile(
 )
 """Lines that report a failure. Ceph logs errors for administrators at level -1."""
 _DULL = re.compile(r"^\s*(?:$|File \"|\^+$|[-0-9]+> )|--[12]?-|/\S+ -- |AdminSocket: request")
-"""Lines without information: of tracebacks, of dumps of recent events, of debug_ms, and of admin socket
-requests that came too early."""
+"""Lines without information: of tracebacks, of dumps of recent events, of debug_ms, and of admin socket requests
+that came too early."""
 
 
 class NotUp(LocalError):

@@ -30,8 +30,7 @@ def keep_files(cluster: Path, directory: Path, *, keys: bool = False) -> None:
     """Copy history, captures and logs out of a cluster's directory; existing files are not overwritten.
 
     Only their owner can read the copies. Key logs and keyrings are not copied unless requested, and keys in
-    captures
-    are removed.
+    captures are removed.
 
     Args:
         cluster: directory of the cluster.

@@ -38,8 +38,7 @@ class RealMonitor:
     """A running monitor. :meth:`stop`, or leaving the ``with`` block, ends it and removes all its files.
 
     It also ends when the process that started it dies, for any reason. The kernel watches the starting thread for
-    that:
-    start the monitor in a thread that lives long enough.
+    that: start the monitor in a thread that lives long enough.
     """
 
     def __init__(
@@ -64,8 +63,7 @@ class RealMonitor:
 
         Raises:
             LocalError: there is no such mode, a program of Ceph is not installed, or the monitor does not start;
-                the
-                message then ends with the last lines of its log.
+                the message then ends with the last lines of its log.
         """
         if mode not in get_args(Mode):
             raise LocalError(f"no connection mode {mode!r}; known: {', '.join(get_args(Mode))}")

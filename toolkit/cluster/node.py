@@ -1,7 +1,7 @@
 """A node's process: the scenario application on a real messenger, controlled over its standard input.
 
-Control is JSON lines. The first line is the node's spec (:class:`toolkit.node.NodeSpec`); the node
-answers ``{"ready": ADDR}`` once it listens. Then each ``{"id": N, "verb": VERB, "args": {...}}`` is answered by
+Control is JSON lines. The first line is the node's spec (:class:`toolkit.node.NodeSpec`); the node answers
+``{"ready": ADDR}`` once it listens. Then each ``{"id": N, "verb": VERB, "args": {...}}`` is answered by
 ``{"reply": N, "answer": {...}}`` or ``{"reply": N, "error": "..."}``. History records come in between, as
 ``{"record": [TIME_S, KIND, {FIELDS}]}``. The node exits at the end of its input.
 

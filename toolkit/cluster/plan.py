@@ -46,8 +46,7 @@ def with_release(spec: ClusterSpec, backend: type[Backend], announce: Callable[[
     """Return the spec with a release of Ceph that the backend can run.
 
     Containers do not have this machine's programs: ``ceph.release: host`` is replaced by the newest release that
-    there is
-    an image of and that supports the spec.
+    there is an image of and that supports the spec.
 
     Args:
         spec: spec of the cluster.

@@ -1,8 +1,7 @@
 """Messengers of msgrlab in threads of this process: they start at once instead of in a second.
 
 ``kill`` closes the sockets of such a node and drops its further records. Faults that need a process of its own,
-such
-as freeze, need :class:`toolkit.cluster.nodes.MessengerNode`.
+such as freeze, need :class:`toolkit.cluster.nodes.MessengerNode`.
 """
 
 from typing import Any

@@ -87,8 +87,7 @@ class Middlemen:
     """The proxies of a cluster: those of its spec, together with those of its backend.
 
     Messengers of msgrlab dial the proxy's address (a route). Connections of other programs, and those to addresses
-    that
-    are not known in advance, are redirected by the kernel of the connector's host.
+    that are not known in advance, are redirected by the kernel of the connector's host.
     """
 
     def __init__(self, cluster: "Cluster") -> None:

@@ -2,8 +2,8 @@
 
 A messenger of msgrlab dials the monitor through a proxy, authenticates, requests the monitor map and sends a
 keepalive. The first conversation is undisturbed and lists the frames; then one conversation is run per frame,
-direction and action. After every fault a new attempt must succeed, and actions that only delay must not break
-the session.
+direction and action. After every fault a new attempt must succeed, and actions that only delay must not break the
+session.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """Bytes that a tap lets through: what is delivered, in which steps, and whether the link is cut.
 
 A tap has neither clock nor sockets. Where bytes have to wait it returns a :class:`Gate`; its caller (the proxy,
-the
-simulated wire) keeps all that follows until the gate opens.
+the simulated wire) keeps all that follows until the gate opens.
 """
 
 from collections.abc import Callable

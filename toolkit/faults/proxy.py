@@ -1,8 +1,8 @@
 """A TCP proxy that parses frames: all bytes between two parties pass a tap that can cut and change them.
 
 Faults of the path through it (hold, slow, delay, refuse, half-close, half-open) last until
-:meth:`FaultProxy.heal`.
-A held connection is established all the same, because the kernel accepts it; only no bytes are forwarded.
+:meth:`FaultProxy.heal`. A held connection is established all the same, because the kernel accepts it; only no
+bytes are forwarded.
 
 It runs in another thread, so that scripts, tests and notebooks can use it from ordinary code.
 """

@@ -46,10 +46,8 @@ class Strike:
     """Matches frames and acts at them, once unless ``passes`` has more numbers.
 
     ``sender`` is the party that sent the frame (empty: either), ``tag`` the frame's name (``BANNER`` for the
-    banner;
-    with the wildcards ``*`` and ``?``), ``nth`` the number of the matching frame, counted from 1 over all links
-    since the
-    strike was set.
+    banner; with the wildcards ``*`` and ``?``), ``nth`` the number of the matching frame, counted from 1 over all
+    links since the strike was set.
     """
 
     sender: str

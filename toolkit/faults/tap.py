@@ -1,8 +1,7 @@
 """A tap on one link: it parses the bytes into frames and acts at those that strikes match. No sockets, no clock.
 
 The proxy on loopback and the simulated network both pass the bytes of a link through a tap, so a breakpoint has
-the
-same meaning in both.
+the same meaning in both.
 """
 
 from collections.abc import Callable
@@ -29,8 +28,7 @@ class Breakpoint(Strike):
     """Cut the link at a frame, once.
 
     ``byte`` is the number of bytes of that frame that are still delivered (negative: counted from its end, as in
-    slices;
-    None: all of it).
+    slices; None: all of it).
     """
 
     byte: int | None = 0

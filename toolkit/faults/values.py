@@ -14,8 +14,7 @@ def parse_value(name: str, text: str, old: object) -> Any:  # noqa: ANN401 - of 
     """Parse a value for a field, by the type of its present value.
 
     Numbers are decimal or 0x…, booleans ``true`` and ``false``, bytes hex (``-`` for none), lists of numbers
-    ``1,2``,
-    addresses as Ceph prints them, entity types and enumerations by name.
+    ``1,2``, addresses as Ceph prints them, entity types and enumerations by name.
 
     Args:
         name: name of the field, for errors.

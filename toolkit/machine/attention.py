@@ -1,10 +1,8 @@
 """Waits in the main thread that Ctrl-C can interrupt.
 
 A signal that arrives just before Python's blocking system call does not interrupt it, nor does one that another
-thread
-receives, and Python handles signals only between calls. A wait without a limit may therefore never notice Ctrl-C,
-so
-the functions here wait in short pieces.
+thread receives, and Python handles signals only between calls. A wait without a limit may therefore never notice
+Ctrl-C, so the functions here wait in short pieces.
 """
 
 import os

@@ -1,8 +1,7 @@
 """Select a Docker engine and connect to it.
 
 A *place* names an engine: a URL as in DOCKER_HOST, or ``context://NAME`` for one of ``docker context``. The
-default
-follows the docker command: DOCKER_HOST, DOCKER_CONTEXT, the current context, this machine's socket.
+default follows the docker command: DOCKER_HOST, DOCKER_CONTEXT, the current context, this machine's socket.
 """
 
 import os

@@ -1,8 +1,7 @@
 """Start Python so that it finds msgrlab's modules and imports nothing from the current directory.
 
 msgrlab runs as root in other users' directories. Without ``-P``, ``python -m`` and ``python -c`` look for every
-module
-there first.
+module there first.
 """
 
 import os

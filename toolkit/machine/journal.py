@@ -1,12 +1,9 @@
 """The undo journal of a cluster: each change is on disk before it is made.
 
 However a cluster ends, its journal lists what has to be undone: every entry is written and synced before its
-change is
-made. Entries are undone in reverse order. The cluster's own directory is removed last: it is renamed first, so
-that
-its name is free and a partly removed directory is not taken for a cluster, and the journal in it is deleted last,
-so
-that an interrupted removal can be found and repeated.
+change is made. Entries are undone in reverse order. The cluster's own directory is removed last: it is renamed
+first, so that its name is free and a partly removed directory is not taken for a cluster, and the journal in it is
+deleted last, so that an interrupted removal can be found and repeated.
 """
 
 import errno

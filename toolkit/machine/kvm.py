@@ -1,8 +1,8 @@
 """The probe of KVM: it runs a guest of two instructions.
 
 A device that opens is not enough: where KVM itself runs inside a guest, it may emulate instructions one by one and
-fail
-at the first that it does not support. The guest here executes one that its emulator lacks (x87 FLD1), then halts.
+fail at the first that it does not support. The guest here executes one that its emulator lacks (x87 FLD1), then
+halts.
 """
 
 import ctypes

@@ -22,8 +22,7 @@ def leftovers(lease: Lease, *, docker_url: str | None = None, network: bool = Tr
         lease: lease of the cluster, which is down.
         docker_url: place of the Docker engine to search; empty for the default one, None to skip Docker.
         network: True to search for namespaces and interfaces. Their names have the cluster's number, which
-            clusters of
-            another state directory may have as well.
+            clusters of another state directory may have as well.
     """
     label = lease.label
     found = [f"process {pid}: {_command(pid)}" for pid in sorted(labelled_processes(str(label)))]

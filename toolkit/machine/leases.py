@@ -1,10 +1,8 @@
 """Leases: the names and numbers of this machine's clusters.
 
 Every cluster has a directory below :func:`state_root`. The process that keeps a cluster up holds a lock on a file
-in
-it, which the kernel releases when that process ends; a directory that is not locked was left by a crash. No other
-user
-can read or change these directories.
+in it, which the kernel releases when that process ends; a directory that is not locked was left by a crash. No
+other user can read or change these directories.
 """
 
 import os
@@ -60,8 +58,7 @@ class Lease:
 
         Raises:
             LocalError: the name is invalid, a cluster of that name is up or has left something behind, or other
-                users can
-                access the state directory.
+                users can access the state directory.
         """
         check_name(name)
         with _registry() as root, numbers.exclusively() as machine:

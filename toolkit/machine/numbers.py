@@ -1,8 +1,7 @@
 """Numbers of clusters, which are part of the names of their namespaces and interfaces.
 
 Names in the kernel are global, whatever state directory a cluster has. So numbers are assigned under a
-machine-wide
-lock, in a directory of root: only root makes such names.
+machine-wide lock, in a directory of root: only root makes such names.
 """
 
 import os

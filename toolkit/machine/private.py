@@ -86,8 +86,7 @@ def _examined(directory: Path, what: str) -> os.stat_result:
     """Check all parents of a directory; returns its own status.
 
     All of them have to belong to root or to this user. Those that others may write to have to be sticky, like
-    ``/tmp``,
-    where only the owner of a file can rename it.
+    ``/tmp``, where only the owner of a file can rename it.
 
     Raises:
         LocalError: a parent is not safe.

@@ -72,8 +72,7 @@ def add_rxe(name: str, interface: str) -> None:
 
     Raises:
         LocalError: there is a device of that name or on that interface, there is no such interface, or this user
-            may
-            not make devices.
+            may not make devices.
         Unsupported: the kernel has no soft-RoCE.
     """
     values = {_DEV_NAME: _string(name), _LINK_TYPE: _string("rxe"), _NDEV_NAME: _string(interface)}

@@ -13,8 +13,7 @@ def rtnetlink() -> Iterator["IPRoute"]:
     """Connect to the kernel in the network namespace of this thread.
 
     pyroute2 uses an event loop that runs in this thread as its own, and then cannot wait for replies. Notebooks
-    always run
-    one, so it is hidden for the duration of the ``with`` block.
+    always run one, so it is hidden for the duration of the ``with`` block.
     """
     import asyncio.events as loops
 

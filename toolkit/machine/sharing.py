@@ -89,8 +89,7 @@ def by_dask(work: Callable[[_Unit], _Result], units: Sequence[_Unit], address: s
         work: as for :func:`by_processes`.
         units: its arguments, one per call.
         address: address of the scheduler, ``tcp://HOST:PORT`` or ``HOST:PORT``; :data:`LOCAL` starts a cluster on
-            this
-            machine and stops it afterwards.
+            this machine and stops it afterwards.
 
     Raises:
         MissingExtra: ``distributed`` is not installed.
@@ -112,10 +111,8 @@ def stream_by_dask(
     """Yield the lines and results of calls as they arrive from the workers of a Dask cluster.
 
     A call whose worker is lost is restarted on another worker. A call that has lost several workers is
-    :class:`Lost`,
-    and the other calls go on. The scheduler never has more calls than workers: Dask counts the loss of a worker
-    against
-    all calls that were assigned to it, including those that had not started.
+    :class:`Lost`, and the other calls go on. The scheduler never has more calls than workers: Dask counts the loss
+    of a worker against all calls that were assigned to it, including those that had not started.
 
     Args:
         work: as for :func:`by_processes`; its second argument takes the lines that it reports.

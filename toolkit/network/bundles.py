@@ -18,8 +18,7 @@ def allow_bundles(addresses: AbstractSet[str], *, allowed: bool) -> None:
     """Enable or disable segmentation offload on the interfaces with these addresses, in this thread's namespace.
 
     When it is disabled, large packets of existing connections are split behind the interface's queue; new
-    connections
-    send none.
+    connections send none.
     """
     with rtnetlink() as route, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         indices = {one["index"] for one in route.get_addr() if one.get("address") in addresses}

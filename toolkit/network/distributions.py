@@ -2,8 +2,7 @@
 
 An entry is a deviation from the mean in 8192ths of the jitter, so a table covers four times the jitter in either
 direction; a random number selects an entry. All have mean 0 and, except uniform, standard deviation 1 (for a
-Pareto
-distribution both are slightly off, because it is cut off).
+Pareto distribution both are slightly off, because it is cut off).
 """
 
 from functools import cache

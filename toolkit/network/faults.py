@@ -82,8 +82,7 @@ class NetworkFaults(ABC):
         """Translate one host's connections to another, like a NAT; ``translated=False`` ends it.
 
         Translated connections have other source ports. Existing connections are not translated at the start;
-        translated ones
-        break at the end.
+        translated ones break at the end.
         """
 
     @abstractmethod

@@ -1,13 +1,10 @@
 """Forge segments in existing TCP connections: RST and FIN with valid sequence numbers.
 
 A receiver accepts an RST only if its sequence number is exactly the next one (RFC 5961 §3), so that number has to
-be
-known. No socket option returns it, but the receiver does: it answers a SYN in an established connection by an ACK
-with
-its next sequence number and the one it expects (RFC 5961 §4), without changing its state. Meanwhile rules drop
-everything else between the two hosts, so that the numbers stay valid; TCP retransmits what they drop. The sockets
-may
-belong to other programs, and their processes may be frozen.
+be known. No socket option returns it, but the receiver does: it answers a SYN in an established connection by an
+ACK with its next sequence number and the one it expects (RFC 5961 §4), without changing its state. Meanwhile rules
+drop everything else between the two hosts, so that the numbers stay valid; TCP retransmits what they drop. The
+sockets may belong to other programs, and their processes may be frozen.
 """
 
 import select

@@ -32,8 +32,7 @@ class NamespaceNetwork(NetworkFaults):
         lease: lease of the cluster.
         hosts: hosts by name; more may be added.
         switch: namespace of the bridges, if the cluster made it (:mod:`toolkit.network.switch`). Without it,
-            interfaces
-            are found by the addresses of the hosts.
+            interfaces are found by the addresses of the hosts.
     """
 
     def __init__(self, lease: Lease, hosts: Mapping[str, Place], switch: Path | None = None) -> None:

@@ -1,9 +1,8 @@
 """Redirect a host's outgoing connections to a port of the host itself, by rules of nftables.
 
 Neither end sees the redirection: the connector has a connection to the address that it dialled, and the listener
-at the
-port reads the original destination from the kernel (SO_ORIGINAL_DST) and connects to it from the same host, with a
-mark.
+at the port reads the original destination from the kernel (SO_ORIGINAL_DST) and connects to it from the same host,
+with a mark.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,7 @@
 """Impairments of packets on a link, in one direction; the terms are those of Linux netem.
 
 The model validates which fields go together and rejects the rest, so that neither the kernel nor the wire in user
-space
-(docs/links.md) has to guess.
+space (docs/links.md) has to guess.
 """
 
 from collections.abc import Iterable
@@ -45,10 +44,8 @@ class FourStates(_Model):
     """Bursts and gaps, each with losses of its own (netem ``loss state``).
 
     The states are 1, packets arrive in a gap between bursts; 2, packets arrive within a burst; 3, packets are lost
-    within a
-    burst; 4, a packet is lost in a gap. ``p13`` is the probability of a transition from 1 to 3, and so on; 4
-    always leads
-    to 1.
+    within a burst; 4, a packet is lost in a gap. ``p13`` is the probability of a transition from 1 to 3, and so
+    on; 4 always leads to 1.
     """
 
     p13: Percent
@@ -125,8 +122,8 @@ class LinkState(_Model):
 
     delay_ms: Milliseconds = 0.0
     jitter_ms: Annotated[float, Field(ge=0, le=2000)] = 0.0
-    """Variation of the delay: its maximum if ``uniform``, else its standard deviation. A negative delay counts
-    as 0. The kernel accepts at most 2.1 s."""
+    """Variation of the delay: its maximum if ``uniform``, else its standard deviation. A negative delay counts as
+    0. The kernel accepts at most 2.1 s."""
     delay_correlation_percent: Percent = 0.0
     distribution: Distribution = "uniform"
     """Distribution of the jitter."""

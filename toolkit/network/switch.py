@@ -133,8 +133,7 @@ def _settle(new: Sequence[Plug], own: Sequence[Plug], neighbours: Sequence[Plug]
     """Give a host its addresses, and the MAC addresses of its neighbours.
 
     On an impaired link, neighbour discovery would be delayed or lost, which would look like another fault than the
-    one
-    that was set.
+    one that was set.
     """
     with _route() as route:
         for plug in new:

@@ -1,10 +1,9 @@
 """A NAT for a host's outgoing connections: the acceptor sees translated source ports.
 
 The host's own kernel translates outgoing packets by rules of nftables, and its connection tracking maps the ports.
-When
-a NAT loses its state in the middle of a connection, it either treats the next packet as a new connection, which
-gets
-another port, so that the receiver answers with RST; or it drops the packet, like a firewall that requires a SYN.
+When a NAT loses its state in the middle of a connection, it either treats the next packet as a new connection,
+which gets another port, so that the receiver answers with RST; or it drops the packet, like a firewall that
+requires a SYN.
 """
 
 import errno

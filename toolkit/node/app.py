@@ -368,8 +368,7 @@ class NodeApp(Inside, Dispatcher):
         """Return how often the messenger has called this application with each kind of session event.
 
         ``silenced`` counts the connections that were marked down after their session had closed: the application
-        may not
-        have been called with the reason, and the history has no mark_down.
+        may not have been called with the reason, and the history has no mark_down.
         """
         return dict(self._calls)
 

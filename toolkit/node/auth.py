@@ -8,8 +8,7 @@ Fields of :attr:`NodeSpec.auth`, as JSON values, all optional:
   ``key`` and ``validity_s`` of the tickets that it makes itself, and whether it ``keeps`` them until they are
   rejected or due for renewal, as tickets of monitors are. The lab's shared key is used for both by default.
 * ``login``: it logs in at monitors as ``name`` with ``key``, and uses their tickets. A daemon also gets its
-  service
-  keys from them, which live for ``service_ttl_s``.
+  service keys from them, which live for ``service_ttl_s``.
 * ``entities``: it is a monitor, and these are its entities: name -> ``key``, ``caps`` by service, and optionally a
   ``pending_key``. All monitors of a lab have the same service keys. ``allowed``: ciphers that it accepts from
   entities; ``service_cipher``; ``auth_ttl_s`` and ``service_ttl_s`` of tickets; ``cluster_required`` and
@@ -64,15 +63,13 @@ class Spoiler:
     """Defects in the authorizers and login requests of a node; none by default.
 
     Keys for authorizers, which go to services: ``ticket`` is byte and mask of the bits to flip in the sealed
-    ticket,
-    ``authorizer`` the same in the whole authorizer, ``envelope`` the same in the plaintext of its encrypted part;
-    ``answer`` is added to the answer to a challenge, ``silent`` leaves it out; ``global_id`` is added to the
-    claimed
-    one; ``keep_bytes`` truncates the authorizer to that size, ``extra_bytes`` appends as many zeros.
+    ticket, ``authorizer`` the same in the whole authorizer, ``envelope`` the same in the plaintext of its
+    encrypted part; ``answer`` is added to the answer to a challenge, ``silent`` leaves it out; ``global_id`` is
+    added to the claimed one; ``keep_bytes`` truncates the authorizer to that size, ``extra_bytes`` appends as many
+    zeros.
 
     Keys for requests to monitors: ``claim`` is added to the global_id that the node reclaims, ``old_ticket`` is
-    ``none``
-    or ``forged`` and replaces the ticket that proves it, and ``version`` is that of its request.
+    ``none`` or ``forged`` and replaces the ticket that proves it, and ``version`` is that of its request.
     """
 
     def __init__(self) -> None:

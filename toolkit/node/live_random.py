@@ -10,8 +10,7 @@ class LiveRandom:
     """A :class:`messenger.randomness.RandomSource` for real sockets.
 
     Secrets are drawn from the system. Shorter draws, which decide when an ``ms_inject_*`` option strikes and how
-    long a
-    back-off lasts, come from the seed, so that a run can be repeated.
+    long a back-off lasts, come from the seed, so that a run can be repeated.
 
     Args:
         seed: seed of the shorter draws.

@@ -41,12 +41,9 @@ class Logins:
     """The logins of a node at monitors; on a monitor, those of its peers.
 
     It logs in at every monitor that it has a connection to. When it dials several at once (:meth:`hunt`), each
-    login that
-    succeeds replaces the tickets of the one before. The first connection whose tickets are current when its login
-    is
-    complete is kept, and the others are closed. Connections whose login was complete but no longer current wait
-    until
-    then: if the connection that replaced their tickets is lost, one of them logs in again.
+    login that succeeds replaces the tickets of the one before. The first connection whose tickets are current when
+    its login is complete is kept, and the others are closed. Connections whose login was complete but no longer
+    current wait until then: if the connection that replaced their tickets is lost, one of them logs in again.
     """
 
     def __init__(self, app: "NodeApp", credentials: Credentials) -> None:

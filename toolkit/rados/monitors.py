@@ -1,8 +1,7 @@
 """The client's session with one of the monitors (docs/protocol.md §6.2).
 
 The session is lossy: when it breaks, the client dials the next monitor, renews its subscriptions from the next
-epoch,
-and resends unanswered requests.
+epoch, and resends unanswered requests.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """Requests to OSDs: sessions, new maps, backoffs, resends (docs/protocol.md §6.4, §6.8).
 
 A resent request keeps its tid, by which the OSD recognises what it has done already, and its order among the
-requests
-to the same object.
+requests to the same object.
 """
 
 import asyncio
@@ -276,8 +275,7 @@ class Objecter:
 
         Raises:
             RadosError: ENXIO: the OSD is not up; ECONNRESET: the session was lost before the reply, so the command
-                may
-                have run or not.
+                may have run or not.
         """
         osds = self.placement.osdmap.osds
         if self._stopped or not 0 <= osd < len(osds) or not osds[osd].is_up:

@@ -1,8 +1,7 @@
 """The ``process`` backend with ``transport: rdma``: a soft-RoCE device for each node, on a bridge of this machine.
 
 Nodes exchange the addresses of their queue pairs over TCP on loopback, through proxies as with any process
-backend.
-Messages then go from device to device, where the kernel's netem impairs them.
+backend. Messages then go from device to device, where the kernel's netem impairs them.
 """
 
 import os

@@ -64,8 +64,7 @@ class EmbeddedNode(ProgramNode):
 
         Raises:
             LocalError: it cannot be started, or is a monitor that has ended: without its maps and keys it would
-                belong to
-                another cluster.
+                belong to another cluster.
         """
         if self.state == "new":
             self._prepare()

@@ -1,10 +1,8 @@
 """Debian's archive as the source of packages, and the keys that verify them.
 
 Every package is verified: ``debootstrap`` checks the signature of a suite's Release file with a keyring, and every
-file
-by the hashes in it. If this machine's keyring is older than the suite, the newer package of keys is fetched with
-apt,
-which verifies it with the older keyring.
+file by the hashes in it. If this machine's keyring is older than the suite, the newer package of keys is fetched
+with apt, which verifies it with the older keyring.
 """
 
 import os

@@ -1,8 +1,7 @@
 """Root file systems from Debian's archive: one per Ceph release with its daemons and tools, and one with Python.
 
 An image is a directory to ``chroot`` into. Debian has four releases of Ceph, one in each of its suites. An image
-takes
-two minutes to make and a gigabyte of disk, and is kept until it is removed.
+takes two minutes to make and a gigabyte of disk, and is kept until it is removed.
 """
 
 import os

@@ -1,8 +1,7 @@
 """Kernels for virtual machines, from Debian's packages: see :mod:`toolkit.machine.vm`.
 
 An image has the kernel, its modules, and BusyBox for the initramfs. Building it does not need root. The modules
-are
-those of the package, without drivers for hardware that virtual machines do not have.
+are those of the package, without drivers for hardware that virtual machines do not have.
 """
 
 import lzma

@@ -152,8 +152,8 @@ def draw(chaos: "Chaos", crowd: Crowd) -> Timeline:
     """Draw a timeline.
 
     Faults start every ``every_s`` on average, and those that last do so for ``lasts_s`` on average, so they
-    overlap if that
-    is longer; but there are never two on the same process or on the same link. All end by ``for_s``.
+    overlap if that is longer; but there are never two on the same process or on the same link. All end by
+    ``for_s``.
 
     Raises:
         LocalError: see :func:`kinds_for`.

@@ -59,8 +59,7 @@ class ClusterSpec(Part):
     """A cluster.
 
     After validation, nodes with a ``count`` are expanded, and so are links, traffic, proxies and captures of
-    groups;
-    a node's ``speaks`` has the cluster's values where its own left them out.
+    groups; a node's ``speaks`` has the cluster's values where its own left them out.
     """
 
     # the order matters: a field is validated against the fields above it
@@ -72,8 +71,8 @@ class ClusterSpec(Part):
     """What runs the nodes, unless the command line names another backend: programs on this machine's loopback,
     network namespaces, or containers."""
     transport: TransportName = "tcp"
-    """Transport of links between messengers of msgrlab: TCP, or queue pairs of soft-RoCE devices that the
-    cluster makes (docs/rdma.md; backend process only)."""
+    """Transport of links between messengers of msgrlab: TCP, or queue pairs of soft-RoCE devices that the cluster
+    makes (docs/rdma.md; backend process only)."""
     seed: Seed = 1
     """Seed of the nodes' random numbers, for injected faults (ms_inject_*) and back-off; keys differ in each
     run."""
@@ -88,8 +87,8 @@ class ClusterSpec(Part):
     links: tuple[Link, ...] = ()
     """Impairments of packets between nodes; links without an entry are not impaired."""
     traffic: TrafficList = ()
-    """Messages and workloads that nodes send by themselves; the name of a workload alone (rados-register)
-    starts it on all clients."""
+    """Messages and workloads that nodes send by themselves; the name of a workload alone (rados-register) starts
+    it on all clients."""
     captures: tuple[Capture, ...] = ()
     """Nodes whose packets are captured."""
     proxies: tuple[Proxy, ...] = ()
@@ -101,8 +100,8 @@ class ClusterSpec(Part):
     records: Annotated[int, Field(ge=0)] = 1_000_000
     """Most history records in memory, at about a kilobyte each; later ones are dropped. 0 keeps no history."""
     judged_every: Annotated[int, Field(ge=0)] = 100_000
-    """Number of new records after which a long history is checked again; records of delivered messages then
-    leave memory, but stay in the file. 0 never checks while the cluster runs, and keeps all records in memory."""
+    """Number of new records after which a long history is checked again; records of delivered messages then leave
+    memory, but stay in the file. 0 never checks while the cluster runs, and keeps all records in memory."""
     disk_bytes: Annotated[int, Field(ge=0)] = 1 << 33
     """Most bytes of the history's file; later records are checked, but not written."""
     scenarios: tuple[Line, ...] = ()

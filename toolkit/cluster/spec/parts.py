@@ -92,11 +92,11 @@ class Speech(Part):
     """Protocol, mode, authentication and cipher."""
 
     protocol: Literal["v1", "v2", "v1+v2"] = "v2"
-    """msgr v1, msgr v2 or both. With both, a node listens on an address for each, and peers that speak v2 dial
-    the v2 address."""
+    """msgr v1, msgr v2 or both. With both, a node listens on an address for each, and peers that speak v2 dial the
+    v2 address."""
     mode: Literal["crc", "secure", "compressed"] = "crc"
-    """Mode of v2 connections: checksums, encryption, or checksums with all frames between OSDs compressed. v1
-    has only crc."""
+    """Mode of v2 connections: checksums, encryption, or checksums with all frames between OSDs compressed. v1 has
+    only crc."""
     auth: Literal["cephx", "none"] = "cephx"
     """Authentication method of the nodes."""
     cipher: Literal["aes", "aes256k"] = "aes"
@@ -134,8 +134,8 @@ class Member(Part):
     networks: tuple[str, ...] = ()
     """Names of the networks that the node is on; all unless given. Peers dial it on the first."""
     count: Annotated[int, Field(ge=1, le=MAX_NODES)] = 1
-    """Number of similar nodes: ``osd`` with ``count: 3`` is osd0, osd1 and osd2. Their entities are numbered
-    from the given one; client.writer becomes client.writer0 and so on."""
+    """Number of similar nodes: ``osd`` with ``count: 3`` is osd0, osd1 and osd2. Their entities are numbered from
+    the given one; client.writer becomes client.writer0 and so on."""
     group: str = ""
     """Name of a group of similar nodes, which can be used instead of a node's name; ``count`` sets it."""
 
@@ -269,9 +269,9 @@ class Ceph(Part):
     """Settings that all Ceph daemons of the cluster share."""
 
     release: Literal["host", "embedded", "nautilus", "pacific", "reef", "tentacle"] = "host"
-    """Release of the daemons: ``host`` for the programs installed on this machine, or the newest image where
-    nodes are containers; ``embedded`` for msgrlab's own daemons, which real clients can use (docs/embedded.md);
-    the others are run from images."""
+    """Release of the daemons: ``host`` for the programs installed on this machine, or the newest image where nodes
+    are containers; ``embedded`` for msgrlab's own daemons, which real clients can use (docs/embedded.md); the
+    others are run from images."""
     store: Literal["memstore", "bluestore"] = "memstore"
     """Object store of the OSDs: in memory, or in a sparse file."""
     options: dict[str, OptionValue] = {}
@@ -350,9 +350,9 @@ class Workload(Part):
     """Operations that a RADOS client does on objects, once all nodes are up."""
 
     workload: Literal["rados-register"]
-    """``rados-register``: writes, appends, exclusive creates, removes, omap updates and reads, on objects that
-    all such clients of a pool share. The history has each call and its reply, and the invariant
-    ``linearizable`` checks them."""
+    """``rados-register``: writes, appends, exclusive creates, removes, omap updates and reads, on objects that all
+    such clients of a pool share. The history has each call and its reply, and the invariant ``linearizable``
+    checks them."""
     sender: NodeName | Literal[""] = Field(alias="from", default="")
     """The client; a group stands for each of its nodes. Empty for all clients."""
     objects: Annotated[int, Field(ge=1, le=64)] = 3

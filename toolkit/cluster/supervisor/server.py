@@ -41,8 +41,8 @@ class Supervisor:
     Args:
         lease: lease of the cluster; this process holds its lock.
         wanted: parameters: ``spec`` (a file), ``settings`` and ``backend``; ``foreground``, True to take the
-            cluster
-            down with the command that started it; and ``keep``, True to keep a cluster that does not start.
+            cluster down with the command that started it; and ``keep``, True to keep a cluster that does not
+            start.
         front: input from that command. Its end takes the cluster down if it is not ready yet, or in foreground.
         tell: receives the events of the start, as lines of JSON.
     """

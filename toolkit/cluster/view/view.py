@@ -36,8 +36,7 @@ class ClusterView:
     """A cluster in a notebook: nodes, sessions, faults, invariants and events, with buttons for faults.
 
     ``cluster.view()`` as the last line of a cell displays it. It is updated while it is visible. In a preview or
-    an
-    exported page, without a kernel, it shows the cluster as it was when the cell ran.
+    an exported page, without a kernel, it shows the cluster as it was when the cell ran.
 
     Args:
         cluster: the cluster; the view ends with it.

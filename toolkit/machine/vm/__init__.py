@@ -1,9 +1,8 @@
 """Micro-VMs: run a program with Debian's kernel and this machine's files, where the kernel here lacks a feature.
 
 QEMU boots the kernel with this machine's root file system, read-only below an overlay in memory. So the guest has
-the
-same programs, the same Python and the same paths; files that it writes are lost, except in one directory. With KVM
-it runs at native speed; without KVM the processor is emulated, and Python is about twenty times slower.
+the same programs, the same Python and the same paths; files that it writes are lost, except in one directory. With
+KVM it runs at native speed; without KVM the processor is emulated, and Python is about twenty times slower.
 
 ::
 

@@ -1,8 +1,7 @@
 """The directory of a running virtual machine: its journal, and files exchanged with the guest.
 
 The process that runs the machine holds a lock on a file in the directory. A directory that is not locked was left
-by a
-killed process; the next machine, or ``msgrlab down --all``, undoes it. QEMU itself dies with its parent.
+by a killed process; the next machine, or ``msgrlab down --all``, undoes it. QEMU itself dies with its parent.
 """
 
 import contextlib

@@ -111,8 +111,7 @@ def decode(options: NetemOptions) -> LinkState:
     """Return the state that a netem queue reports.
 
     It does not report the distribution of its jitter. Since Linux 6.5 it always reports a seed, which the kernel
-    draws if
-    none was set.
+    draws if none was set.
     """
     correlation = options.get_attr("TCA_NETEM_CORR")
     reorder, corrupt = options.get_attr("TCA_NETEM_REORDER"), options.get_attr("TCA_NETEM_CORRUPT")

@@ -28,8 +28,7 @@ class NetemLinks(Links):
     """Links impaired by netem.
 
     If a sender has one peer on a network, netem is the root queue of its interface. If it has more, the interface
-    has a
-    class for each link, selected by the receiver's Ethernet address; broadcasts bypass them.
+    has a class for each link, selected by the receiver's Ethernet address; broadcasts bypass them.
     """
 
     way: ClassVar[Way] = "netem"

@@ -10,10 +10,8 @@ The kernel needs the module ``rdma_rxe``; ``msgrlab vm run`` boots one that has 
     rdma.remove("rxe0")
 
 The kernel shares devices between network namespaces by default (:func:`are_shared`): a device carries packets of
-the
-namespace of its interface, and programs in every namespace see it. Older kernels, such as 6.1, receive packets
-only in
-the initial namespace (:func:`is_receiving`).
+the namespace of its interface, and programs in every namespace see it. Older kernels, such as 6.1, receive packets
+only in the initial namespace (:func:`is_receiving`).
 """
 
 from toolkit.machine.rdma import RdmaDevice, are_shared, devices

@@ -23,8 +23,7 @@ def create(name: str, interface: str, journal: Journal) -> rdma.RdmaDevice:
 
     Raises:
         LocalError: there is a device of that name or on that interface, there is no such interface, or this user
-            may
-            not make devices.
+            may not make devices.
         Unsupported: the kernel has no soft-RoCE.
     """
     if any(device.name == name for device in rdma.devices()):  # the journal must not remove that one

@@ -1,8 +1,7 @@
 """The packets of one link: a queue with the impairments of its state, applied in netem's order.
 
 Nothing here reads a clock or a socket: times are passed in, in nanoseconds. The same seed, packets and times give
-the
-same result; the moments at which :meth:`Fate.due` is called affect only how late packets are.
+the same result; the moments at which :meth:`Fate.due` is called affect only how late packets are.
 """
 
 import heapq

@@ -24,9 +24,8 @@ class WireLinks(Links):
     """Links impaired by the switch in user space.
 
     While no link is impaired, packets go through the kernel's bridge and there is no wire. Then every port is
-    moved from
-    the network's bridge to a bridge of its own, which joins it to a tap of the wire; the wire is the switch from
-    there on.
+    moved from the network's bridge to a bridge of its own, which joins it to a tap of the wire; the wire is the
+    switch from there on.
     """
 
     way: ClassVar[Way] = "wire"

@@ -1,10 +1,8 @@
 """A learning switch between tap devices that impairs packets according to the state of their link.
 
 A link is an ordered pair of ports on one network. One thread does all the work: it reads a packet, passes it
-through
-the :class:`Fate` of its link, if it has one, and writes it when it is due. Commands are processed between packets,
-so
-any number of state changes take effect at the same moment.
+through the :class:`Fate` of its link, if it has one, and writes it when it is due. Commands are processed between
+packets, so any number of state changes take effect at the same moment.
 """
 
 import heapq

@@ -27,8 +27,7 @@ The parts:
 * ``peer``: :class:`~toolkit.node.raw.peer.RawPeer`, which may have many links, one after the other or at once.
 * ``stream``: the byte stream below. The simulator's is in ``toolkit/lab/sim/sim_raw.py``;
   :class:`~toolkit.node.raw.stream.SocketStream` serves nodes on loopback as well as Ceph daemons: a link needs
-  only
-  the other side's type and address, and an identity that it accepts.
+  only the other side's type and address, and an identity that it accepts.
 
 A raw peer writes only steps into the history: the invariants do not judge its frames. :meth:`Lab.settle` does not
 wait for it either. Close its links, or answer on them, before you expect nodes to become quiet. On loopback its

@@ -1,8 +1,7 @@
 """Frames of msgr 2.1 built field by field, valid or not (docs/protocol.md §4.4, §4.5).
 
 The layout is implemented here a second time, apart from the messenger's own writers, so that a frame can be wrong
-in
-one field and right in all others.
+in one field and right in all others.
 """
 
 from collections.abc import Callable

@@ -46,8 +46,7 @@ class RawLink(ABC):
     """A link of which the script decides every byte. By default its methods send what a correct peer would.
 
     Nothing is sent automatically, neither acknowledgements nor answers to keepalives. Calls that wait do so until
-    the
-    other side has answered or closed the link, or until ``patience_s`` is over.
+    the other side has answered or closed the link, or until ``patience_s`` is over.
 
     Args:
         stream: the byte stream.

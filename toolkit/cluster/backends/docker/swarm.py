@@ -40,8 +40,7 @@ class SwarmBackend(DockerBackend):
     """A container per node, on networks that span all machines of a swarm.
 
     Nodes are distributed over the engines of the Docker contexts in ``MSGRLAB_SWARM``; without it all are on the
-    default
-    engine, which has to be a manager.
+    default engine, which has to be a manager.
     """
 
     name: ClassVar[str] = "swarm"
