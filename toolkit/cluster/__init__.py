@@ -1,6 +1,12 @@
-"""Clusters of nodes: ours, and real daemons of Ceph. ``with up("two-peers") as cluster:`` is one."""
+"""Clusters of messengers, clients and Ceph daemons that run on this machine or in containers.
+
+::
+
+    with up("two-peers") as cluster:
+        cluster.nodes["a"].command("send", peer="b", count=3)
+"""
 
 import lazy_loader
 
-# The names and their homes are in __init__.pyi; importing the package costs nothing until one is used.
+# __init__.pyi names the modules that define the public names; they are imported on first use.
 __getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

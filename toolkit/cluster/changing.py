@@ -1,7 +1,7 @@
-"""A cluster changes while it runs: nodes, links, proxies and captures come and go.
+"""Changes of a running cluster: nodes, links, proxies and captures are added and removed.
 
-The spec of the cluster changes with it: what it says is what there is, and each change is checked as a whole spec
-is. Every change is a ``step`` in the history.
+The spec of the cluster changes with it, so it always describes what is running; each change is validated like a
+whole spec. Changes of nodes, links and proxies are ``step`` records in the history.
 """
 
 import threading
@@ -28,26 +28,26 @@ if TYPE_CHECKING:
     from toolkit.cluster.running import Cluster
 
 _DOWN_S = 10.0
-"""How long a cluster on its way down waits for a change that is being made."""
+"""Seconds that a cluster that goes down waits for a change in progress."""
 
 
 class Changes:
-    """Makes the changes of one cluster, one at a time; from any thread."""
+    """Makes the changes of a cluster, one at a time; from any thread."""
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
         self._lock = threading.Lock()
         self._is_over = False
         self._incarnations: dict[str, int] = {}
-        """Of the last life of nodes that have left: a node of that name goes on counting."""
+        """Last incarnation of each removed node; a new node of that name continues from it."""
 
     @property
     def former(self) -> tuple[str, ...]:
-        """Names of nodes that have left."""
+        """Names of removed nodes."""
         return tuple(name for name in self._incarnations if name not in self._cluster.nodes)
 
     def end(self) -> None:
-        """Begin no more changes: the cluster goes down."""
+        """Reject further changes, and wait for the one in progress, because the cluster goes down."""
         self._is_over = True
         if self._lock.acquire(timeout=_DOWN_S):
             self._lock.release()
@@ -55,7 +55,7 @@ class Changes:
     # ---- nodes
 
     def add_node(self, name: str, values: Mapping[str, Any]) -> MessengerNode:
-        """Add a messenger of ours, start it, and make it known to the others; see :meth:`Cluster.add_node`."""
+        """Add a messenger, start it, and add it to the peers of the others; see :meth:`Cluster.add_node`."""
         cluster = self._cluster
         with self._changing(f"node add {name}") as undo:
             self._check_hosts(name)
@@ -82,7 +82,7 @@ class Changes:
             return node
 
     def remove_node(self, name: str) -> list[str]:
-        """End a messenger of ours and remove it from the peers of the others; see :meth:`Cluster.remove_node`."""
+        """Stop a messenger and remove it from the peers of the others; see :meth:`Cluster.remove_node`."""
         cluster = self._cluster
         with self._changing(f"node remove {name}"):
             node = cluster.node(name)
@@ -101,7 +101,7 @@ class Changes:
             return problems
 
     def _left(self, name: str, spec: ClusterSpec) -> None:
-        """A node has ended: nothing of the cluster is about it any more."""
+        """Remove a stopped node from the cluster's state and from the peers of the others."""
         cluster = self._cluster
         node = cluster.nodes[name]
         assert isinstance(node, MessengerNode)
@@ -127,7 +127,7 @@ class Changes:
 
     @staticmethod
     def _check_awake(nodes: Sequence[MessengerNode]) -> None:
-        """Refuse the change if one of these nodes is frozen: it would learn of it too late."""
+        """Raise LocalError if one of these nodes is frozen, because it would process the change too late."""
         for node in nodes:
             if node.state == "frozen":
                 raise LocalError(f"node {node.name} is frozen: msgrlab fault thaw {node.name}")
@@ -148,7 +148,7 @@ class Changes:
         return MessengerNode(host, options, cluster.take, cluster.now, cluster.messengers)
 
     def _introduce(self, node: MessengerNode, other: MessengerNode) -> None:
-        """Tell a node the address and the entity of a new one."""
+        """Add a new node to another node's peers."""
         other.spec.peers[node.name] = node.spec.addr
         other.spec.peer_entities[node.name] = node.spec.entity
         other.spec.routes |= (routes := self._cluster.routes(other.name))
@@ -158,7 +158,7 @@ class Changes:
     # ---- links, proxies, captures
 
     def add_link(self, values: Mapping[str, Any]) -> Link:
-        """Impair a link from now on; see :meth:`Cluster.add_link`."""
+        """Impair a link; see :meth:`Cluster.add_link`."""
         cluster = self._cluster
         with self._changing(f"link add {values['from']} {values['to']}"):
             spec = _with(cluster.spec, "links", [dict(values)])
@@ -172,7 +172,7 @@ class Changes:
             return added[0]
 
     def remove_link(self, sender: str, receiver: str) -> None:
-        """Remove the impairments of a link; see :meth:`Cluster.remove_link`."""
+        """Remove the impairment of a link; see :meth:`Cluster.remove_link`."""
         cluster = self._cluster
         with self._changing(f"link remove {sender} {receiver}"):
             there = link_states(cluster.spec.links)
@@ -189,7 +189,7 @@ class Changes:
             self._write(f"remove {sender} {receiver}", "link")
 
     def add_proxy(self, dialler: str, dialled: str, script: Sequence[str]) -> Proxy:
-        """Put a proxy between two nodes; see :meth:`Cluster.add_proxy`."""
+        """Insert a proxy between two nodes; see :meth:`Cluster.add_proxy`."""
         cluster = self._cluster
         with self._changing(f"proxy from {dialler} to {dialled}") as undo:
             values = {"from": dialler, "to": dialled, "script": list(script)}
@@ -205,7 +205,7 @@ class Changes:
             return spec.proxies[-1]
 
     def remove_proxy(self, dialler: str, dialled: str) -> None:
-        """Take a proxy away; see :meth:`Cluster.remove_proxy`."""
+        """Remove a proxy; see :meth:`Cluster.remove_proxy`."""
         cluster = self._cluster
         with self._changing(f"proxy from {dialler} to {dialled}"):
             if (dialler, dialled) not in cluster.proxies:
@@ -225,7 +225,7 @@ class Changes:
         self._reroute(dialler)
 
     def _reroute(self, dialler: str) -> None:
-        """Renew the addresses at which a messenger of ours dials its peers; its connections stay as they are."""
+        """Update the addresses that a messenger dials; its open connections stay as they are."""
         node = self._cluster.nodes[dialler]
         if not isinstance(node, MessengerNode):
             return
@@ -241,7 +241,7 @@ class Changes:
             node.command("learn", peer=dialler, addr=node.spec.addr, routes=routes)
 
     def start_capture(self, node: str, file: str) -> "Taken":
-        """Capture the packets of a node from now on; see :meth:`Cluster.start_capture`."""
+        """Start to capture a node's packets; see :meth:`Cluster.start_capture`."""
         cluster = self._cluster
         with self._changing(f"capture of {node}"):
             values = {"node": node, "file": file}
@@ -253,7 +253,7 @@ class Changes:
             return cluster.captures.taken[node]
 
     def stop_capture(self, node: str) -> "Taken":
-        """End the capture of a node; see :meth:`Cluster.stop_capture`."""
+        """Stop the capture of a node; see :meth:`Cluster.stop_capture`."""
         cluster = self._cluster
         with self._changing(f"capture of {node}"):
             taken = cluster.captures.stop(node)
@@ -268,7 +268,7 @@ class Changes:
 
     @contextmanager
     def _changing(self, what: str) -> Iterator[ExitStack]:
-        """One change; what is in the stack is undone if it fails."""
+        """Run one change at a time; if it fails, close the yielded stack, which undoes what was done."""
         with self._lock:
             if self._is_over:
                 raise LocalError(f"{what}: cluster {self._cluster.name!r} is going down")
@@ -281,7 +281,7 @@ class Changes:
 
 
 def link_states(links: Sequence[Link]) -> dict[tuple[str, str], LinkState]:
-    """How packets are treated on each way that links are about."""
+    """Return the impairment of each (sender, receiver) pair that the links describe."""
     found: dict[tuple[str, str], LinkState] = {}
     for link in links:
         state = LinkState(**{name: getattr(link, name) for name in LinkState.model_fields})
@@ -292,10 +292,10 @@ def link_states(links: Sequence[Link]) -> dict[tuple[str, str], LinkState]:
 
 
 def _with(spec: ClusterSpec, field: str, more: dict[str, Any] | list[dict[str, Any]]) -> ClusterSpec:
-    """A spec with something more in one of its fields.
+    """Return the spec with ``more`` added to one of its fields.
 
     Raises:
-        LocalError: the result is no spec.
+        LocalError: the result is not valid.
     """
     values = spec.as_json()
     values[field] = {**values[field], **more} if isinstance(more, dict) else [*values[field], *more]
@@ -303,10 +303,10 @@ def _with(spec: ClusterSpec, field: str, more: dict[str, Any] | list[dict[str, A
 
 
 def without_node(spec: ClusterSpec, name: str) -> ClusterSpec:
-    """A spec without a node, and without everything else that names it.
+    """Return the spec without a node and without all items that name it.
 
     Raises:
-        LocalError: what is left is no cluster.
+        LocalError: the remaining spec is not valid.
     """
     from toolkit.faults.language import parse  # noqa: PLC0415 - only for specs that have a timeline
 

@@ -1,6 +1,6 @@
-"""Which spec is meant: a file's, a ready-made one's, with some values changed.
+"""Find the spec that a user means, a file or a ready-made one, and apply ``KEY=VALUE`` settings to it.
 
-What finds the file and its cluster's name costs next to nothing, so that a supervisor can be started early.
+:func:`located` imports little, so that the command line can start a supervisor before it parses the spec.
 """
 
 import re
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from toolkit.cluster.spec import ClusterSpec
 
 _READY_MADE = (Path(__file__).parent / "ready", Path(__file__).parents[2] / "clusters")
-"""As :func:`toolkit.cluster.spec.ready_made` has them."""
+"""Directories of ready-made specs, as in :func:`toolkit.cluster.spec.ready_made`."""
 _MOST_BYTES = 1 << 20
 _PLAIN_NAME = re.compile(r"^name:[ \t]+([a-z][a-z0-9-]*)[ \t]*(?:#.*)?$", re.MULTILINE)
 
 
 def spec_from(spec: "ClusterSpec | Path | str", settings: Sequence[str] = ()) -> "ClusterSpec":
-    """A cluster's spec.
+    """Return a cluster's spec with settings applied.
 
     Args:
-        spec: one, its file, or the name of a ready-made one.
-        settings: ``KEY=VALUE``, changes of it: ``speaks.mode=secure``.
+        spec: a spec, the path of its file, or the name of a ready-made one.
+        settings: changes of the spec as ``KEY=VALUE``, for example ``speaks.mode=secure``.
 
     Raises:
-        LocalError: there is no such spec, or something in it is wrong.
+        LocalError: there is no such spec, or a value is wrong.
     """
     from toolkit.cluster.spec.reading import read_spec, read_values  # noqa: PLC0415 - pydantic takes its time
 
@@ -37,17 +37,20 @@ def spec_from(spec: "ClusterSpec | Path | str", settings: Sequence[str] = ()) ->
     found = read_spec(spec)
     if not settings:
         return found
-    # as it is written, where that has the nodes: those of a count are not apart in it
+    # apply settings to the file's values if they have the nodes: only the expanded spec has the nodes of a count
     values, whole = read_values(spec), found.as_json()
     written = all(_node_of(setting) in {"", *values["nodes"]} for setting in settings)
     return _changed(values if written else whole, settings)
 
 
 def located(spec: str) -> tuple[Path, str]:
-    """The file of a spec and the name of its cluster; ``spec`` is its path or the name of a ready-made one.
+    """Return the file of a spec and the name of its cluster.
+
+    Args:
+        spec: path of the file, or name of a ready-made spec.
 
     Raises:
-        LocalError: there is no such file, or it is no spec.
+        LocalError: there is no such file, or it is not a valid spec.
     """
     path = Path(spec)
     if path.name == spec and not path.suffix:
@@ -61,19 +64,19 @@ def located(spec: str) -> tuple[Path, str]:
 
 
 def ready_names() -> list[str]:
-    """The names of the ready-made specs."""
+    """Return the names of the ready-made specs."""
     return sorted({path.stem for directory in _READY_MADE for path in directory.glob("*.yaml")})
 
 
 def values_of(settings: Sequence[str], what: str) -> dict[str, Any]:
-    """The values that ``KEY=VALUE`` settings give: ``options.ms_max_backoff=2`` is one inside another.
+    """Parse ``KEY=VALUE`` settings; ``options.ms_max_backoff=2`` gives ``{"options": {"ms_max_backoff": 2}}``.
 
     Args:
-        settings: values are YAML.
-        what: they are for, in errors.
+        settings: the settings; values are YAML.
+        what: what the settings are for, in errors.
 
     Raises:
-        LocalError: one is no setting.
+        LocalError: a setting has no valid key or value.
     """
     values: dict[str, Any] = {}
     for setting in settings:
@@ -93,7 +96,7 @@ def _changed(values: dict[str, Any], settings: Sequence[str]) -> "ClusterSpec":
 
 
 def _node_of(setting: str) -> str:
-    """The node that a setting is about, one of whose keys it changes; empty if it is about something else."""
+    """Return the node whose field a setting changes; empty if it changes something else."""
     first, *path = setting.partition("=")[0].split(".")
     return path[0] if first == "nodes" and len(path) > 1 else ""
 

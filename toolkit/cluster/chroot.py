@@ -1,4 +1,4 @@
-"""Running a program in an image: a directory with a root file system (:mod:`toolkit.cluster.images`)."""
+"""Run programs in an image: a directory with a root file system (:mod:`toolkit.cluster.images`)."""
 
 import os
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from toolkit.cluster.images import default_root
 from toolkit.errors import Unsupported
 
 IMAGES_VARIABLE = "MSGRLAB_IMAGES"
-"""Names another directory for images."""
+"""Environment variable that names another directory for images."""
 
 _ENTER = """\
 shared=$2
@@ -28,29 +28,30 @@ exec chroot . "$@"
 
 
 def images_root() -> Path:
-    """Where images are: the directory that ``MSGRLAB_IMAGES`` names, or else :func:`default_root`."""
+    """Return the directory of images: ``MSGRLAB_IMAGES`` if that is set, or else :func:`default_root`."""
     wanted = os.environ.get(IMAGES_VARIABLE)
     return Path(wanted) if wanted else default_root()
 
 
 def in_image(directory: Path, shared: Path) -> list[str]:
-    """What to put in front of a command line to have it run in an image; only root can.
+    """Return the command prefix that runs a program in an image; it needs root.
 
-    The program has the process id of the whole. What it writes is gone with it, but for what is in ``shared``.
+    The prefix execs, so the program has the process id of the command. Files that it writes are lost when it ends,
+    except those in ``shared``.
 
     Args:
-        directory: of the image, which is not changed.
-        shared: a directory that has the same name inside and outside.
+        directory: the image; it is mounted read-only below an overlay.
+        shared: a directory that has the same path inside and outside.
     """
-    # mounts end with the namespace, and that with the program
+    # the mounts vanish with the mount namespace, which ends with the program
     return ["unshare", "--mount", "sh", "-ec", _ENTER, "sh", str(directory), str(shared)]
 
 
 def check_images(hosts: Iterable[HostWish]) -> None:
-    """Whether hosts that share this machine's file system can run the programs of the images they wish for.
+    """Check that hosts that share this machine's file system can run the programs of their images.
 
     Raises:
-        Unsupported: only those of Ceph's releases can be, by root.
+        Unsupported: an image is not of a Ceph release, or this process is not root.
     """
     for host in hosts:
         if host.image and not host.image.startswith("ceph:"):

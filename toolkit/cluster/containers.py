@@ -1,4 +1,4 @@
-"""Containers for labs, one lab after another: they take longer to start than most scenarios to run."""
+"""Containers that several labs use in turn, because they take longer to start than most scenarios to run."""
 
 import os
 import secrets
@@ -13,22 +13,23 @@ from toolkit.errors import Unsupported
 from toolkit.machine.docker_engine import current_place
 
 _AT_FIRST = 2
-"""So many hosts have nearly all scenarios; the first two start side by side."""
+"""Most scenarios need two hosts; the first two containers start in parallel."""
 _PORTS = range(6800, 30_000, 40)
-"""Every lab has forty on each host, below those that the kernel gives to diallers."""
+"""First ports of the labs: each lab has forty on each host, below the kernel's ephemeral ports."""
 
 _shelf: "list[Containers] | None" = None
-"""Those that wait for another lab; None: none are kept."""
+"""Containers that wait for the next lab; None if they are not reused."""
 
 
 class Containers:
-    """Containers on a network of IPv4 and one of IPv6, as many as are asked for.
+    """Containers on an IPv4 and an IPv6 network; more are started when a lab needs them.
 
     Args:
-        networks: that each is on.
+        networks: networks of each container.
 
     Raises:
-        Unsupported: they cannot be had here, or cannot be reached into; with the command that helps.
+        Unsupported: Docker is not usable, or the containers' network namespaces cannot be entered; the message
+            names the command that helps.
     """
 
     def __init__(self, networks: Sequence[NetworkWish]) -> None:
@@ -53,29 +54,29 @@ class Containers:
         return [HostWish(f"h{number}", self._on) for number in range(there, there + how_many)]
 
     def host(self, number: int, node: str) -> ContainerHost:
-        """One of them, for a node; the higher its number, the higher are its addresses."""
+        """Return container ``number`` as the host of a node; addresses rise with the number."""
         there = len(self.backend.hosts)
         if number >= there:
             self.backend.add(*self._wishes(there, number + 1 - there))
         return self.backend.hosts[f"h{number}"].named(node)
 
     def lend(self) -> "Lent":
-        """The containers for another lab, with ports that none has had on these hosts."""
+        """Return a backend for the next lab, with ports that no lab has used on these containers."""
         self._labs += 1
         return Lent(self, _PORTS[self._labs - 1])
 
     @property
     def is_used_up(self) -> bool:
-        """True if there are no more ports."""
+        """True if no unused ports are left."""
         return self._labs == len(_PORTS)
 
     def close(self) -> None:
-        """Remove everything."""
+        """Remove all containers and networks."""
         self._undo.close()
 
 
 def _own(network: NetworkWish) -> NetworkWish:
-    """Networks of Docker's are the engine's: one of IPv6 has a subnet that no other has (RFC 4193 §3.2.2)."""
+    """Give an IPv6 network a random subnet (RFC 4193 §3.2.2), because all labs share the engine's networks."""
     if not network.subnet:
         return network
     digits = secrets.token_hex(5)
@@ -83,7 +84,7 @@ def _own(network: NetworkWish) -> NetworkWish:
 
 
 class Lent(DockerBackend):
-    """A backend whose hosts are containers that were there before, and stay when it closes."""
+    """A backend whose hosts are existing containers; they stay when it closes."""
 
     def __init__(self, containers: Containers, first_port: int) -> None:
         super().__init__(containers.backend.lease, lambda _doing: None)
@@ -104,9 +105,9 @@ class Lent(DockerBackend):
 
 @contextmanager
 def borrowed(networks: Sequence[NetworkWish]) -> Iterator[Lent]:
-    """Containers for one lab: some that are kept, or others.
+    """Lend containers to one lab: waiting ones, or new ones.
 
-    Whatever goes wrong meanwhile, no other lab gets them.
+    If the lab fails, its containers are removed and not reused.
     """
     containers = _shelf.pop() if _shelf else Containers(networks)
     with ExitStack() as undo:
@@ -120,7 +121,7 @@ def borrowed(networks: Sequence[NetworkWish]) -> Iterator[Lent]:
 
 @contextmanager
 def kept() -> Iterator[None]:
-    """Keep the containers of a lab for the next one of this process, for as long as this lasts."""
+    """Keep the containers of each lab for the next one in this process, for the duration of the ``with`` block."""
     global _shelf
     before, _shelf = _shelf, []
     try:

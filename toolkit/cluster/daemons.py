@@ -1,7 +1,7 @@
-"""What every real daemon of Ceph here shares: starting, watching and ending its process, and Ceph's own tools.
+"""Start, watch and stop Ceph daemons of this machine, and run Ceph's tools.
 
-Each daemon is a child that dies with the thread that started it. It writes into one directory and listens on
-loopback.
+Each daemon is a child that the kernel kills when the thread that started it ends. It writes to one directory and
+listens on loopback.
 """
 
 import json
@@ -20,10 +20,10 @@ from toolkit.errors import Unsupported
 from toolkit.machine.ports import reserved_socket
 
 Mode = Literal["crc", "secure", "crc secure", "secure crc"]
-"""Connection modes, preferred one first, as Ceph's ``ms_*_mode`` options have them."""
+"""Connection modes, most preferred first, as in Ceph's ``ms_*_mode`` options."""
 
 Auth = Literal["cephx", "none"]
-"""The authentication methods of all daemons, for Ceph's ``auth_*_required`` options."""
+"""Authentication method of all daemons, for Ceph's ``auth_*_required`` options."""
 
 HOST = "127.0.0.1"
 STOP_TIMEOUT_S = 10.0
@@ -43,29 +43,29 @@ _PACKAGES = {
     "rados": "ceph-common",
     "ceph": "ceph-common",
 }
-"""The programs used here, and the Debian package that brings each."""
+"""The programs used here, and the Debian package of each."""
 _REPLY_LENGTH = Struct(">I")
 
 
 class Daemon:
-    """One running daemon. It also ends when the process that started it dies, for any reason.
+    """A running daemon. It also ends when the process that started it dies, for any reason.
 
-    The kernel watches the starting thread for that, so start it in one that lasts.
+    The kernel watches the starting thread for that: start the daemon in a thread that lives long enough.
     """
 
     def __init__(self, name: str, conf: Path, directory: Path) -> None:
-        """Start it; :meth:`poll` and its admin socket tell how that goes.
+        """Start the daemon without waiting; :meth:`poll` and its admin socket show its progress.
 
         Args:
             name: ``mon.a`` or ``osd.0``.
             conf: its configuration, which puts ``NAME.log`` and ``NAME.asok`` into ``directory``.
-            directory: where it writes.
+            directory: directory that it writes to.
         """
         self.name = name
         self._directory = directory
         kind, _, identity = name.partition(".")
         self._program = f"ceph-{kind}"
-        # setpriv has the kernel kill the daemon with us; away from our process group, Ctrl-C is ours alone
+        # setpriv has the kernel kill the daemon with us; a session of its own keeps Ctrl-C from reaching it
         command = ["setpriv", "--pdeathsig", "KILL", self._program, "-c", str(conf), "-i", identity, "-f"]
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
@@ -79,12 +79,12 @@ class Daemon:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Process id."""
         return self._process.pid
 
     @property
     def log(self) -> Path:
-        """Its log."""
+        """Log file."""
         return self._directory / f"{self.name}.log"
 
     @property
@@ -92,11 +92,11 @@ class Daemon:
         return self._directory / f"{self.name}.out"
 
     def poll(self) -> int | None:
-        """Its exit code; None while it runs."""
+        """Return its exit code; None while it runs."""
         return self._process.poll()
 
     def end(self) -> None:
-        """Ask it to end, insist after ``STOP_TIMEOUT_S``, and wait until it is gone."""
+        """Terminate it (SIGTERM, SIGKILL after ``STOP_TIMEOUT_S``) and wait until it has exited."""
         self._process.terminate()
         try:
             self._process.wait(STOP_TIMEOUT_S)
@@ -104,40 +104,40 @@ class Daemon:
             self.kill()
 
     def kill(self) -> None:
-        """End it without a chance to say or save anything."""
+        """Kill it (SIGKILL) and wait until it has exited."""
         self._process.kill()
         self._process.wait()
 
     def admin(self, command: str) -> Any:  # noqa: ANN401 - whatever JSON the daemon answers
-        """Its answer to one command on its admin socket.
+        """Return its answer to a command on its admin socket.
 
         Args:
-            command: the ``prefix`` alone, such as ``mon_status`` or ``sessions``.
+            command: the command's ``prefix``, such as ``mon_status`` or ``sessions``.
 
         Raises:
-            OSError: nobody listens on the socket, or nobody answers in time.
-            LocalError: the daemon does not know the command, or not yet.
+            OSError: the socket does not exist or does not answer in time.
+            LocalError: the daemon does not have the command, or not yet.
         """
         return ask_admin_socket(self._directory / f"{self.name}.asok", {"prefix": command})
 
     def not_up(self, reason: str) -> LocalError:
-        """The error to raise if it does not come up, with its last output."""
+        """Return the error to raise if it does not start, with its last output."""
         logged, printed = _tail(self.log), _tail(self._output)
-        # it logs what it prints too, unless it died before that line was written
+        # a daemon logs what it prints as well, unless it died before it wrote the log
         lines = logged + [line for line in printed if line not in logged]
         return LocalError("\n  ".join([f"{self._program} did not come up: {reason}", *lines]))
 
 
 def ask_admin_socket(path: Path, command: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever JSON the daemon answers
-    """A daemon's answer to one command on its admin socket.
+    """Return a daemon's answer to a command on its admin socket.
 
     Args:
-        path: the socket's.
-        command: its ``prefix`` and arguments.
+        path: the socket.
+        command: the command's ``prefix`` and arguments.
 
     Raises:
-        OSError: nobody listens on the socket, or nobody answers in time.
-        LocalError: the daemon does not know the command, or not yet.
+        OSError: the socket does not exist or does not answer in time.
+        LocalError: the daemon does not have the command, or not yet.
     """
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(TOOL_TIMEOUT_S)
@@ -166,10 +166,10 @@ def require_tools(names: Iterable[str]) -> None:
 
 
 def run_tool(*command: str, stdin: str = "") -> str:
-    """What the program prints, given ``stdin``.
+    """Run a program with ``stdin`` as input and return its standard output.
 
     Raises:
-        LocalError: it failed, or took too long.
+        LocalError: it exited with an error, or timed out.
     """
     try:
         done = subprocess.run(
@@ -189,21 +189,21 @@ def run_tool(*command: str, stdin: str = "") -> str:
 
 
 def environment() -> dict[str, str]:
-    """Our environment without what would point Ceph's programs at another cluster."""
+    """Return our environment without the variables that would point Ceph's programs at another cluster."""
     return {name: value for name, value in os.environ.items() if not name.startswith("CEPH_")}
 
 
 def reserve_port(undo: ExitStack) -> int:
     """Reserve a port: the kernel assigns it to no other socket until ``undo`` is closed.
 
-    A bound socket that does not listen keeps the kernel from handing the port out, and with SO_REUSEADDR
-    on both sides (Ceph sets it) lets the daemon bind it all the same.
+    A bound socket that does not listen keeps the kernel from assigning the port, and with SO_REUSEADDR on both
+    sides (Ceph sets it) the daemon can bind it all the same.
     """
     holder = undo.enter_context(reserved_socket(HOST))
     return int(holder.getsockname()[1])
 
 
 def _tail(path: Path) -> list[str]:
-    """The last lines of a log, without the empty ones."""
+    """Return the last lines of a log, without empty ones."""
     text = path.read_text(errors="replace") if path.exists() else ""
     return [line for line in text.splitlines() if line][-LOG_TAIL_LINES:]

@@ -1,4 +1,4 @@
-"""Taking clusters down, whatever state they are in: with their supervisor, or from their journal alone."""
+"""Take clusters down in any state: through their supervisor, or from their journal alone."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,12 +13,12 @@ from toolkit.machine.leases import Lease
 
 
 def take_down(lease: Lease, keep: Path | None = None, *, keep_keys: bool = False) -> list[str]:
-    """Take a cluster down; returns what could not be undone, a line each.
+    """Take a cluster down; returns a line for each thing that could not be undone.
 
     Args:
-        lease: of the cluster.
-        keep: a directory for its history, captures and logs.
-        keep_keys: whether keys are kept there, too.
+        lease: lease of the cluster.
+        keep: directory that receives its history, captures and logs.
+        keep_keys: True to keep keys there, too.
     """
     remains = ask_down(lease, keep, keep_keys=keep_keys)
     if remains is None:
@@ -29,10 +29,11 @@ def take_down(lease: Lease, keep: Path | None = None, *, keep_keys: bool = False
 
 
 def end_by_force(lease: Lease, keep: Path | None = None, *, keep_keys: bool = False) -> list[str]:
-    """End all that carries a cluster's label, and undo its journal; returns what could not be undone."""
+    """Kill all processes with a cluster's label and undo its journal; returns what could not be undone."""
     problems: list[str] = []
     try:
-        Processes(str(lease.label)).undo()  # first of all, so that no other process undoes the same
+        # first, so that no process of the cluster undoes the journal at the same time
+        Processes(str(lease.label)).undo()
         if keep is not None and lease.directory.exists():
             keep_files(lease.directory, keep, keys=keep_keys)
     except LocalError as error:
@@ -47,13 +48,13 @@ def take_all_down(
     *,
     keep_keys: bool = False,
 ) -> bool:
-    """Take clusters down, all at once; True if nothing is left of any.
+    """Take clusters down in parallel; returns True if nothing of any of them is left.
 
     Args:
-        leases: of the clusters.
+        leases: leases of the clusters.
         tell: called for each cluster that is down, with what could not be undone.
-        keep: a directory for their histories, captures and logs, in one of its own each.
-        keep_keys: whether keys are kept there, too.
+        keep: directory that receives their histories, captures and logs, in a subdirectory for each.
+        keep_keys: True to keep keys there, too.
     """
     if not leases:
         return True

@@ -1,4 +1,4 @@
-"""A cluster that does not come up: its logs, and the lines in them that show why."""
+"""The error for a cluster that does not start, and the lines of its logs that show why."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -9,34 +9,35 @@ from toolkit.cluster.nodes import RunningNode
 
 _SUFFIXES = (".out", ".log")
 _MAX_LINES = 8
-"""Of all nodes together."""
+"""Most lines, for all nodes together."""
 _MAX_LINE_CHARS = 300
 _TAIL_BYTES = 1 << 18
 _TELLING = re.compile(
     r" -1 |\b(?:error|failed|fatal|abort\w*|cannot|denied|unable|not found|no such)\b", re.IGNORECASE
 )
-"""Ceph logs what an administrator has to see at level -1."""
+"""Lines that report a failure. Ceph logs errors for administrators at level -1."""
 _DULL = re.compile(r"^\s*(?:$|File \"|\^+$|[-0-9]+> )|--[12]?-|/\S+ -- |AdminSocket: request")
-"""Lines of tracebacks, of a dump of recent events, of debug_ms, and about questions that came too early."""
+"""Lines without information: of tracebacks, of dumps of recent events, of debug_ms, and of admin socket requests
+that came too early."""
 
 
 class NotUp(LocalError):
-    """A cluster did not come up.
+    """A cluster did not start.
 
     Args:
-        reason: in a line.
+        reason: the cause, in a line.
         logs: see the attribute.
-        lines: likewise.
-        is_kept: likewise.
+        lines: see the attribute.
+        is_kept: see the attribute.
     """
 
     def __init__(self, reason: str, logs: Path, lines: Sequence[str], *, is_kept: bool = False) -> None:
         self.logs = logs
         """Directory of the history and of the logs of all nodes."""
         self.lines = tuple(lines)
-        """The lines of the logs that show why: ``FILE: LINE``."""
+        """The lines of the logs that show the cause, as ``FILE: LINE``."""
         self.is_kept = is_kept
-        """True if the cluster is still there; ``logs`` is its directory then."""
+        """True if the cluster still exists; ``logs`` is its directory then."""
         where = (
             f"the cluster is kept in {logs}: msgrlab status {logs.name}" if is_kept else f"all logs are in {logs}"
         )
@@ -44,18 +45,18 @@ class NotUp(LocalError):
 
 
 def suspects(nodes: Iterable[RunningNode]) -> list[str]:
-    """The nodes that keep a cluster from coming up: those that ended, or else those that are not ready."""
+    """Return the nodes that kept a cluster from starting: those that exited, or else those that are not ready."""
     states = {node.name: node.state for node in nodes}
     ended = [name for name, state in states.items() if state in {"dead", "down"}]
     return ended or [name for name, state in states.items() if state == "starting"]
 
 
 def telling_lines(directory: Path, nodes: Sequence[str]) -> list[str]:
-    """The last lines in the logs of these nodes that show what went wrong, of each file its share.
+    """Return the last lines that report a failure from the logs of these nodes, a few of each file.
 
     Args:
-        directory: of the cluster, or where its files were kept.
-        nodes: whose logs are read.
+        directory: the cluster's directory, or the one that its files were kept in.
+        nodes: names of the nodes whose logs are read.
     """
     files = [
         path

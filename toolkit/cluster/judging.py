@@ -1,4 +1,4 @@
-"""A running cluster's history is judged while it goes on, once it is long."""
+"""Check the history of a running cluster repeatedly, once it is long."""
 
 import threading
 from collections.abc import Iterable
@@ -14,11 +14,11 @@ _LOOK_S = 1.0
 
 
 class Judging:
-    """Judges a history whenever so many records have come, and takes those that are settled out of memory.
+    """Checks a history after every ``every`` records, and drops records from memory that later ones cannot affect.
 
     Args:
-        history: of the cluster.
-        every: number of records; 0: never.
+        history: history of the cluster.
+        every: number of records between checks; 0 for never.
     """
 
     def __init__(self, history: LiveHistory, every: int) -> None:
@@ -26,15 +26,15 @@ class Judging:
         self._every = every
         self._ended = threading.Event()
         self.long_run: LongRun | None = None
-        """None while the history is short."""
+        """The repeated check; None while the history is short."""
 
     def start(self) -> None:
-        """Do so in a thread, until :meth:`stop`."""
+        """Start to check in a thread, until :meth:`stop`."""
         if self._every:
             threading.Thread(target=self._begin, name="judging", daemon=True).start()
 
     def stop(self) -> None:
-        """End that."""
+        """Stop checking."""
         self._ended.set()
         if self.long_run is not None:
             self.long_run.stop()
@@ -51,11 +51,11 @@ class Judging:
             self.long_run.stop()
 
     def completed(self, results: "list[CheckResult]", times_s: Iterable[float]) -> "list[CheckResult]":
-        """Verdicts on what is in memory, with what was found before; see :meth:`LongRun.completed`."""
+        """Complete the results for the records in memory with earlier findings; see :meth:`LongRun.completed`."""
         return results if self.long_run is None else self.long_run.completed(results, sorted(times_s))
 
     def status(self) -> dict[str, Any]:
-        """How far the history is, as JSON."""
+        """Return sizes of the history and the time up to which it was checked, as JSON."""
         history, long_run = self._history, self.long_run
         return {
             "records": history.count,

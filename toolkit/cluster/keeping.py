@@ -1,4 +1,4 @@
-"""Keeping files of a cluster that goes down: for their owner alone, and without keys unless they are asked for."""
+"""Keep files of a cluster that goes down: readable by their owner alone, and without keys unless requested."""
 
 import os
 import shutil
@@ -12,11 +12,12 @@ from messenger.files import new_file
 from toolkit.machine.private import DIRECTORY_MODE
 
 SERVICE_KEYS = "service.keys"
-"""In the cluster's directory: a key log (docs/keylog.md) that opens secure links between messengers of ours."""
+"""File in the cluster's directory: a key log (docs/keylog.md) that decrypts secure links between messengers of
+msgrlab."""
 CEPH_KEYRING = "ceph.keyring"
-"""In the cluster's directory: the keys of all daemons and clients of Ceph."""
+"""File in the cluster's directory: the keys of all Ceph daemons and clients."""
 KEY_LOG = "keys.log"
-"""In a host's directory: the keys of its links, if they are captured."""
+"""File in a host's directory: the keys of its links, written if they are captured."""
 _KEY_FILES = frozenset({SERVICE_KEYS, CEPH_KEYRING, KEY_LOG})
 
 _CAPTURE = ".pcapng"
@@ -26,18 +27,18 @@ _BLOCK_HEAD_BYTES = 8
 
 
 def keep_files(cluster: Path, directory: Path, *, keys: bool = False) -> None:
-    """Copy history, captures and logs out of a cluster's directory; nothing is overwritten.
+    """Copy history, captures and logs out of a cluster's directory; existing files are not overwritten.
 
-    Only their owner can read the copies. Key logs and keyrings stay behind, and so do the keys in captures, unless
-    they are asked for.
+    Only their owner can read the copies. Key logs and keyrings are not copied unless requested, and keys in
+    captures are removed.
 
     Args:
-        cluster: its directory.
-        directory: where they go; made if need be.
-        keys: whether keys are kept, too.
+        cluster: directory of the cluster.
+        directory: directory for the copies; created if it does not exist.
+        keys: True to keep keys, too.
 
     Raises:
-        LocalError: something of that name is there, or cannot be written; the rest is copied nevertheless.
+        LocalError: a file exists already or cannot be written; the others are copied nevertheless.
     """
     problems = []
     for path in _worth_keeping(cluster, keys=keys):
@@ -56,7 +57,7 @@ def keep_files(cluster: Path, directory: Path, *, keys: bool = False) -> None:
 
 
 def _worth_keeping(cluster: Path, *, keys: bool) -> Iterator[Path]:
-    """In the cluster's own directory, and in those of its hosts; not below, where stores of daemons lie."""
+    """Yield the files to keep, in the cluster's and its hosts' directories; daemons have their stores below."""
     for pattern in ("*", "*/*"):
         for path in sorted(cluster.glob(pattern)):
             wanted = keys if path.name in _KEY_FILES else path.suffix in _KEPT
@@ -71,7 +72,7 @@ def _make_directories(directory: Path) -> None:
 
 
 def _copy(path: Path, target: Path, *, without_keys: bool) -> None:
-    """Copy a file; one that cannot be copied whole is not left there in part."""
+    """Copy a file; remove the copy if it cannot be completed."""
     with path.open("rb") as source, new_file(target) as out:
         try:
             if without_keys:
@@ -85,10 +86,10 @@ def _copy(path: Path, target: Path, *, without_keys: bool) -> None:
 
 
 def _without_keys(capture: BinaryIO, path: Path) -> Iterator[bytes]:
-    """The blocks of a capture but for those with keys; a last block that was cut off is left out.
+    """Yield the blocks of a capture except those with keys; an incomplete last block is dropped.
 
     Raises:
-        LocalError: it is not a capture.
+        LocalError: it is not a pcapng file.
     """
     from toolkit.capture.formats.pcapng import (  # noqa: PLC0415 - numpy takes its time
         BYTE_ORDER_MAGIC,

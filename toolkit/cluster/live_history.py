@@ -1,4 +1,4 @@
-"""A history that is written to its file while it happens; memory and the file have their limits."""
+"""A history that is written to a file as records arrive, with limits on memory and on the file."""
 
 import os
 import threading
@@ -16,25 +16,25 @@ from toolkit.checks.records import Record, dump_record, sharing_words
 from toolkit.machine.private import FILE_MODE
 
 _FLUSH_S = 0.1
-"""What is older than that is in the file when the next record comes."""
+"""Records older than this are written to the file when the next record arrives."""
 _LATEST_S = 10.0
-"""Records of a node come so much later than those of others at most, on a busy machine."""
+"""Most seconds that one node's records arrive later than those of others, on a busy machine."""
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class LiveHistory(History):
-    """Takes records from several threads.
+    """A history that several threads append to.
 
-    If the file cannot be written any more, the history ends: at a moment up to which the records of all nodes are
-    in the file, since a verdict on half of them would be wrong.
+    If the file cannot be written any more, the history ends at a time up to which the file has the records of all
+    nodes, because a verdict on incomplete records would be wrong.
 
     Args:
-        path: of the file, NDJSON.
-        limit: so many records are in memory at most; later ones are neither in the history nor in the file.
-        disk_bytes: the most bytes of the file; later records are in the history alone.
+        path: path of the file, NDJSON.
+        limit: most records in memory; later ones are neither in the history nor in the file.
+        disk_bytes: most bytes of the file; later records are only in memory.
 
     Raises:
-        LocalError: it cannot be written.
+        LocalError: the file cannot be created.
     """
 
     __slots__ = (
@@ -58,23 +58,23 @@ class LiveHistory(History):
         super().__init__()
         self.path = path
         self.full_s: float | None = None
-        """Time of the first record that was not taken; None while there is room."""
+        """Time of the first record that was dropped; None if none was."""
         self.trouble = ""
-        """Why the file could not be written any more; empty while it can be."""
+        """Why the file cannot be written any more; empty while it can."""
         self.count = 0
-        """Number of records that were taken, also of those that were folded since."""
+        """Number of records appended, including those removed by :meth:`fold`."""
         self.on_disk = 0
         """Number of records in the file."""
         self.unwritten_s: float | None = None
-        """Time of the first record that the file had no room for; None while it has."""
+        """Time of the first record that did not fit in the file; None if all did."""
         self.numbers = array("Q")
-        """Of the records in memory: each is the one after so many."""
+        """For each record in memory, the number of records that were appended before it."""
         self._disk_bytes = disk_bytes
         self._limit = limit
         self._changed = threading.Condition()
         self._flushed_s = 0.0
         self._pending: list[bytes] = []
-        """Lines that are not in the file yet: of the last records."""
+        """Lines of the last records, which are not in the file yet."""
         self._written_bytes = 0
         try:
             self._out: int | None = os.open(path, _NEW_FILE, FILE_MODE)
@@ -83,7 +83,7 @@ class LiveHistory(History):
 
     @override
     def put(self, time_s: float, node: str, kind: str, fields: dict[str, Any]) -> None:
-        """Append a record; may be called from any thread."""
+        """Append a record; from any thread."""
         with self._changed:
             if self.full_s is not None or len(self.records) >= self._limit:
                 self.full_s = time_s if self.full_s is None else self.full_s
@@ -103,21 +103,21 @@ class LiveHistory(History):
         return self.full_s is None
 
     def flush(self) -> None:
-        """Have everything in the file."""
+        """Write all pending records to the file."""
         with self._changed:
             self._write_pending()
 
     def so_far(self) -> History:
-        """What is there now, as a history of its own."""
+        """Return a copy of the records in memory."""
         with self._changed:
             return History(self.records)
 
     def behind(self, count: int, most: int) -> tuple[int, list[Record]]:
-        """How many records were taken up to the last of those after ``count``; and these, as far as not folded.
+        """Return records after the first ``count``, and how many records have been read with them.
 
         Args:
-            count: so many are known.
-            most: so many are given at a time.
+            count: number of records that the caller has read.
+            most: most records to return; records removed by :meth:`fold` are skipped.
         """
         with self._changed:
             first = bisect_left(self.numbers, count)
@@ -125,12 +125,16 @@ class LiveHistory(History):
             return (self.numbers[first + len(records) - 1] + 1 if records else count), records
 
     def wait_beyond(self, count: int, timeout_s: float) -> bool:
-        """Wait until more records than that were taken; False if they were not in time."""
+        """Wait until more than ``count`` records were appended; returns False at the timeout."""
         with self._changed:
             return self._changed.wait_for(lambda: self.count > count, timeout_s)
 
     def fold(self, changes: Mapping[int, Record | None]) -> None:
-        """Replace records by others, or by none, by their ids; the file keeps them."""
+        """Replace or remove records in memory, but not in the file.
+
+        Args:
+            changes: by ``id`` of the record, its replacement or None.
+        """
         with self._changed:
             kept = [
                 (number, changed)
@@ -141,7 +145,7 @@ class LiveHistory(History):
             self.records[:] = [record for _, record in kept]
 
     def close(self) -> None:
-        """Nothing more is written to the file."""
+        """Write the pending records and close the file."""
         with self._changed:
             self._write_pending()
             if self._out is not None:
@@ -165,10 +169,10 @@ class LiveHistory(History):
         self._flushed_s = time.monotonic()
 
     def _write(self, lines: Iterable[bytes]) -> None:
-        """Write lines; in the end all of them are in the file, or none.
+        """Write all lines, or none if it fails.
 
         Raises:
-            OSError: none are.
+            OSError: none are written.
         """
         assert self._out is not None
         content = b"".join(lines)
@@ -183,7 +187,7 @@ class LiveHistory(History):
         self._written_bytes += len(content)
 
     def _cut(self, error: OSError) -> None:
-        """End the history at a moment up to which the records of all nodes are there and can be in the file."""
+        """End the history at a time up to which the records of all nodes are complete and fit in the file."""
         assert self._out is not None
         self.trouble = f"{self.path}: {error.strerror}"
         last_s = _complete_until_s(self.records)
@@ -211,7 +215,7 @@ def _line(record: Record) -> bytes:
 
 
 def _complete_until_s(records: Iterable[Record]) -> float:
-    """Up to when the records of all nodes that run are there."""
+    """Return the time up to which the records of all running nodes have arrived."""
     newest: dict[str, float] = {}
     last_s = 0.0
     for record in records:

@@ -1,7 +1,7 @@
-"""One real ``ceph-mon``, alone in its own temporary directory on the loopback interface.
+"""A real ``ceph-mon`` in a temporary directory, on the loopback interface.
 
-A monitor of one is a whole Ceph cluster as far as the messenger goes: both protocol versions, every
-authentication step, tickets, subscriptions and commands. It is up in about 0.15 s and uses 40 MB.
+For the messenger a single monitor is a complete Ceph cluster: both protocol versions, every authentication step,
+tickets, subscriptions and commands. It starts in about 0.15 s and uses 40 MB.
 """
 
 import os
@@ -35,10 +35,10 @@ _TOOLS = ("ceph-mon", "monmaptool", "ceph-authtool", "rados", "ceph")
 
 
 class RealMonitor:
-    """A running monitor. :meth:`stop`, or leaving the ``with`` block, ends it and removes all that it wrote.
+    """A running monitor. :meth:`stop`, or leaving the ``with`` block, ends it and removes all its files.
 
-    It also ends when the process that started it dies, for any reason. The kernel watches the starting thread, so
-    start it in one that lasts.
+    It also ends when the process that started it dies, for any reason. The kernel watches the starting thread for
+    that: start the monitor in a thread that lives long enough.
     """
 
     def __init__(
@@ -51,19 +51,19 @@ class RealMonitor:
         ports: tuple[int, int] | None = None,
         v1_only: bool = False,
     ) -> None:
-        """Start a monitor and wait until a client gets through to it.
+        """Start a monitor and wait until a client can connect to it.
 
         Args:
-            mode: what it offers and, by :attr:`conf`, what Ceph's own clients ask for.
-            auth: how clients authenticate; ``none`` cannot be secure.
+            mode: modes that it offers and that :attr:`conf` makes Ceph's own clients ask for.
+            auth: authentication method of clients; ``none`` excludes secure mode.
             options: more options for the ``[mon]`` section of its configuration, by Ceph's names.
             sections: more sections of the configuration; ``{directory}`` in a value stands for :attr:`directory`.
-            ports: where it listens for v2 and for v1, which must be free; any free ones unless given.
-            v1_only: no daemon of the cluster speaks msgr v2.
+            ports: free ports to listen on, for v2 and for v1; chosen unless given.
+            v1_only: True if no daemon of the cluster speaks msgr v2.
 
         Raises:
-            LocalError: there is no such mode, a program of Ceph is not installed, or the monitor does not
-                come up; the message then ends with the last lines of its log.
+            LocalError: there is no such mode, a program of Ceph is not installed, or the monitor does not start;
+                the message then ends with the last lines of its log.
         """
         if mode not in get_args(Mode):
             raise LocalError(f"no connection mode {mode!r}; known: {', '.join(get_args(Mode))}")
@@ -77,11 +77,11 @@ class RealMonitor:
             self.mode = mode
             self.auth = auth
             self.directory = Path(self._undo.enter_context(tempfile.TemporaryDirectory(prefix="msgrlab-mon-")))
-            """All that the monitor reads and writes."""
+            """Directory of all files that the monitor reads and writes."""
             self.port_v2, self.port_v1 = ports or (reserve_port(self._undo), reserve_port(self._undo))
             self.v1_only = v1_only
             self.fsid = str(uuid.uuid4())
-            """The cluster's identity."""
+            """Id of the cluster."""
             self._create(options or {}, sections or {})
             self._daemon = Daemon("mon.a", self.conf, self.directory)
             self._undo.callback(self._daemon.end)
@@ -97,22 +97,22 @@ class RealMonitor:
         self.stop()
 
     def stop(self) -> None:
-        """End the monitor and remove its directory. A second call does nothing."""
+        """Stop the monitor and remove its directory. A second call does nothing."""
         self._undo.close()
 
     @property
     def addr_v2(self) -> str:
-        """The msgr v2 address, as the monitor map has it."""
+        """The msgr v2 address, as in the monitor map."""
         return f"v2:{HOST}:{self.port_v2}/0"
 
     @property
     def addr_v1(self) -> str:
-        """The msgr v1 address, as the monitor map has it."""
+        """The msgr v1 address, as in the monitor map."""
         return f"v1:{HOST}:{self.port_v1}/0"
 
     @property
     def addresses(self) -> str:
-        """All its addresses, as the monitor map has them."""
+        """All its addresses, as in the monitor map."""
         return f"[{self.addr_v1}]" if self.v1_only else f"[{self.addr_v2},{self.addr_v1}]"
 
     @property
@@ -127,7 +127,7 @@ class RealMonitor:
 
     @property
     def log(self) -> Path:
-        """The monitor's log, with a line for every message since a first client tried whether it is up."""
+        """The monitor's log; it has a line for every message since the first client connected."""
         return self._daemon.log
 
     @property
@@ -136,19 +136,19 @@ class RealMonitor:
         return self._daemon.pid
 
     def ceph(self, *arguments: str, stdin: str = "") -> str:
-        """What Ceph's own command line prints, run as ``client.admin``.
+        """Run Ceph's command line as ``client.admin`` and return its output.
 
         Raises:
-            LocalError: the command failed; the message has its own words.
+            LocalError: the command failed; the message has its error output.
         """
         return run_tool("ceph", "-c", str(self.conf), *arguments, stdin=stdin)
 
     def admin(self, command: str) -> Any:  # noqa: ANN401 - whatever JSON the monitor answers
-        """The monitor's answer on its admin socket; see :meth:`Daemon.admin`."""
+        """Return the monitor's answer on its admin socket; see :meth:`Daemon.admin`."""
         return self._daemon.admin(command)
 
     def _create(self, options: Mapping[str, str], sections: Mapping[str, Mapping[str, str]]) -> None:
-        """Write configuration, keys and monitor map, and make the monitor's store of them."""
+        """Write configuration, keys and monitor map, and create the monitor's store from them."""
         if len(os.fsencode(self.directory / "mon.a.asok")) > SOCKET_PATH_LIMIT:
             raise LocalError(
                 f"{self.directory} is too long a path for a socket in it; set TMPDIR to a shorter one"
@@ -178,9 +178,9 @@ class RealMonitor:
         return {"mon_data": f"{self.directory}/mon", **own_files(self.directory), **MON}
 
     def _wait_until_ready(self) -> None:
-        """Wait for the quorum, then let a real client in.
+        """Wait for the quorum, then connect with a real client.
 
-        A new leader needs a moment more before it can hand out global ids; only a client shows when that is.
+        A new leader needs another moment before it can assign global ids; only a client shows when it can.
         """
         deadline_s = time.monotonic() + START_TIMEOUT_S
         while not self._leads():

@@ -1,12 +1,12 @@
-"""A node as a process: the scenario application on a real messenger, controlled over its standard input.
+"""A node's process: the scenario application on a real messenger, controlled over its standard input.
 
-Control is JSON lines. The first line is the node's spec (:class:`toolkit.node.NodeSpec`); the node
-answers ``{"ready": ADDR}`` once it listens. Then each ``{"id": N, "verb": VERB, "args": {...}}`` is answered by
-``{"reply": N, "answer": {...}}`` or ``{"reply": N, "error": "..."}``. In between come history records,
-``{"record": [TIME_S, KIND, {FIELDS}]}``. The end of the input ends the node.
+Control is JSON lines. The first line is the node's spec (:class:`toolkit.node.NodeSpec`); the node answers
+``{"ready": ADDR}`` once it listens. Then each ``{"id": N, "verb": VERB, "args": {...}}`` is answered by
+``{"reply": N, "answer": {...}}`` or ``{"reply": N, "error": "..."}``. History records come in between, as
+``{"record": [TIME_S, KIND, {FIELDS}]}``. The node exits at the end of its input.
 
-A client of a real cluster has another spec (:class:`toolkit.rados.node.spec.RadosSpec`), and is ready when it is
-connected; so has an embedded daemon (:class:`toolkit.embedded.node.spec.EmbeddedSpec`).
+A client of a Ceph cluster has another spec (:class:`toolkit.rados.node.spec.RadosSpec`) and is ready when it is
+connected; an embedded daemon has :class:`toolkit.embedded.node.spec.EmbeddedSpec`.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ _MAX_LINE_BYTES = 1 << 20
 
 
 class ControlChannel:
-    """Writes JSON lines for the controller."""
+    """Writes JSON lines to the controller."""
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
@@ -45,7 +45,7 @@ class ControlChannel:
 
 
 async def run_node(lines: BinaryIO, out: BinaryIO) -> None:
-    """Be a node until ``lines`` ends.
+    """Run a node until ``lines`` ends.
 
     Raises:
         LocalError: the first line is no spec, or the address cannot be bound.
@@ -77,7 +77,7 @@ async def run_node(lines: BinaryIO, out: BinaryIO) -> None:
 
 
 async def open_node(spec: NodeSpec, app: NodeApp) -> Messenger:
-    """The messenger of a node, listening if it is to, with ``app`` on it.
+    """Return a node's messenger with ``app`` on it; it listens if the spec says so.
 
     Raises:
         LocalError: the address cannot be bound.
@@ -114,7 +114,7 @@ def _messenger(spec: NodeSpec, app: NodeApp) -> Messenger:
 
 
 def _stop(messenger: Messenger, graceful: bool, stopped: Callable[[], None]) -> None:  # noqa: FBT001 - see Stop
-    """Shut a messenger down while the process goes on."""
+    """Shut a messenger down, then call ``stopped``; the process goes on."""
 
     def done(shutdown: asyncio.Task[None]) -> None:
         shutdown.result()
@@ -124,7 +124,7 @@ def _stop(messenger: Messenger, graceful: bool, stopped: Callable[[], None]) -> 
 
 
 def _carry_out(app: NodeApp, line: bytes) -> dict[str, Any]:
-    """One command; whatever is wrong with it becomes the answer."""
+    """Run one command and return the reply; any error in it becomes an error reply."""
     number = None
     try:
         command = json.loads(line)
@@ -139,7 +139,7 @@ def _carry_out(app: NodeApp, line: bytes) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Be a node on standard input and output; what is wrong with the input is one line on standard error."""
+    """Run a node on standard input and output; bad input ends it with one line on standard error."""
     try:
         asyncio.run(run_node(sys.stdin.buffer, sys.stdout.buffer))
     except LocalError as error:

@@ -1,4 +1,4 @@
-"""Nodes of a cluster that is up, whatever they are: what can be done to them."""
+"""Nodes of a running cluster: the base class of all kinds, and messengers of msgrlab."""
 
 import time
 from abc import ABC, abstractmethod
@@ -16,22 +16,22 @@ from toolkit.node.program import ProgramSpec
 START_TIMEOUT_S = 30.0
 _POLL_S = 0.005
 _RENEWED_NONCE = 1000
-"""A life with a nonce of its own has that much more, times its number."""
+"""With ``new_nonce`` the nonce grows by this much, times the number of the process in the node's life."""
 
 Take = Callable[[float, str, str, dict[str, Any]], None]
-"""Takes a record for the history: time in seconds since the cluster began, node, kind, fields."""
+"""Callback for history records: time in seconds since the cluster began, node, kind, fields."""
 
 
 class RunningNode(ABC):
-    """A node: a program, or several, on a host of its own.
+    """A node: one program or several, on a host of its own.
 
     Args:
-        name: as in the cluster's spec.
-        host: where it runs.
+        name: name of the node, as in the cluster's spec.
+        host: host that the node runs on.
     """
 
     kind: str
-    """``messenger`` for our own; ``mon``, ``osd``, ``mgr``, ``mds`` for daemons of Ceph."""
+    """``messenger`` for messengers of msgrlab; ``mon``, ``osd``, ``mgr`` or ``mds`` for Ceph daemons."""
 
     def __init__(self, name: str, host: Host) -> None:
         self.name = name
@@ -40,26 +40,26 @@ class RunningNode(ABC):
     @property
     @abstractmethod
     def state(self) -> str:
-        """``new``, ``starting``, ``up``, ``frozen``, ``down`` (it was ended) or ``dead`` (it ended by itself)."""
+        """State: ``new``, ``starting``, ``up``, ``frozen``, ``down`` (stopped) or ``dead`` (exited by itself)."""
 
     @property
     @abstractmethod
     def pid(self) -> int:
-        """Of its program, as this machine sees it; 0 while there is none."""
+        """Process id of its program in this machine's namespace; 0 if none runs."""
 
     @property
     @abstractmethod
     def address(self) -> str:
-        """Where it listens, as Ceph prints it: ``v2:127.0.0.1:6800/1001``."""
+        """Addresses that it listens on, as Ceph prints them: ``v2:127.0.0.1:6800/1001``."""
 
     @property
     def alive(self) -> bool:
-        """True if its program runs, be it frozen."""
+        """True if its program exists, running or frozen."""
         return self.state in {"starting", "up", "frozen"}
 
     @abstractmethod
     def start(self) -> None:
-        """Start it; :meth:`ready` says when it can be spoken to.
+        """Start its program without waiting; :meth:`ready` is True once it accepts commands.
 
         Raises:
             LocalError: it cannot be started.
@@ -67,13 +67,13 @@ class RunningNode(ABC):
 
     @abstractmethod
     def ready(self) -> bool:
-        """True if it answers commands."""
+        """True if it accepts commands."""
 
     def wait_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Wait until it can be spoken to.
+        """Wait until it accepts commands.
 
         Raises:
-            LocalError: it ended instead, with its last words, or takes longer.
+            LocalError: it exited instead, or the timeout passed; with the last line of its output.
         """
         deadline_s = time.monotonic() + timeout_s
         while not self.ready():
@@ -85,19 +85,19 @@ class RunningNode(ABC):
 
     @abstractmethod
     def kill(self) -> None:
-        """End it without warning, if it runs."""
+        """Kill its program (SIGKILL), if it runs."""
 
     @abstractmethod
     def stop(self) -> None:
-        """End it in order, if it runs."""
+        """Stop its program cleanly, if it runs."""
 
     def finish(self) -> None:
-        """End it for good: the cluster goes down."""
+        """Stop it for the last time, because the cluster goes down."""
         self.stop()
 
     @abstractmethod
     def freeze(self, frozen: bool) -> None:  # noqa: FBT001 - an on and off
-        """Stop it as SIGSTOP does, or let it go on.
+        """Stop its program with SIGSTOP, or with ``frozen=False`` continue it.
 
         Raises:
             LocalError: it does not run.
@@ -105,26 +105,26 @@ class RunningNode(ABC):
 
     @abstractmethod
     def restart(self, *, new_nonce: bool = False, wiped: bool = False) -> None:
-        """Start it again, ended before if it runs, and wait until it is ready.
+        """Start it again, killed before if it runs, and wait until it is ready.
 
         Args:
-            new_nonce: whether it has another nonce than before: another identity at the same port.
-            wiped: whether what it has stored is gone.
+            new_nonce: True to give it a new nonce: another identity at the same port.
+            wiped: True to delete its stored data first.
 
         Raises:
-            LocalError: it does not come up again.
+            LocalError: it does not start.
         """
 
     @abstractmethod
     def command(self, verb: str, **args: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
-        """Have it do something, and return its answer: a verb of NodeApp, or of a daemon's admin socket.
+        """Run a command on the node and return its answer: a verb of NodeApp, or an admin socket command.
 
         Raises:
-            LocalError: it refuses, or does not run.
+            LocalError: the node rejects the command, or does not run.
         """
 
     def status(self) -> dict[str, Any]:
-        """What it is doing, as JSON."""
+        """Return the state of the node as JSON."""
         return {
             "kind": self.kind,
             "state": self.state,
@@ -136,24 +136,24 @@ class RunningNode(ABC):
 
     @abstractmethod
     def log(self, lines: int = 20) -> str:
-        """The last lines of what it has printed."""
+        """Return the last lines of its output."""
 
     def gather(self) -> None:  # noqa: B027 - most nodes log to this machine
-        """Copy its logs to this machine, if they are on another one or in a container; raises LocalError."""
+        """Copy its logs to this machine if they are elsewhere, as in a container; raises LocalError."""
 
     def last_words(self) -> str:
-        """The last line of what it has printed."""
+        """Return the last line of its output."""
         return (self.log(1).strip().splitlines() or [""])[-1]
 
 
 class ProgramNode(RunningNode):
-    """A program of ours behind a control channel.
+    """A program of msgrlab that is controlled over pipes (:mod:`toolkit.cluster.node`).
 
     Args:
-        host: where it runs.
-        spec: what it is to be.
-        take: takes its records, and those about it, in any thread.
-        now: seconds since the cluster began.
+        host: host that the program runs on.
+        spec: options of the program.
+        take: called with its history records and those about its process, from any thread.
+        now: returns the seconds since the cluster began.
     """
 
     verbs: ClassVar[tuple[str, ...]]
@@ -180,7 +180,7 @@ class ProgramNode(RunningNode):
 
     @override
     def start(self) -> None:
-        """Start the node; after its end this begins another life."""
+        """Start the program; a restart increments its incarnation."""
         if self.alive:
             raise LocalError(f"node {self.name} is {self._state} already")
         if self._state != "new":
@@ -290,7 +290,7 @@ class ProgramNode(RunningNode):
         self._state = "down"
 
     def _ended(self) -> None:
-        """Record that its process ended unexpectedly; called in the thread that reads its lines."""
+        """Record that the process exited by itself; called in the thread that reads its lines."""
         self._state = "dead"
         self._about_process("exit")
 
@@ -303,14 +303,14 @@ class ProgramNode(RunningNode):
 
 
 class MessengerNode(ProgramNode):
-    """One of our own messengers, with the scenario application on it.
+    """A messenger of msgrlab with the scenario application on it.
 
     Args:
-        host: where it runs.
-        spec: what it is to be.
-        take: takes its records, and those about it, in any thread.
-        now: seconds since the cluster began.
-        others: all messengers of the cluster; they get its new address when it changes.
+        host: host that the program runs on.
+        spec: options of the messenger.
+        take: called with its history records and those about its process, from any thread.
+        now: returns the seconds since the cluster began.
+        others: returns all messengers of the cluster, which are informed when this one's address changes.
     """
 
     kind = "messenger"
@@ -349,7 +349,7 @@ class MessengerNode(ProgramNode):
 
     @override
     def command(self, verb: str, **args: Any) -> dict[str, Any]:
-        """Run a command; the verbs are those of :class:`NodeApp`."""
+        """Run a command on the node; the verbs are those of :class:`NodeApp`."""
         if verb == "jump_clock" and self._state == "up":
             self._take(self._now(), self.name, "clock", {"step_s": args.get("seconds", 0)})
         return super().command(verb, **args)

@@ -1,4 +1,4 @@
-"""One real ``ceph-osd`` of a real cluster: made, started, stopped, killed and started again."""
+"""A real ``ceph-osd`` of a real cluster: create, start, stop, kill and restart it."""
 
 import json
 import time
@@ -12,14 +12,14 @@ from toolkit.cluster.monitor import RealMonitor
 BOOT_TIMEOUT_S = 60.0
 
 _RUNNING = "active"
-"""What an OSD calls its state when the monitors have put it into the map."""
+"""State that an OSD reports once the monitors have marked it up in the map."""
 
 
 class RealOsd:
-    """An OSD. Made by a cluster, which also ends it."""
+    """An OSD; :class:`RealCluster` makes and stops it."""
 
     def __init__(self, monitor: RealMonitor, osd_id: int) -> None:
-        """Make its store and register it with the monitor; :meth:`start` runs it.
+        """Create its store and register it with the monitor; :meth:`start` runs it.
 
         Raises:
             LocalError: one of Ceph's programs failed.
@@ -50,15 +50,15 @@ class RealOsd:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Process id."""
         return self._running_daemon().pid
 
     def admin(self, command: str) -> Any:  # noqa: ANN401 - whatever JSON the OSD answers
-        """Its answer on its admin socket; see :meth:`Daemon.admin`."""
+        """Return its answer on its admin socket; see :meth:`Daemon.admin`."""
         return self._running_daemon().admin(command)
 
     def start(self) -> None:
-        """Start its process; :meth:`wait_until_up` waits until it serves."""
+        """Start its process; :meth:`wait_until_up` waits until it serves clients."""
         assert not self.running
         self._daemon = Daemon(self.name, self._monitor.conf, self._monitor.directory)
 
@@ -66,7 +66,7 @@ class RealOsd:
         """Wait until the OSD serves clients.
 
         Raises:
-            LocalError: it does not come up; the message ends with the last lines of its log.
+            LocalError: it does not start; the message ends with the last lines of its log.
         """
         daemon = self._running_daemon()
         deadline_s = time.monotonic() + BOOT_TIMEOUT_S
@@ -79,12 +79,12 @@ class RealOsd:
             time.sleep(POLL_INTERVAL_S)
 
     def stop(self) -> None:
-        """Shut it down cleanly: it announces its shutdown to the monitor, and keeps what it stored."""
+        """Shut it down cleanly: it announces its shutdown to the monitor, and keeps its stored data."""
         if self._daemon is not None:
             self._daemon.end()
 
     def kill(self) -> None:
-        """End it at once, as a crash would; one with a memstore loses what it stored since it started."""
+        """Kill it, like a crash; a memstore loses the data stored since its start."""
         if self._daemon is not None:
             self._daemon.kill()
 

@@ -1,4 +1,4 @@
-"""The plan of a cluster's spec: hosts and networks, and the options of each messenger of ours."""
+"""Derive from a cluster's spec its hosts and networks, and the options of each messenger of msgrlab."""
 
 from collections.abc import Callable, Mapping
 from random import SystemRandom
@@ -17,23 +17,23 @@ from toolkit.node import NodeSpec, parse_entity
 from toolkit.node.auth import SERVICE_SECRET_ID
 
 PORTS = {Protocol.V2: 6800, Protocol.V1: 6801}
-"""Where messengers of ours listen, on hosts that have their addresses to themselves."""
+"""Ports of messengers of msgrlab, on hosts with addresses of their own."""
 FIRST_NONCE = 1001
-"""Of the first messenger of ours in a cluster; each has its own."""
+"""Nonce of the first messenger in a cluster; each has another one."""
 
 
 def network_wishes(spec: ClusterSpec) -> list[NetworkWish]:
-    """The networks of a cluster."""
+    """Return the networks of a cluster."""
     return [NetworkWish(name, each.subnet, each.mtu) for name, each in spec.networks.items()]
 
 
 def host_wishes(spec: ClusterSpec) -> list[HostWish]:
-    """The hosts of a cluster: one for each node."""
+    """Return the hosts of a cluster: one for each node."""
     return [host_wish(spec, name) for name in spec.nodes]
 
 
 def host_wish(spec: ClusterSpec, name: str) -> HostWish:
-    """The host of a node."""
+    """Return the host of a node."""
     return HostWish(name, spec.networks_of(name), _image(spec.ceph, spec.nodes[name]))
 
 
@@ -43,18 +43,18 @@ def _image(ceph: Ceph, node: AnyNode) -> str:
 
 
 def with_release(spec: ClusterSpec, backend: type[Backend], announce: Callable[[str], None]) -> ClusterSpec:
-    """A spec whose real daemons are of a release that the backend's hosts have.
+    """Return the spec with a release of Ceph that the backend can run.
 
-    Containers do not have this machine's programs: instead of ``ceph.release: host`` they get the newest release
-    that there is an image of, and that has what the spec asks for.
+    Containers do not have this machine's programs: ``ceph.release: host`` is replaced by the newest release that
+    there is an image of and that supports the spec.
 
     Args:
-        spec: of the cluster.
-        backend: where its nodes are to run.
-        announce: called with a line if another release is taken.
+        spec: spec of the cluster.
+        backend: backend that runs the nodes.
+        announce: called with a line if another release is chosen.
 
     Raises:
-        Unsupported: there is no image of such a release; with the command that makes one.
+        Unsupported: there is no image of such a release; the message names the command that builds one.
     """
     if not spec.daemons() or spec.ceph.release != "host" or "host" in (there := backend.ceph_releases()):
         return spec
@@ -79,18 +79,18 @@ def with_release(spec: ClusterSpec, backend: type[Backend], announce: Callable[[
 
 
 def new_shared_key(spec: ClusterSpec) -> CryptoKey:
-    """A key for all messengers of ours to share; another one each time, since a seed is no secret."""
+    """Return a random key for all messengers of msgrlab; it does not come from the seed, which is not secret."""
     return CryptoKey.generate(SystemRandom(), 0.0, KeyType.from_label(spec.speaks.cipher))
 
 
 def node_specs(
     spec: ClusterSpec, hosts: dict[str, Host], shared_key: CryptoKey, start_s: float
 ) -> dict[str, NodeSpec]:
-    """The options of each messenger of ours.
+    """Return the options of all messengers of msgrlab.
 
     Args:
-        spec: of the cluster.
-        hosts: by the names of nodes.
+        spec: spec of the cluster.
+        hosts: hosts by the names of nodes.
         shared_key: see :func:`new_shared_key`.
         start_s: monotonic time at which the cluster began.
     """
@@ -104,13 +104,13 @@ def node_specs(
 def node_spec(
     spec: ClusterSpec, name: str, host: Host, addrs: Mapping[str, str], shared_key: CryptoKey, start_s: float
 ) -> NodeSpec:
-    """The options of one messenger of ours; see :func:`node_specs`.
+    """Return the options of one messenger of msgrlab; see :func:`node_specs`.
 
     Args:
-        spec: of the cluster.
-        name: of the node.
-        host: where it runs.
-        addrs: addresses of all messengers of ours by name, its own among them.
+        spec: spec of the cluster.
+        name: name of the node.
+        host: host that the node runs on.
+        addrs: addresses of all messengers of msgrlab by name, including this one.
         shared_key: see :func:`new_shared_key`.
         start_s: monotonic time at which the cluster began.
     """
@@ -135,7 +135,7 @@ def node_spec(
 
 
 def addresses(spec: ClusterSpec, name: str, host: Host, nonce: int) -> AddrVec:
-    """Where a messenger of ours listens; reserves its ports."""
+    """Return the addresses that a messenger listens on, and reserve their ports."""
     node = spec.messengers()[name]
     if not node.listens:
         blank = EntityAddr.from_host("0.0.0.0", 0, AddressType.ANY)  # noqa: S104 - a client has none
@@ -151,7 +151,7 @@ def addresses(spec: ClusterSpec, name: str, host: Host, nonce: int) -> AddrVec:
 
 
 def service_keys(spec: ClusterSpec, shared_key: CryptoKey) -> str:
-    """A key log (docs/keylog.md) that opens secure links between messengers of ours."""
+    """Return a key log (docs/keylog.md) that decrypts secure links between messengers of msgrlab."""
     types = {parse_entity(node.entity).type for node in spec.messengers().values()}
     services = sorted({*types, EntityType.OSD})
     return "".join(ServiceSecret(each, SERVICE_SECRET_ID, shared_key).line() for each in services)

@@ -1,4 +1,4 @@
-"""A node as a program of its own, and the lines to and from it."""
+"""A node's process, controlled by JSON lines over pipes (:mod:`toolkit.cluster.node`)."""
 
 import contextlib
 import json
@@ -20,52 +20,52 @@ _STOP_TIMEOUT_S = 2.0
 
 
 class NodeLife(ABC):
-    """A node's program from its start to its end."""
+    """One run of a node's program, from its start to its end."""
 
     name: str
     pid: int
-    """Process id; 0 if it is no process of its own."""
+    """Process id; 0 if it has no process of its own."""
 
     @abstractmethod
     def wait_ready(self) -> None:
-        """Wait until it listens; raises LocalError if it does not come up."""
+        """Wait until it listens; raises LocalError if it does not start."""
 
     @abstractmethod
     def command(self, verb: str, **args: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
-        """Run a command; returns its answer. From any thread.
+        """Run a command and return its answer; from any thread.
 
         Raises:
-            LocalError: the node refused it, or has ended.
+            LocalError: the node rejected it, or has exited.
         """
 
     @abstractmethod
     def freeze(self, *, frozen: bool) -> None:
-        """Stop it (SIGSTOP), or continue it; raises Unsupported if it is no process."""
+        """Stop it (SIGSTOP), or continue it; raises Unsupported if it is not a process."""
 
     @abstractmethod
     def kill(self) -> None:
-        """End it without warning."""
+        """Kill it (SIGKILL)."""
 
     @abstractmethod
     def stop(self) -> None:
-        """End it in order: it closes its connections."""
+        """Stop it cleanly: it closes its connections."""
 
     @abstractmethod
     def last_words(self) -> str:
-        """The last line of its standard error; empty if there is none."""
+        """Return the last line of its standard error; empty if there is none."""
 
 
 class NodeProcess(NodeLife):
-    """A running node and the lines to and from it.
+    """A node's program and the lines to and from it.
 
     Args:
-        spec: what it is to be.
-        record: takes its history records, in a thread of this object.
-        program: what runs it, started with pipes.
-        ended: called in that thread when its lines end, unless the caller ended it.
+        spec: options of the node, sent as the first line.
+        record: called with its history records, in the thread that reads its lines.
+        program: the program, started with pipes.
+        ended: called in that thread when the output ends, unless :meth:`kill` or :meth:`stop` ended it.
 
     Raises:
-        LocalError: it did not come up; with its output on standard error.
+        LocalError: it exited at once; with the last line of its standard error.
     """
 
     def __init__(
@@ -154,11 +154,11 @@ class NodeProcess(NodeLife):
             raise self._gone("it ended") from None
 
     def _read(self) -> None:
-        """Sort its lines: records to the history, answers to the requesters."""
+        """Dispatch its lines: records to the history, replies to the callers."""
         assert self._program.stdout is not None
         for line in self._program.stdout:
             if not line.endswith(b"\n"):
-                break  # it was killed in the middle of it
+                break  # the node was killed while it wrote the line
             values = json.loads(line)
             if "record" in values:
                 self._record(*values["record"])
@@ -169,12 +169,12 @@ class NodeProcess(NodeLife):
             self._ended()
 
     def _next_line(self, verb: str, number: int | None = None, *, timeout_s: float) -> dict[str, Any]:
-        """The answer to a command of that number, or whatever comes; answers that came too late are left out.
+        """Return the reply to a command, skipping replies to commands that timed out.
 
         Args:
-            verb: the command.
-            number: of it; None for any.
-            timeout_s: how long it may take.
+            verb: verb of the command.
+            number: id of the command; None for any line.
+            timeout_s: seconds to wait.
         """
         while True:
             try:

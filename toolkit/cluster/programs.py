@@ -1,4 +1,4 @@
-"""Programs on this machine, as hosts start them."""
+"""Programs that run as processes of this machine."""
 
 import contextlib
 import os
@@ -18,10 +18,10 @@ class LocalProgram:
 
     Args:
         argv: the program, found in PATH, and its arguments.
-        environment: of the program; ours unless given.
-        directory: where it starts; ours unless given.
-        piped: whether to speak with it through pipes; otherwise its input is empty.
-        log: takes what it prints, with ``piped`` its standard error alone; in memory unless given.
+        environment: its environment; ours unless given.
+        directory: its working directory; ours unless given.
+        piped: True to connect its input and output to pipes; otherwise its input is empty.
+        log: file for its output, or with ``piped`` for its standard error; in memory unless given.
 
     Raises:
         LocalError: there is no such program, or the log cannot be written.
@@ -53,37 +53,37 @@ class LocalProgram:
 
     @property
     def stdin(self) -> BinaryIO | None:
-        """Standard input of the program, if it was started with ``piped``."""
+        """Pipe to its standard input, with ``piped``."""
         return self._process.stdin  # type: ignore[return-value]
 
     @property
     def stdout(self) -> BinaryIO | None:
-        """Standard output of the program, if it was started with ``piped``."""
+        """Pipe from its standard output, with ``piped``."""
         return self._process.stdout  # type: ignore[return-value]
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Process id."""
         return self._process.pid
 
     def poll(self) -> int | None:
-        """Its exit code; None while it runs."""
+        """Return its exit code; None while it runs."""
         return self._process.poll()
 
     def wait(self, timeout_s: float) -> int:
-        """Wait for its end; raises TimeoutError."""
+        """Wait until it exits and return its exit code; raises TimeoutError."""
         try:
             return self._process.wait(timeout_s)
         except subprocess.TimeoutExpired:
             raise TimeoutError(f"{self._process.args!r} goes on") from None
 
     def signal(self, number: int) -> None:
-        """Send a signal to it and to what it has started."""
+        """Send a signal to it and to its children in the same session."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
     def errors(self) -> str:
-        """The last lines of its standard error."""
+        """Return the last lines of its standard error."""
         size = os.fstat(self._log).st_size
         return os.pread(self._log, _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode(errors="replace")
 

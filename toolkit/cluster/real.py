@@ -1,6 +1,6 @@
-"""A real cluster in small: one ``ceph-mon`` and a few ``ceph-osd`` on the loopback interface.
+"""A small real cluster: one ``ceph-mon`` and a few ``ceph-osd`` on the loopback interface.
 
-Ready in two or three seconds. Objects live in memory unless they are asked to survive a crash.
+It is ready in two or three seconds. Objects are in memory unless they have to survive a crash.
 """
 
 import shutil
@@ -20,16 +20,17 @@ from toolkit.cluster.options import OSD, SMALL, own_files
 from toolkit.cluster.osd import RealOsd
 
 ObjectStore = Literal["memstore", "bluestore"]
-"""Where OSDs keep objects: in memory, written out at a clean stop, or in a sparse file each."""
+"""Object store of the OSDs: in memory and saved at a clean stop, or in a sparse file each."""
 
 _OSD = {"osd_data": "{directory}/osd.$id", "keyring": "{directory}/osd.$id/keyring", **own_files("{directory}")}
 _SAVED = ("*.log", "*.out", "ceph.conf")
 
 
 class RealCluster:
-    """A running cluster. :meth:`stop`, or leaving the ``with`` block, ends it and removes all that it wrote.
+    """A running cluster. :meth:`stop`, or leaving the ``with`` block, ends it and removes all its files.
 
-    When an exception leaves the block, logs and configuration are kept, and the exception says where.
+    When an exception leaves the block, logs and configuration are kept, and a note on the exception names their
+    directory.
     """
 
     def __init__(
@@ -47,18 +48,19 @@ class RealCluster:
         """Start a monitor and OSDs, and wait until each OSD is up.
 
         Args:
-            osds: number of OSDs; a new pool has as many replicas, three at most.
-            mode: connection mode of everybody, clients included.
-            auth: how everybody authenticates; ``none`` cannot be secure.
-            store: where OSDs keep objects.
+            osds: number of OSDs; new pools have as many replicas, but three at most.
+            mode: connection mode of daemons and clients.
+            auth: authentication method of daemons and clients; ``none`` excludes secure mode.
+            store: object store of the OSDs.
             options: more options for the ``[global]`` section, by Ceph's names.
-            sections: more sections of the configuration; ``{directory}`` in a value stands for the cluster's own.
-            ports: where the monitor listens for v2 and for v1; any free ones unless given.
-            v1_only: no daemon speaks msgr v2.
+            sections: more sections of the configuration; ``{directory}`` in a value stands for the cluster's
+                directory.
+            ports: ports of the monitor for v2 and for v1; chosen unless given.
+            v1_only: True if no daemon speaks msgr v2.
 
         Raises:
-            LocalError: an argument makes no sense, a program of Ceph is not installed, or a daemon does not come
-                up; the message then ends with the last lines of its log.
+            LocalError: an argument is invalid, a program of Ceph is not installed, or a daemon does not start; the
+                message then ends with the last lines of its log.
         """
         if osds < 1:
             raise LocalError(f"a cluster needs an OSD, {osds} are none")
@@ -91,11 +93,11 @@ class RealCluster:
         self.stop()
 
     def stop(self) -> None:
-        """End every daemon and remove the directory. A second call does nothing."""
+        """Stop all daemons and remove the directory. A second call does nothing."""
         self._undo.close()
 
     def save_logs(self, directory: Path | None = None) -> Path:
-        """Copy logs and configuration to a directory, a new temporary one unless given; returns which."""
+        """Copy logs and configuration to a directory, a new temporary one unless given; returns it."""
         where = Path(tempfile.mkdtemp(prefix="msgrlab-logs-")) if directory is None else directory
         where.mkdir(parents=True, exist_ok=True)
         for pattern in _SAVED:
@@ -114,15 +116,16 @@ class RealCluster:
         return self.monitor.keyring
 
     def ceph(self, *arguments: str, stdin: str = "") -> str:
-        """What Ceph's own ``ceph`` prints, run as ``client.admin``; raises LocalError where it fails."""
+        """Run Ceph's ``ceph`` as ``client.admin`` and return its output; raises LocalError if it fails."""
         return self.monitor.ceph(*arguments, stdin=stdin)
 
     def rados(self, *arguments: str, stdin: str = "") -> str:
-        """What Ceph's own ``rados`` prints, run as ``client.admin``; raises LocalError where it fails."""
+        """Run Ceph's ``rados`` as ``client.admin`` and return its output; raises LocalError if it fails."""
         return run_tool("rados", "-c", str(self.conf), *arguments, stdin=stdin)
 
     def _start_osds(self, count: int) -> list[RealOsd]:
-        # made at once, since each waits for tools; started here, for the thread that starts a process owns it
+        # create them in parallel, because that waits for tools; but start them here: a daemon dies with the thread
+        # that started it
         with ThreadPoolExecutor(max_workers=count) as pool:
             osds = list(pool.map(lambda osd_id: RealOsd(self.monitor, osd_id), range(count)))
         self._undo.callback(_stop_all, osds)

@@ -1,4 +1,4 @@
-"""A cluster as a page of the HTML report, also of one that a crash has left behind."""
+"""The page of a cluster in the HTML report, also for a cluster whose supervisor has crashed."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +16,12 @@ from toolkit.report.html import ScenarioReport, Verdict, below
 
 
 def cluster_report(lease: Lease, folder: Path, kept: Path | None = None) -> ScenarioReport:
-    """What happened in a cluster so far, and what the invariants say about it.
+    """Return the report of a cluster's history so far, with the verdicts of the invariants.
 
     Args:
-        lease: of the cluster.
-        folder: of the report, which links to files below it.
-        kept: where the cluster's files will be; its own directory unless given.
+        lease: lease of the cluster.
+        folder: directory of the report, to which its links are relative.
+        kept: directory that the cluster's files will be kept in; its own one unless given.
     """
     status = _asked(lease, "status")
     history = History(in_order(_written(lease.directory / HISTORY_FILE)))
@@ -52,7 +52,7 @@ def cluster_report(lease: Lease, folder: Path, kept: Path | None = None) -> Scen
 
 
 def _asked(lease: Lease, what: str) -> Any:  # noqa: ANN401 - as JSON
-    """The answer of the supervisor; None without one."""
+    """Return the supervisor's answer; None if there is no supervisor."""
     try:
         return ask(lease, what)
     except NotKept:
@@ -60,7 +60,7 @@ def _asked(lease: Lease, what: str) -> Any:  # noqa: ANN401 - as JSON
 
 
 def _written(path: Path) -> History:
-    """The records of a file that may still grow: its last line may be incomplete."""
+    """Read the records of a history file that may still grow; an incomplete last line is skipped."""
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -71,7 +71,7 @@ def _written(path: Path) -> History:
 
 
 def _standing(check: CheckResult, stood: list[dict[str, Any]]) -> CheckResult:
-    """The result without violations that later records have excused."""
+    """Return the result without violations that the supervisor's check lacks: later records excuse them."""
     texts = {
         violation["text"] for result in stood if result["id"] == check.id for violation in result["violations"]
     }

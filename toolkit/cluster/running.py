@@ -1,4 +1,4 @@
-"""A cluster that is up: its nodes, its network, its history."""
+"""A running cluster: its nodes, its network and its history."""
 
 import threading
 import time
@@ -50,11 +50,11 @@ if TYPE_CHECKING:
 HISTORY_FILE = "history.ndjson"
 
 Progress = Callable[[str, str], None]
-"""Told the stages of nodes: name, and one of ``host``, ``started``, ``ready``."""
+"""Callback for the progress of nodes: node name, and one of ``host``, ``started``, ``ready``."""
 
 
 class Cluster:
-    """A cluster.
+    """A running cluster, or one that :meth:`up` is going to start; see :func:`up` for the context manager.
 
     ::
 
@@ -62,17 +62,17 @@ class Cluster:
             cluster.nodes["a"].command("send", peer="b", count=3)
 
     Args:
-        spec: what it is to be.
-        lease: its name, directory and journal; the caller holds it.
-        backend: where its nodes are to run, otherwise than the spec says.
-        say: told in a few words what is being done.
-        progress: told how far each node is.
-        announce: called with a line before something is fetched or run that was not asked for by name, such as the
+        spec: spec of the cluster.
+        lease: the cluster's name, directory and journal; the caller holds it.
+        backend: name of the backend that runs the nodes; empty for the spec's.
+        say: called with a short text at each step, for display.
+        progress: called with the progress of each node.
+        announce: called with a line before something is fetched or run that was not requested by name, such as the
             packages of an image; ``say`` unless given.
 
     Raises:
-        Unsupported: the backend cannot be had here, or not with this spec.
-        LocalError: no such backend, or impossible addresses.
+        Unsupported: the backend does not work on this machine, or not with this spec.
+        LocalError: no such backend, or its networks and the spec's addresses do not fit.
     """
 
     def __init__(
@@ -95,19 +95,19 @@ class Cluster:
         self.history = LiveHistory(lease.directory / HISTORY_FILE, spec.records, spec.disk_bytes)
         self.judging = Judging(self.history, spec.judged_every if spec.records else 0)
         self.began_s = time.monotonic()
-        """Monotonic time from which its history counts."""
+        """Monotonic time at which the history began."""
         self.ready_s = 0.0
-        """How long it took to be ready; 0 before."""
+        """Seconds from the beginning of the history until all nodes were ready; 0 until then."""
         self.stage = "up"
-        """What it is doing: ``up``; on its way down ``ending`` (nodes and networks), ``keeping`` and ``removing``
-        (files)."""
+        """Stage of the cluster's life: ``up``; during :meth:`down` first ``ending`` (nodes and networks stop),
+        then ``keeping`` and ``removing`` (of files)."""
         self.captures = Captures(self)
         self.middlemen = Middlemen(self)
-        """Its proxies."""
+        """The proxies of the cluster."""
         self.shared_key = new_shared_key(spec)
-        """The key that all messengers of ours share."""
+        """The service key that all messengers of msgrlab share."""
         self.last_nonce = FIRST_NONCE - 1
-        """Of the messenger that came last."""
+        """Nonce of the messenger that was added last."""
         self._changes = Changes(self)
         self._progress = progress
         self._undo = ExitStack()
@@ -116,20 +116,20 @@ class Cluster:
         self._scene: Scene | None = None
         self._view: ClusterView | None = None
         self.nemesis: Nemesis | None = None
-        """What the spec's timeline and chaos do to it, if it has any."""
+        """The thread that runs the spec's timeline and chaos; None if the spec has neither."""
 
     # ---- up
 
     def up(self, logs: Path | None = None, *, keep: bool = False) -> None:
-        """Bring it up: hosts and networks, then all nodes at once, then traffic and what else the spec has.
+        """Start the cluster: hosts and networks, then all nodes at once, then traffic, timeline and chaos.
 
         Args:
-            logs: a directory for its logs if it does not come up; a temporary one unless given.
-            keep: whether a cluster that does not come up is left as it is.
+            logs: directory that receives the logs if the cluster does not start; a temporary one unless given.
+            keep: True to leave a cluster that does not start as it is, for inspection.
 
         Raises:
-            NotUp: its nodes do not come up; what their logs say, and where they are.
-            LocalError: it did not work; everything is taken down again.
+            NotUp: some nodes do not start; the error has the relevant lines of their logs.
+            LocalError: another failure; the cluster has been taken down again.
         """
         try:
             self._bring_up()
@@ -184,7 +184,7 @@ class Cluster:
         self.load_scripts(self.spec.proxies)
 
     def load_scripts(self, proxies: "Sequence[Proxy]") -> None:
-        """Have proxies do what the spec says, each rule a fault that lasts; raises LocalError."""
+        """Start the script of each proxy, one ``proxy`` fault per rule; raises LocalError."""
         for proxy in proxies:
             for rule in proxy.script:
                 from toolkit.faults.language.messengers import Proxy as Ruled  # noqa: PLC0415 - as the scene
@@ -196,7 +196,7 @@ class Cluster:
                     raise LocalError(f"proxy from {proxy.sender} to {proxy.receiver}: {rule!r}: {error}") from None
 
     def routes(self, name: str) -> dict[str, str]:
-        """HOST:PORT where a messenger of ours dials others instead of at their HOST:PORT."""
+        """Return the proxy addresses that a messenger dials, ``HOST:PORT`` by the peer's own ``HOST:PORT``."""
         found = {}
         for other in self.nodes.values():
             if other.name == name or not other.address:
@@ -221,7 +221,7 @@ class Cluster:
         self._progress(node.name, "ready")
 
     def _begin(self) -> None:
-        """What goes on by itself from the moment on at which all are up."""
+        """Start the activities that need all nodes up: checks of a long history, traffic and the nemesis."""
         self.judging.start()
         for traffic in self.spec.traffic:
             verb, arguments = traffic.beginning
@@ -232,35 +232,38 @@ class Cluster:
             self.nemesis = Nemesis.of(self).start()
 
     def route(self, dialler: str, dialled: str, address: tuple[str, int]) -> tuple[str, int]:
-        """Where a node has to dial to reach an address of another, which it may only do through a proxy."""
+        """Return the address that ``dialler`` connects to in order to reach ``address`` of ``dialled``.
+
+        That is a proxy's address where a proxy stands between the two, else ``address`` itself.
+        """
         return self.middlemen.route(dialler, dialled, address)
 
     # ---- what there is
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """Name of the cluster."""
         return self.lease.label.name
 
     @property
     def network(self) -> NetworkFaults:
-        """The faults of the network between the nodes."""
+        """The network faults between the nodes."""
         return self.backend.network
 
     @property
     def proxies(self) -> "dict[tuple[str, str], FaultProxy]":
-        """Those of the spec, by connector and acceptor; those that were added later, too."""
+        """Proxies of the spec and those that were added later, by connector and acceptor."""
         return self.middlemen.proxies
 
     def proxies_on(self, dialler: str, dialled: str, port: int = 0) -> "list[FaultProxy]":
-        """All proxies on the way from one node to another, or to a port of it."""
+        """Return all proxies from ``dialler`` to ``dialled``; with ``port``, only those to that port."""
         return self.backend.proxies.on(dialler, dialled, port)
 
     @property
     def ceph_conf(self) -> Path | None:
-        """The ceph.conf for clients of Ceph on this machine, its ``client.admin`` included.
+        """A ceph.conf for Ceph's own clients on this machine; its keyring has ``client.admin``.
 
-        None without a monitor, or where the nodes have a network of their own: clients run on their hosts then.
+        None without a monitor, or where the nodes have networks of their own, which only their hosts can reach.
         """
         monitor = next((name for name, daemon in self.spec.daemons().items() if daemon.ceph == "mon"), None)
         if monitor is None or self.backend.name != "process":
@@ -269,27 +272,27 @@ class Cluster:
 
     @property
     def ceph_keyring(self) -> Path | None:
-        """The keyring of ``client.admin`` that :attr:`ceph_conf` names; None where that is None."""
+        """The keyring of ``client.admin`` that :attr:`ceph_conf` names; None if that is None."""
         return self.ceph_conf and self.ceph_conf.with_name("keyring")
 
     @property
     def directory(self) -> Path:
-        """Of everything that belongs to it."""
+        """Directory of the cluster's files."""
         return self.lease.directory
 
     def now(self) -> float:
-        """Seconds since its history began."""
+        """Return the seconds since the history began."""
         return time.monotonic() - self.began_s
 
     def messengers(self) -> list[MessengerNode]:
-        """The nodes that are our own."""
+        """Return the nodes that are messengers of msgrlab, not Ceph daemons or clients."""
         return [node for node in self.nodes.values() if isinstance(node, MessengerNode)]
 
     def node(self, name: str) -> RunningNode:
-        """A node.
+        """Return the node of that name.
 
         Raises:
-            LocalError: there is none of that name.
+            LocalError: there is none.
         """
         if name not in self.nodes:
             raise LocalError(f"no node {name!r} in cluster {self.name!r}; there are {', '.join(self.nodes)}")
@@ -297,7 +300,7 @@ class Cluster:
 
     @property
     def scene(self) -> "Scene":
-        """Its faults: those that are done by words, and which of them last."""
+        """The faults of the cluster: it starts and reverts them, and lists those in force."""
         if self._scene is None:
             from toolkit.faults.language import Scene  # noqa: PLC0415 - only for clusters that are hurt
 
@@ -306,15 +309,19 @@ class Cluster:
         return self._scene
 
     def scene_faults(self) -> "tuple[Fault, ...]":
-        """The faults that last now."""
+        """Return the faults in force."""
         return self._scene.in_force if self._scene is not None else ()
 
     def fault(self, fault: "Fault | str") -> str:
-        """Do a fault, or what its text says by the words of docs/faults.md; returns what came of it.
+        """Start a fault, given as an object or as text (docs/faults.md); returns a line on its effect.
+
+        ::
+
+            cluster.fault("partition a b")
 
         Raises:
-            Unsupported: it cannot be had here.
-            LocalError: no such fault, or not now.
+            Unsupported: this cluster cannot have that fault.
+            LocalError: no such fault, or it is not possible now.
         """
         from toolkit.faults.language import parse  # noqa: PLC0415 - as above
 
@@ -323,84 +330,88 @@ class Cluster:
     # ---- changes
 
     def add_node(self, name: str, **values: Any) -> MessengerNode:  # noqa: ANN401 - as in a spec
-        """Add a messenger of ours while the cluster runs; all others know it when this returns.
+        """Add a messenger of msgrlab while the cluster runs, start it and add it to the peers of the others.
 
         ::
 
             cluster.add_node("c", entity="osd.3", options={"ms_max_backoff": 2})
 
         Args:
-            name: of the node; one that was removed before may come back, with a new identity.
-            values: as a spec has them.
+            name: name of the node; that of a removed node may be used again, the new node has another nonce.
+            values: fields of the node, as in a spec.
 
         Raises:
-            Unsupported: hosts of this backend cannot come and go, or it is no messenger of ours.
-            LocalError: a value is wrong, a node is frozen, or it does not start; then it is not there.
+            Unsupported: the backend cannot add hosts, or the values describe no messenger of msgrlab.
+            LocalError: a value is wrong, a node is frozen, or the node does not start; it is not added then.
         """
         return self._changes.add_node(name, values)
 
     def remove_node(self, name: str) -> list[str]:
-        """End a messenger of ours in order, and have the others end their sessions with it and forget it.
+        """Stop a messenger of msgrlab cleanly; the others close their sessions with it and drop it as a peer.
 
-        What the spec says of it goes as well, and so do faults that name it.
+        Its links, traffic, proxies and captures leave the spec, and faults that name it are reverted.
 
         Returns:
-            What could not be undone of such faults, a line each.
+            A line for each such fault that could not be reverted.
 
         Raises:
-            Unsupported: hosts of this backend cannot come and go, or it is no messenger of ours.
-            LocalError: there is no such node, no other one, or another one is frozen.
+            Unsupported: the backend cannot remove hosts, or the node is no messenger of msgrlab.
+            LocalError: there is no such node, it is the only one, or another node is frozen.
         """
         return self._changes.remove_node(name)
 
     def add_link(self, sender: str, receiver: str, **values: Any) -> Link:  # noqa: ANN401 - as in a spec
-        """Impair packets from one node to another from now on, as ``links`` of a spec; ``heal`` leaves it.
+        """Impair packets from ``sender`` to ``receiver``, as ``links`` of a spec; ``heal`` does not revert it.
 
         Raises:
-            Unsupported: this backend cannot do that.
-            LocalError: a value is wrong, or there is such a link already.
+            Unsupported: this backend cannot impair links.
+            LocalError: a value is wrong, or the spec has that link already.
         """
         return self._changes.add_link({"from": sender, "to": receiver, **values})
 
     def remove_link(self, sender: str, receiver: str) -> None:
-        """Impair them no longer; raises LocalError if there is no such link."""
+        """Remove the impairment of a link; raises LocalError if there is no such link."""
         self._changes.remove_link(sender, receiver)
 
     def add_proxy(self, dialler: str, dialled: str, script: Sequence[str] = ()) -> Proxy:
-        """Put a proxy between two nodes; dials go through it from now on, and connections stay as they are.
+        """Insert a proxy from ``dialler`` to ``dialled``. It takes new connections; open ones bypass it.
 
         Raises:
-            Unsupported: this backend cannot do that.
-            LocalError: no such nodes, a rule of the script is wrong, or there is one already.
+            Unsupported: this backend cannot insert proxies.
+            LocalError: no such nodes, a rule of the script is wrong, or there is a proxy between them already.
         """
         return self._changes.add_proxy(dialler, dialled, script)
 
     def remove_proxy(self, dialler: str, dialled: str) -> None:
-        """End a proxy, its rules, and the connections through it; raises LocalError if there is none."""
+        """Remove a proxy and its rules, and close the connections through it; raises LocalError without one."""
         self._changes.remove_proxy(dialler, dialled)
 
     def start_capture(self, node: str, file: str = "") -> "Taken":
-        """Capture a node's packets from now on into a file of the cluster's directory, NODE.pcapng unless given.
+        """Start to capture a node's packets into a file in the cluster's directory, NODE.pcapng unless given.
 
         Raises:
-            Unsupported: we may not capture here.
-            LocalError: no such node, there is a capture of it already, or the file exists.
+            Unsupported: this process may not capture here.
+            LocalError: no such node, its packets are captured already, or the file exists.
         """
         return self._changes.start_capture(node, file)
 
     def stop_capture(self, node: str) -> "Taken":
-        """End the capture of a node; returns what it has. Raises LocalError if there is none."""
+        """Stop the capture of a node and return its counters and file; raises LocalError if there is none."""
         return self._changes.stop_capture(node)
 
     def check(self, only: Iterable[str] | None = None) -> "list[CheckResult]":
-        """The verdict of the invariants on its history so far; raises LocalError if there is no such invariant."""
+        """Judge the history so far; returns a result per invariant. Raises LocalError for an unknown invariant.
+
+        Args:
+            only: ids of the invariants to judge; all unless given.
+        """
         from toolkit.checks.live import check_standing  # noqa: PLC0415 - a third of a second
 
         results = check_standing(self.history, only)
         return self.judging.completed(results, (record.time_s for record in self.history.so_far()))
 
     def chart(self, begin_s: float = 0.0, end_s: float = float("inf")) -> "SequenceChart":
-        """The frames between its nodes in a stretch of time, in seconds since its history began."""
+        """Return a sequence chart of the frames between ``begin_s`` and ``end_s``, in seconds of the history."""
         from toolkit.checks.merging import in_order  # noqa: PLC0415 - only charts need it
         from toolkit.report.sequence import SequenceChart  # noqa: PLC0415
 
@@ -408,20 +419,25 @@ class Cluster:
         return SequenceChart(History(records), (*self.nodes, *self._changes.former), between=(begin_s, end_s))
 
     def rates(self, begin_s: float = 0.0, end_s: float = float("inf")) -> "RateChart":
-        """Messages and bytes per second and latencies in a stretch of time, with bands for faults."""
+        """Return charts of messages and bytes per second and of latencies, with the faults marked.
+
+        Args:
+            begin_s: start of the charts, in seconds of the history.
+            end_s: end of the charts.
+        """
         from toolkit.checks.merging import in_order  # noqa: PLC0415 - only charts need it
         from toolkit.report.rates import RateChart  # noqa: PLC0415
 
         return RateChart.of(History(in_order(self.history.so_far())), between=(begin_s, end_s))
 
     def status(self) -> dict[str, Any]:
-        """The status, as JSON."""
+        """Return the state of the cluster as JSON."""
         from toolkit.cluster.status import status_of  # noqa: PLC0415 - only status needs it
 
         return status_of(self)
 
     def view(self) -> "ClusterView":
-        """A live view for notebooks: as the last line of a cell it shows itself, with buttons for faults.
+        """Return a live view for notebooks, with buttons for faults; a cell that ends with it displays it.
 
         Raises:
             MissingExtra: anywidget is not installed.
@@ -445,11 +461,14 @@ class Cluster:
     # ---- down
 
     def down(self, keep: Path | None = None, *, keep_keys: bool = False) -> list[str]:
-        """Take it down; returns what could not be undone, a line each. A second call does nothing.
+        """Take the cluster down; a second call does nothing.
 
         Args:
-            keep: a directory for its history, captures and logs, which otherwise go as everything does.
-            keep_keys: whether keys are kept there, too: key logs, keyrings, and those in captures.
+            keep: directory that receives its history, captures and logs; they are deleted unless given.
+            keep_keys: True to keep key logs, keyrings and the keys in captures there, too.
+
+        Returns:
+            A line for each thing that could not be undone.
         """
         with self._going_down:
             if self._is_down:
@@ -479,12 +498,12 @@ class Cluster:
             return problems + self.lease.journal.undo()
 
     def _gather(self) -> None:
-        """Have all logs in its directory, also those in the file systems of containers."""
+        """Copy all logs to the cluster's directory, also from the file systems of containers."""
         self.history.flush()
         self._for_all(self._quietly, [node.gather for node in self.nodes.values()])
 
     def _quietly(self, step: Callable[[], object]) -> None:
-        """Whatever goes wrong while it goes down, the rest of it does go down; the journal undoes what remains."""
+        """Run one step of the teardown; report a failure and go on: the journal undoes what remains."""
         try:
             step()
         except Exception as error:  # noqa: BLE001 - as said
@@ -492,7 +511,7 @@ class Cluster:
 
     @staticmethod
     def _for_all(what: Callable[[Any], None], things: Iterable[Any]) -> None:
-        """Do something with all of them at once; the first failure is raised without waiting for the others."""
+        """Call ``what`` for all things in parallel; raise the first failure without waiting for the others."""
         todo = list(things)
         if not todo:
             return
@@ -504,7 +523,7 @@ class Cluster:
             threads.shutdown(wait=False, cancel_futures=True)
 
     def take(self, time_s: float, node: str, kind: str, fields: dict[str, Any]) -> None:
-        """Take a record of a node into the history; in any thread."""
+        """Append a node's record to the history; from any thread."""
         self.history.put(time_s, node, kind, fields)
 
 
@@ -520,22 +539,27 @@ def up(
     keep: Path | str | None = None,
     keep_keys: bool = False,
 ) -> Iterator[Cluster]:
-    """A cluster that is up for as long as the ``with`` block lasts, kept by this process.
+    """Run a cluster for the duration of a ``with`` block, in this process.
+
+    ::
+
+        with up("two-peers", settings=["speaks.mode=secure"], keep="out") as cluster:
+            cluster.fault("partition a b")
 
     Args:
-        spec: a spec, its file, or the name of a ready-made one.
-        backend: where its nodes run, otherwise than the spec says.
-        name: of the cluster; the spec's unless given.
-        say: told in a few words what is being done.
-        progress: told how far each node is.
-        settings: ``KEY=VALUE``, changes of the spec.
-        keep: a directory for its history, captures and logs, which otherwise go as everything does.
-        keep_keys: whether keys are kept there, too.
+        spec: a spec, the path of its file, or the name of a ready-made one.
+        backend: name of the backend that runs the nodes; empty for the spec's.
+        name: name of the cluster; the spec's unless given.
+        say: called with a short text at each step, for display.
+        progress: called with the progress of each node.
+        settings: changes of the spec, as ``KEY=VALUE``.
+        keep: directory that receives history, captures and logs at the end; they are deleted unless given.
+        keep_keys: True to keep keys there, too.
 
     Raises:
-        Unsupported: it cannot be had here.
-        NotUp: its nodes do not come up; ``logs`` is where their logs are, ``lines`` are those that show why.
-        LocalError: the spec is wrong, or it does not come up; then nothing of it is left.
+        Unsupported: this machine cannot run the cluster.
+        NotUp: some nodes do not start; ``lines`` are the relevant lines of their logs, ``logs`` has all of them.
+        LocalError: the spec is wrong, or the cluster does not start; nothing of it remains.
     """
     from toolkit.cluster.choosing import spec_from  # noqa: PLC0415 - only specs in files need YAML
 

@@ -1,4 +1,4 @@
-"""What a cluster is doing, as HTML for notebooks."""
+"""The state of a cluster as HTML for notebooks."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -23,7 +23,7 @@ _COLOURS = {
     "CONNECTING": _AMBER,
     "WAIT": _AMBER,
 }
-"""By the state of a cluster, a node or a session; both colours are set, so that dark themes do not matter."""
+"""Colours by state of a cluster, node or session; text and background are set, so that dark themes work."""
 _CELL = "text-align:left;vertical-align:top;padding:2px 12px 2px 0"
 _SHOWN_VIOLATIONS = 5
 _SESSION_NUMBERS = ("connect_seq", "in_seq", "out_seq", "queued", "sent")
@@ -33,7 +33,7 @@ _NOWHERE = "0.0.0.0:0/"
 
 
 def html_of(about: dict[str, Any]) -> str:
-    """A cluster, by its ``Cluster.status()``: its nodes, what is wrong on purpose, what the invariants say."""
+    """Render ``Cluster.status()``: nodes, faults and verdicts of the invariants."""
     since = f"ready in {about['ready_s']:.2f} s, up for {about['up_s']:.1f} s"
     where = f"<b>{escape(about['name'])}</b> on {escape(about['backend'])}"
     nodes = about["nodes"].items()
@@ -58,7 +58,7 @@ def html_of(about: dict[str, Any]) -> str:
 
 
 def _node_rows(nodes: dict[str, dict[str, Any]]) -> Iterable[Sequence[str]]:
-    """A row for each session, the first of a node with what there is to say about the node."""
+    """Yield a row per session; the first row of a node also describes the node."""
     for name, node in nodes.items():
         kind = node["kind"] if node["kind"] != "messenger" else node.get("entity", "messenger")
         listens = node["address"] and not node["address"].startswith(_NOWHERE)
@@ -75,7 +75,7 @@ def _node_rows(nodes: dict[str, dict[str, Any]]) -> Iterable[Sequence[str]]:
 
 
 def link_words(link: dict[str, Any]) -> str:
-    """A link of a cluster's status, in words."""
+    """Return the impairment of a link in a cluster's status, as text."""
     values = {key: value for key, value in link.items() if key not in {"from", "to", "blocked"}}
     words = ["nothing passes"] if link.get("blocked") else []
     if values:
@@ -86,7 +86,7 @@ def link_words(link: dict[str, Any]) -> str:
 
 
 def full_words(about: dict[str, Any]) -> list[str]:
-    """What there is to say about a history that is long, or has come to an end; nothing of others."""
+    """Return remarks on a history that is long or has ended; none for others."""
     words = []
     if about["judged_until_s"] is not None:
         places = f"{about['on_disk']:,} on disk, {about['in_memory']:,} in memory"
@@ -133,7 +133,7 @@ def _events(events: Sequence[dict[str, Any]]) -> str:
 
 
 def _line(title: str, words: Sequence[str], colours: str) -> str:
-    """A title with chips; nothing without any."""
+    """Return a title with labels; empty if there are no labels."""
     if not words:
         return ""
     chips = " ".join(_chip(word, colours) for word in words)

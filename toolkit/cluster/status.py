@@ -1,4 +1,4 @@
-"""What a cluster is doing, as JSON."""
+"""The state of a cluster as JSON."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from toolkit.cluster.running import Cluster
 
 RECENT = 8
-"""So many events are shown."""
+"""Number of events in the status."""
 JUDGED_RECORDS = 50_000
-"""The status of a longer history has no verdicts, unless a user asks for them."""
+"""Most records for which a status includes verdicts; for a longer history the user has to ask for them."""
 _EVENTS = frozenset({"event", "fault", "process", "cut", "path", "mangle", "clock", "exception", "step"})
-"""Kinds of records that are events to an observer."""
+"""Kinds of records that are shown as events."""
 _MOST_WAYS = 400
 _OPENED = frozenset({"connect", "accept"})
-"""Events of a session that opened."""
+"""Events that open a session."""
 _LOST = frozenset({FaultReason.RACE.name, FaultReason.REPLACED.name})
 _CLOSED = frozenset({FaultReason.EOF.name, FaultReason.SOCKET.name})
 _ACCEPTING = "_ACCEPTING"
-"""In the name of an acceptor's state before the session is ready."""
+"""Part of the name of an acceptor's state before the session is ready."""
 _RACE_S = 1.0
 
 
 def status_of(cluster: "Cluster") -> dict[str, Any]:
-    """How a cluster is."""
+    """Return the state of a cluster."""
     history = cluster.history.so_far()
     races = Races(history)
     faults = Counter(record.node for record in history.of("fault") if record not in races)
@@ -62,7 +62,7 @@ def status_of(cluster: "Cluster") -> dict[str, Any]:
 
 
 def recent(records: list[Record], count: int = RECENT) -> list[Record]:
-    """The last events among records."""
+    """Return the last events among the records."""
     found: list[Record] = []
     for record in reversed(records):
         if is_event(record):
@@ -73,7 +73,7 @@ def recent(records: list[Record], count: int = RECENT) -> list[Record]:
 
 
 def links_of(cluster: "Cluster") -> list[dict[str, Any]]:
-    """The ways between nodes that are not as they should be."""
+    """Return the impaired or blocked pairs of nodes."""
     found: list[dict[str, Any]] = []
     network = cluster.network
     for count, (sender, receiver) in enumerate(permutations(cluster.nodes, 2)):
@@ -91,12 +91,12 @@ def links_of(cluster: "Cluster") -> list[dict[str, Any]]:
 
 
 def is_event(record: Record) -> bool:
-    """True if an observer should see the record: it is neither a frame nor a changing number."""
+    """True if the record is shown as an event: it is neither a frame nor a counter."""
     return record.kind in _EVENTS
 
 
 def record_json(record: Record, races: "Races | None" = None) -> dict[str, Any]:
-    """A record, as JSON and in words."""
+    """Return a record as JSON, with a description in words."""
     what = describe(record)
     if races is not None and record in races:
         what = f"{record['link']}: the handshake ended as another one succeeded (connection race)"
@@ -104,14 +104,15 @@ def record_json(record: Record, races: "Races | None" = None) -> dict[str, Any]:
 
 
 class Races:
-    """The link faults of a history that are no trouble: peers dialled each other, and one link is enough.
+    """Finds the link faults of a history that are only lost connection races.
 
-    The loser of a race knows it, or sees its peer close a link that it was accepting, while another link opens.
+    The loser of a race either reports it, or sees its peer close a link that it was accepting while another link
+    becomes ready.
     """
 
     def __init__(self, history: History) -> None:
         self._opened_s: dict[str, list[float]] = {}
-        """When sessions opened, by node."""
+        """Times at which sessions opened, by node."""
         for record in history.of("event"):
             if record["event"] in _OPENED:
                 self._opened_s.setdefault(record.node, []).append(record.time_s)
@@ -140,7 +141,7 @@ def _checks(cluster: "Cluster", records: int) -> dict[str, Any]:
 
 
 def verdicts_json(results: Sequence[CheckResult]) -> dict[str, Any]:
-    """The verdicts of invariants, as JSON."""
+    """Return the verdicts of invariants as JSON."""
     failed = [
         {"id": each.id, "name": each.name, "violations": [one.text for one in each.violations]}
         for each in results

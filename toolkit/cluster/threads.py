@@ -1,7 +1,7 @@
-"""Messengers of ours in threads of this process: ready at once instead of in a second.
+"""Messengers of msgrlab in threads of this process: they start at once instead of in a second.
 
-A node that is killed here loses its sockets and writes no more records; whatever else ends with a process needs
-one (:class:`toolkit.cluster.nodes.MessengerNode`).
+``kill`` closes the sockets of such a node and drops its further records. Faults that need a process of its own,
+such as freeze, need :class:`toolkit.cluster.nodes.MessengerNode`.
 """
 
 from typing import Any
@@ -18,13 +18,13 @@ from toolkit.node import NodeApp, NodeSpec, Writer
 
 
 class NodeThreads:
-    """The loops of nodes, one for each network namespace."""
+    """Event loops for nodes, one for each network namespace."""
 
     def __init__(self) -> None:
         self._loops: dict[object, LoopThread] = {}
 
     def of(self, node: MessengerNode) -> LoopThread:
-        """The loop that runs in the network of a node's host."""
+        """Return the loop that runs in the network namespace of a node's host."""
         namespace = node.host.namespace
         if namespace not in self._loops:
             begin = (lambda: None) if namespace is None else (lambda: enter(namespace))
@@ -32,14 +32,14 @@ class NodeThreads:
         return self._loops[namespace]
 
     def close(self) -> None:
-        """End the loops; their nodes must have ended."""
+        """Stop the loops; their nodes must have ended."""
         for loop in self._loops.values():
             loop.close()
         self._loops.clear()
 
 
 class _Life(NodeLife):
-    """A messenger on a loop."""
+    """A messenger on one of the loops."""
 
     pid = 0
 
@@ -56,7 +56,7 @@ class _Life(NodeLife):
 
     @override
     def wait_ready(self) -> None:
-        """Return: the messenger listens since it was made."""
+        """Return at once: the messenger listens since its creation."""
 
     @override
     def command(self, verb: str, **args: Any) -> dict[str, Any]:
@@ -68,13 +68,13 @@ class _Life(NodeLife):
 
     @override
     def freeze(self, *, frozen: bool) -> None:
-        """Raise Unsupported: only a process can be stopped."""
+        """Raise Unsupported, because only a process can be stopped."""
         doing = "freeze" if frozen else "thaw"
         raise Unsupported(f"{doing} {self.name}: it shares a process with others: @scenario(processes=True)")
 
     @override
     def kill(self) -> None:
-        """Close the sockets; records that this makes are dropped."""
+        """Close the sockets and drop the records that this causes."""
         self._record = None
         self.stop()
 
@@ -88,12 +88,12 @@ class _Life(NodeLife):
 
 
 class ThreadNode(MessengerNode):
-    """A messenger of ours in a thread of this process, in the network of its host.
+    """A messenger of msgrlab in a thread of this process, in the network namespace of its host.
 
     See :class:`MessengerNode` for the other arguments.
 
     Args:
-        threads: has the thread.
+        threads: the event loops.
     """
 
     def __init__(self, *about: Any, threads: NodeThreads) -> None:  # noqa: ANN401 - MessengerNode's

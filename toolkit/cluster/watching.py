@@ -18,20 +18,20 @@ if TYPE_CHECKING:
 
 
 class Captures:
-    """The captures of a cluster; their files lie in its directory."""
+    """The captures of a cluster; their files are in its directory."""
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
         self._open: dict[str, ExitStack] = {}
-        """What ends each, by node."""
+        """Exit stack of each capture, by node."""
         self.taken: dict[str, Taken] = {}
-        """What they have so far, by node."""
+        """File and counters of each capture, by node."""
 
     def start(self, captures: Sequence[Capture]) -> None:
-        """Begin some; their nodes write down the keys of their links from their next start on.
+        """Start captures; the nodes log the keys of their links from their next start on.
 
         Raises:
-            Unsupported: we may not capture here.
+            Unsupported: this process may not capture here.
             LocalError: a file cannot be written.
         """
         for capture in captures:
@@ -61,7 +61,7 @@ class Captures:
         self.taken[capture.node] = taken
 
     def _ports(self, name: str) -> list[str]:
-        """Of a node on this machine's loopback: where it listens, and where it dials others."""
+        """Return the ports of a node on loopback: those it listens on, and those of proxies that it dials."""
         found: list[str] = []
         for messenger in self._cluster.messengers():
             if messenger.name == name:
@@ -70,7 +70,7 @@ class Captures:
         return found
 
     def stop(self, node: str) -> "Taken | None":
-        """Stop the capture of a node and flush its file; returns what it has, None if there is none."""
+        """Stop the capture of a node and flush its file; returns its counters, None if there is no capture."""
         if node not in self._open:
             return None
         self._open.pop(node).close()
@@ -84,25 +84,25 @@ class Captures:
 
 
 class Middlemen:
-    """The proxies of a cluster: those of its spec, and how they fit in with those of its backend.
+    """The proxies of a cluster: those of its spec, together with those of its backend.
 
-    Our messengers take the proxy's address as a route. The dials of other programs, and dials to addresses that
-    are not known beforehand, are redirected by the kernel of the connector's host.
+    Messengers of msgrlab dial the proxy's address (a route). Connections of other programs, and those to addresses
+    that are not known in advance, are redirected by the kernel of the connector's host.
     """
 
     def __init__(self, cluster: "Cluster") -> None:
         self._cluster = cluster
         self._wanted: set[tuple[str, str]] = set()
         self._redirections: dict[tuple[str, str], Path] = {}
-        """Namespaces in which the kernel redirects dials, by connector and acceptor."""
+        """Namespaces in which the kernel redirects connections, by connector and acceptor."""
         self.proxies: dict[tuple[str, str], FaultProxy] = {}
 
     def open(self, proxies: Sequence[Proxy]) -> None:
-        """Open those of the spec; one that a messenger of ours is to dial is opened when its way is known.
+        """Open the proxies of the spec. One that a messenger dials is opened later, by :meth:`route`.
 
         Raises:
-            LocalError: it did not work.
-            Unsupported: this backend has no hosts whose dials can be redirected.
+            LocalError: a proxy cannot listen, or the redirection fails.
+            Unsupported: this backend has no hosts whose connections can be redirected.
         """
         ours = {node.name for node in self._cluster.messengers()}
         for proxy in proxies:
@@ -113,7 +113,7 @@ class Middlemen:
                 self.proxies[pair] = self._redirected(*pair)
 
     def route(self, dialler: str, dialled: str, address: tuple[str, int]) -> tuple[str, int]:
-        """Where a node dials an address of another."""
+        """Return the address that ``dialler`` connects to in order to reach ``address`` of ``dialled``."""
         backend = self._cluster.backend
         if (dialler, dialled) not in self._wanted:
             return backend.route(dialler, dialled, address)
@@ -124,7 +124,7 @@ class Middlemen:
         return proxy.host, proxy.port
 
     def remove(self, dialler: str, dialled: str) -> None:
-        """End a proxy and the connections through it; where proxies are the network, it stays a part of that."""
+        """Remove a proxy and close the connections through it; a backend's permanent proxy stays."""
         pair = dialler, dialled
         self._wanted.discard(pair)
         proxy = self.proxies.pop(pair, None)
@@ -136,23 +136,23 @@ class Middlemen:
         backend.proxies.drop(*pair)
 
     def leave(self, name: str) -> None:
-        """A node leaves the cluster, and the proxies from and to it go with it."""
+        """Remove the proxies from and to a node that leaves the cluster."""
         for pair in {pair for pair in (*self.proxies, *self._wanted) if name in pair}:
             self.remove(*pair)
 
     def _is_known(self, dialled: str) -> bool:
-        """True if a node's ports are certain before it runs."""
+        """True if the ports of a node are known before it runs."""
         return any(addr.port for addr in AddrVec.parse(self._cluster.nodes[dialled].address))
 
     def _namespace(self, dialler: str) -> Path:
-        """Where a proxy of a node can be."""
+        """Return the network namespace for a node's proxies; raises Unsupported."""
         found = self._cluster.backend.hosts[dialler].namespace
         if found is None:
             raise Unsupported(f"proxy from {dialler}: no way into its host from here: --backend netns")
         return found
 
     def _redirected(self, dialler: str, dialled: str) -> FaultProxy:
-        """One that all dials of a node to another get to, whatever the port."""
+        """Return a proxy that takes all connections of a node to another, to any port."""
         backend, namespace = self._cluster.backend, self._namespace(dialler)
         addresses = tuple(backend.hosts[dialled].addresses.values())
         host, inside = way_in(addresses), backend.hosts[dialler].inside

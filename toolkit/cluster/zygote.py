@@ -1,7 +1,7 @@
-"""Messengers that start at once: forks of a process that has imported everything they need.
+"""Start messengers without delay: fork a process that has imported all their modules.
 
-A supervisor starts it before anything else, while it has no threads, no locks and no children. Every fork becomes
-a child of that supervisor, which alone waits for its end.
+A supervisor starts the zygote first, before it has threads, locks or children. Every fork becomes a child of that
+supervisor, which waits for its exit.
 """
 
 import contextlib
@@ -26,11 +26,11 @@ _TAIL_BYTES = 4096
 _POLL_S = 0.002
 _REQUEST_BYTES = 4096
 _MOST_DESCRIPTORS = 1 << 10
-"""More than a zygote ever has open."""
+"""Higher than any descriptor that a zygote opens."""
 
 
 class ForkedProgram:
-    """A fork of the zygote's."""
+    """A program that was forked from the zygote."""
 
     def __init__(self, pid: int, stdin: BinaryIO, stdout: BinaryIO, log: int) -> None:
         self.pid = pid
@@ -41,7 +41,7 @@ class ForkedProgram:
         self._lock = threading.Lock()
 
     def poll(self) -> int | None:
-        """Its exit code; None while it runs."""
+        """Return its exit code; None while it runs."""
         with self._lock:
             if self._code is None:
                 try:
@@ -53,7 +53,7 @@ class ForkedProgram:
             return self._code
 
     def wait(self, timeout_s: float) -> int:
-        """Wait for its end; raises TimeoutError."""
+        """Wait until it exits and return its exit code; raises TimeoutError."""
         deadline_s = time.monotonic() + timeout_s
         while (code := self.poll()) is None:
             if time.monotonic() > deadline_s:
@@ -62,13 +62,13 @@ class ForkedProgram:
         return code
 
     def signal(self, number: int) -> None:
-        """Send a signal to it and to what it has started."""
+        """Send a signal to it and to its children in the same session."""
         if self.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
     def errors(self) -> str:
-        """The last lines of its standard error."""
+        """Return the last lines of its standard error."""
         size = os.fstat(self._log).st_size
         return os.pread(self._log, _TAIL_BYTES, max(0, size - _TAIL_BYTES)).decode(errors="replace")
 
@@ -87,14 +87,14 @@ class Zygote:
         theirs.close()
 
     def start(self, log: Path | None, namespace: Path | None = None) -> ForkedProgram:
-        """A messenger, on pipes.
+        """Start a messenger on pipes.
 
         Args:
-            log: takes what it prints on its standard error.
-            namespace: the network namespace that it is to be in; ours unless given.
+            log: file for its standard error; in memory if None.
+            namespace: network namespace to run in; ours unless given.
 
         Raises:
-            LocalError: the zygote has ended, or the log cannot be written.
+            LocalError: the zygote has exited, or the log cannot be written.
         """
         try:
             flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
@@ -119,20 +119,20 @@ class Zygote:
         return ForkedProgram(int(answer), os.fdopen(our_output, "wb"), os.fdopen(our_input, "rb"), errors)
 
     def close(self) -> None:
-        """End it; what was started goes on."""
+        """End the zygote; the programs that it started go on."""
         self._ours.close()
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
 
 
 def _serve(requests: socket.socket) -> NoReturn:
-    """Fork on request until the requests end."""
+    """Fork for each request until the socket is closed."""
     nothing = os.open(os.devnull, os.O_RDWR)
-    for number in (0, 1):  # pipes of the supervisor's, whose other ends wait for its end
+    for number in (0, 1):  # inherited pipes: whoever reads them must see their end when the supervisor exits
         os.dup2(nothing, number)
     os.close(nothing)
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)  # it ends with the supervisor
+        signal.signal(number, signal.SIG_IGN)  # the zygote ends when the supervisor closes the socket
     for _ in PAYLOADS.values():  # imported once, shared by all forks
         pass
     while True:
@@ -141,7 +141,7 @@ def _serve(requests: socket.socket) -> NoReturn:
             os._exit(0)
         told, tell = os.pipe()
         if not (between := os.fork()):
-            # The child of a child that is gone has the supervisor for its parent.
+            # Double fork: when the child in between exits, the supervisor (a subreaper) becomes the parent.
             if pid := os.fork():
                 os.write(tell, b"%d" % pid)
                 os._exit(0)
@@ -154,7 +154,7 @@ def _serve(requests: socket.socket) -> NoReturn:
 
 
 def _become(descriptors: list[int], directory: str, namespace: str) -> NoReturn:
-    """Be a messenger."""
+    """Run a messenger in this forked process."""
     code = 1
     try:
         os.setsid()

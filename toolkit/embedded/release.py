@@ -1,6 +1,6 @@
-"""What embedded daemons say they are, and how much an OSD takes."""
+"""The version that embedded daemons report, and the capacity of an OSD."""
 
 VERSION = "ceph version 16.2.15 (msgrlab embedded) pacific (stable)"
-"""The release whose forms and commands they follow."""
+"""Ceph release whose encodings and commands they follow."""
 CAPACITY_BYTES = 1 << 30
-"""What an OSD takes in all; ``memstore_device_bytes`` of Ceph's own memory store has the same default."""
+"""Capacity of an OSD, the same as the default of ``memstore_device_bytes``."""

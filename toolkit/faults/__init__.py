@@ -1,1 +1,1 @@
-"""Faults on purpose: cutting, holding and changing what passes between two parties."""
+"""Fault injection: cut, hold and change frames between two parties; the language for all faults of a cluster."""

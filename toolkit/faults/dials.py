@@ -1,4 +1,4 @@
-"""Actions of the proxy on dials, before there is a frame."""
+"""Actions of the proxy on connection attempts, before any frame."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,12 +10,12 @@ from toolkit.faults.strike import ALL, Strike
 from toolkit.faults.timing import Delay, Hold
 
 DIAL = "dial"
-"""In the place of a frame's tag."""
+"""Stands in the place of a frame's tag."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """Answer the dial by a reset."""
+    """Refuse the connection with RST."""
 
     what = "refuse"
 
@@ -25,18 +25,18 @@ class Refuse:
 
 @dataclass(slots=True)
 class AtDial(Strike):
-    """Strikes at dials; ``sender`` is the connector. It does not look at frames."""
+    """Strikes at connection attempts, not at frames; ``sender`` is the connector."""
 
     tag: str = DIAL
     action: Refuse | Hold | Delay = field(default_factory=Refuse, kw_only=True)
     _dials: int = field(default=0, init=False, repr=False, compare=False)
 
     def matches(self, sender: str, frame: SeenFrame) -> bool:  # noqa: ARG002 - no frame is a dial
-        """Never."""
+        """Return False: frames are not matched."""
         return False
 
     def dialled(self, connector: str) -> bool:
-        """True if it strikes at this dial; counts the ones before it."""
+        """Count a connection attempt; returns True if this strikes at it."""
         if self.sender not in {"", connector}:
             return False
         self._dials += 1
@@ -47,12 +47,12 @@ class AtDial(Strike):
 
     @property
     def spent(self) -> bool:
-        """Frames need not be looked at for its sake in any case."""
+        """True, so that frames are not parsed for it."""
         return True
 
     @property
     def change(self) -> Change | Refuse:
-        """What is done, as manglings have it."""
+        """The action, under the name that :class:`Mangle` uses."""
         return self.action
 
     def __str__(self) -> str:
@@ -61,16 +61,16 @@ class AtDial(Strike):
 
 @dataclass(frozen=True, slots=True)
 class Dialled:
-    """What becomes of a dial."""
+    """Decision about a connection attempt."""
 
     refused: bool
     gates: tuple[Gate, ...]
-    """It waits for these."""
+    """Gates that have to open before the attempt goes on."""
     by: tuple[AtDial, ...]
 
 
 def dialled(strikes: Iterable[Strike], connector: str) -> Dialled:
-    """Decide about a dial."""
+    """Decide about a connection attempt."""
     by = tuple(strike for strike in strikes if isinstance(strike, AtDial) and strike.dialled(connector))
     gates = []
     for strike in by:
@@ -82,7 +82,7 @@ def dialled(strikes: Iterable[Strike], connector: str) -> Dialled:
 
 
 def forget(strikes: list[Strike], gone: Iterable[Strike]) -> None:
-    """Remove strikes from a list, and release what they hold."""
+    """Remove strikes from a list and release what they hold."""
     for strike in gone:
         if isinstance(strike, AtDial | Mangle) and isinstance(strike.change, Hold):
             strike.change.release()
@@ -90,6 +90,6 @@ def forget(strikes: list[Strike], gone: Iterable[Strike]) -> None:
 
 
 def release(strikes: Iterable[Strike], name: str) -> int:
-    """Release what is held under a name; returns the number of frames and dials released."""
+    """Release everything held under ``name``; returns the number of frames and connection attempts released."""
     holds = [strike.change for strike in strikes if isinstance(strike, AtDial | Mangle)]
     return sum(hold.release() for hold in holds if isinstance(hold, Hold) and hold.name == name)

@@ -1,4 +1,4 @@
-"""Changes of frames: fields set, frames inserted, signatures recomputed."""
+"""Changes of frames: set fields, insert frames, recompute signatures."""
 
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, fields
@@ -41,20 +41,20 @@ from toolkit.faults.rewriting import Rebuilt, encoded, sealed, v1_message, with_
 from toolkit.faults.values import parse_value
 
 Assignments = tuple[tuple[str, str], ...]
-"""Names of fields, each with a value as a text."""
+"""Names of fields, each with its value as text."""
 
 _CHECKS = ("crc 0", "epilogue", "tag", "footer")
-"""Regions that follow from the others."""
+"""Regions whose content is computed from the others."""
 _NOTHING = {AddrVec: AddrVec(()), EntityAddr: EntityAddr(), EntityType: EntityType.CLIENT, V1Tag: V1Tag.READY}
 
 
 @dataclass(slots=True)
 class SetFields(Change):
-    """Replace it by one with other values in some of its fields.
+    """Replace the frame by one with other values in some of its fields.
 
     Args:
         values: see :func:`toolkit.faults.rewriting.with_fields`.
-        fix: recompute crcs, signature and seal; otherwise those of the old frame stay.
+        fix: True to recompute crcs, signature and seal; otherwise those of the old frame stay.
     """
 
     what = "rewrite"
@@ -76,7 +76,7 @@ def _with_old_checks(frame: SeenFrame, made: Rebuilt) -> bytes:
         raise LocalError(f"{frame.tag} would get another length: its crcs have no place in it any more")
     raw = bytearray(made.raw)
     for name, places in regions_of(frame).items():
-        # What a message of v1 calls its tag is a byte that says what it is.
+        # In v1 the region "tag" is the byte that identifies the frame, not a checksum.
         if name in _CHECKS and not (name == "tag" and frame.form is Form.PLAIN):
             for place in places:
                 raw[place.start : place.stop] = frame.raw[place.start : place.stop]
@@ -85,13 +85,13 @@ def _with_old_checks(frame: SeenFrame, made: Rebuilt) -> bytes:
 
 @dataclass(slots=True)
 class Inject(Change):
-    """Put a frame behind it that its sender did not write; not where frames are sealed.
+    """Insert a frame that the sender did not write, behind the matched one; impossible in sealed streams.
 
     Args:
-        tag: of that frame: of v2, or a piece of v1.
-        values: of its fields; the others are zero or empty.
-        before: it goes first.
-        back: it goes to the sender, as if the other had sent it.
+        tag: tag of the new frame: of v2, or a v1 frame name.
+        values: values of its fields; the others are zero or empty.
+        before: True to insert it before the matched frame.
+        back: True to send it to the sender, as if from the other party.
     """
 
     what = "insert"
@@ -116,7 +116,7 @@ class Inject(Change):
 
 @dataclass(slots=True)
 class Sign(Change):
-    """Make an AUTH_SIGNATURE such that its receiver believes it, whatever was changed before.
+    """Replace an AUTH_SIGNATURE by one that its receiver accepts, whatever was changed before.
 
     See docs/protocol.md §4.7.
     """
@@ -148,10 +148,10 @@ def _printed(values: Assignments) -> str:
 
 
 def made(frame: SeenFrame, tag: str, values: dict[str, str]) -> Rebuilt:
-    """A frame for the place of another, with these fields; the others are zero or empty.
+    """Return a frame with these fields, to be sent in the place of another; the other fields are zero or empty.
 
     Raises:
-        LocalError: no such frame on that link, no such field, or it does not take such a value.
+        LocalError: links of that protocol have no such frame, it has no such field, or the field no such value.
     """
     assert frame.source is not None
     v1 = frame.source.is_v1
@@ -217,6 +217,6 @@ _V1_KINDS: dict[str, type[Frame]] = {
     for kind in (Banner, Connect, ConnectReply, Seq, Ack, KeepAlive, KeepAlive2, KeepAlive2Ack, Close)
 }
 V1_TAGS = frozenset({*_V1_KINDS, Piece.MSG.value})
-"""What can be put into a link of v1."""
+"""Frames that can be inserted into a v1 link."""
 V2_TAGS = frozenset({tag.name for tag in Tag})
-"""What can be put into a link of v2."""
+"""Frames that can be inserted into a v2 link."""

@@ -1,8 +1,9 @@
-"""The grid of breakpoints against software that has none: a monitor is disturbed at every frame of a conversation.
+"""Break a conversation with a real monitor at every frame, since a monitor has no breakpoints of its own.
 
-Our messenger dials a monitor through a proxy, logs in, asks for the monitor map and for a sign of life. First
-undisturbed, which lists the frames; then once for each frame, direction and action. It must come through whatever
-is disturbed: a new attempt gets its answer, and what only took its time breaks nothing at all.
+A messenger of msgrlab dials the monitor through a proxy, authenticates, requests the monitor map and sends a
+keepalive. The first conversation is undisturbed and lists the frames; then one conversation is run per frame,
+direction and action. After every fault a new attempt must succeed, and actions that only delay must not break the
+session.
 """
 
 import asyncio
@@ -35,10 +36,10 @@ from messenger.session.policy import LOSSY_CLIENT
 from toolkit.faults.live import Proxy, parse_place
 
 _TOGETHER = 6
-"""So many cells at once: most of a conversation is waiting."""
+"""Number of conversations at once; they mostly wait."""
 _ATTEMPTS = 5
 _PATIENCE_S = 3.0
-"""For one attempt."""
+"""Seconds for one attempt."""
 _TELLING_POLLS = 100
 _TELLING_POLL_S = 0.01
 _OPTIONS: dict[str, Any] = {"ms_initial_backoff": 0.02, "ms_max_backoff": 0.1, "ms_connection_ready_timeout": 2.0}
@@ -55,21 +56,21 @@ ACTIONS: Mapping[str, str] = {
     "corrupt": "corrupt byte -1",
     "corrupt, fixed": "corrupt byte 0 of segment 0 fixed",
 }
-"""What is done at a frame, as a rule has it."""
+"""Actions at a frame, as the rule language writes them."""
 _ENDED = frozenset({"SOCKET", "EOF"})
 FAULTS: Mapping[str, frozenset[str]] = {
     **dict.fromkeys(("hold", "delay", "trickle"), frozenset()),
     **dict.fromkeys(("cut before", "cut inside", "cut after", "close"), _ENDED),
 }
-"""By which reasons links of ours may end where an action leaves no choice; nothing that is held breaks."""
+"""Reasons for which our links may end, for actions that leave no choice; holds and delays break nothing."""
 _NEVER = frozenset({"READY_TIMEOUT", "REFUSED", "IDLE_TIMEOUT"})
-"""What is broken shows at once."""
+"""Reasons that no action may cause: a break must be noticed at once, not by a timeout."""
 _ONLY_V2 = frozenset({"corrupt, fixed"})
 
 
 @dataclass(slots=True)
 class Cell:
-    """What came of one action at one frame."""
+    """The result of one action at one frame."""
 
     protocol: str
     """``v1``, ``v2 crc``, ``v2 secure``."""
@@ -77,20 +78,20 @@ class Cell:
     tag: str
     action: str
     number: int = 0
-    """Of the frame, in the order of an undisturbed conversation."""
+    """Number of the frame in an undisturbed conversation."""
     outcome: str = ""
-    """``recovered``; else what stood in the way."""
+    """``recovered``, or the error of the last attempt."""
     faults: list[str] = field(default_factory=list)
-    """Why links of ours ended on the way, by the messenger's own words."""
+    """Reasons of our links' faults, as the messenger names them."""
     hits: int = 0
     attempts: int = 0
     seconds: float = 0.0
     problem: str = ""
-    """Why the proxy could not do it."""
+    """Why the proxy could not carry out the action; empty if it could."""
 
     @property
     def right(self) -> bool:
-        """True if the session works in the end and each fault had the expected reason."""
+        """True if the session works in the end and each fault had an expected reason."""
         if self.problem:
             return True
         faults = set(self.faults)
@@ -98,7 +99,7 @@ class Cell:
         return self.outcome == "recovered" and self.hits > 0 and expected
 
     def as_json(self) -> dict[str, Any]:
-        """The JSON object."""
+        """Return the JSON object."""
         return asdict(self) | {"right": self.right}
 
     def __str__(self) -> str:
@@ -110,7 +111,7 @@ class Cell:
 
 
 class _Client(Dispatcher):
-    """A client of the monitor."""
+    """The dispatcher of a monitor client."""
 
     def __init__(self) -> None:
         self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -119,7 +120,7 @@ class _Client(Dispatcher):
         self.lost = asyncio.Event()
 
     def ms_dispatch(self, connection: CoreConnection, message: Message) -> bool:  # noqa: ARG002 - there is one
-        """A message has come."""
+        """Take the replies of the login and the monitor map."""
         if isinstance(message.payload, MAuthReply) and self.login is not None:
             self.login.take(message.payload, time.time())
             if self.login.done:
@@ -129,22 +130,22 @@ class _Client(Dispatcher):
         return True
 
     def ms_handle_reset(self, connection: CoreConnection, fault: object) -> None:  # noqa: ARG002 - there is one
-        """The session is over."""
+        """Note that the session is over."""
         self.lost.set()
 
 
 class Grid:
-    """All cells of a monitor.
+    """All cells for one monitor.
 
     Args:
-        target: its HOST:PORT; ``v1:`` before it, or a port that answers so, for msgr v1.
-        keyring: with the key of ``name``.
-        name: the entity that logs in.
-        modes: of v2 that are tried.
-        actions: those of :data:`ACTIONS` that are tried.
+        target: the monitor's HOST:PORT; with ``v1:`` before it, msgr v1 is used.
+        keyring: keyring with the key of ``name``.
+        name: entity that authenticates.
+        modes: modes of v2 to test.
+        actions: keys of :data:`ACTIONS` to test.
 
     Raises:
-        LocalError: a place or keyring that is none.
+        LocalError: the target or the keyring is invalid.
     """
 
     def __init__(
@@ -164,10 +165,10 @@ class Grid:
         self._actions = actions
 
     def run(self) -> Iterator[Cell]:
-        """The cells, as they are found out.
+        """Run all cells; yields each when it is complete.
 
         Raises:
-            MsgrError: the monitor cannot be spoken to at all.
+            MsgrError: even an undisturbed conversation with the monitor fails.
         """
         found: Queue[Cell | BaseException | None] = Queue()
         Thread(target=lambda: asyncio.run(self._gather(found)), name="grid", daemon=True).start()
@@ -202,10 +203,10 @@ class Grid:
         await asyncio.gather(*map(one, cells))
 
     async def frames(self, protocol: str) -> list[tuple[str, str]]:
-        """Direction and tag of every kind of frame that an undisturbed conversation has, in order.
+        """Return direction and tag of every kind of frame in an undisturbed conversation, in order.
 
         Raises:
-            MsgrError: there is no conversation.
+            MsgrError: the conversation fails.
         """
         with self._proxy(()) as proxy:
             await self._converse(proxy, protocol, lambda _reason: None)
@@ -213,7 +214,7 @@ class Grid:
         return list(dict.fromkeys(seen))
 
     async def find(self, cell: Cell) -> None:
-        """Disturb a conversation as a cell says, and note what comes of it."""
+        """Run a cell's conversation, and fill in its result."""
         began_s = time.monotonic()
         rule = f"{cell.direction} {cell.tag} #1: {ACTIONS[cell.action]}"
         with self._proxy(rule) as proxy:
@@ -245,7 +246,7 @@ class Grid:
         return Proxy(target, rules, self._keyring, parties=("client", "monitor"))
 
     async def _converse(self, proxy: Proxy, protocol: str, fault: Callable[[str], object]) -> None:
-        """One attempt: dial, log in, ask for the map, and for a sign of life.
+        """Make one attempt: dial, authenticate, request the map, and send a keepalive.
 
         Raises:
             FaultError, TimeoutError, LocalError: it failed.
@@ -294,7 +295,7 @@ class Grid:
 
 
 async def _has_struck(proxy: Proxy) -> None:
-    """Wait a little for the first hit: a cut is reported once all bytes before it are sent, maybe too late."""
+    """Wait briefly for the first hit: a cut is reported only after all bytes before it were sent."""
     for _ in range(_TELLING_POLLS):
         if proxy.hits:
             return
@@ -302,17 +303,17 @@ async def _has_struck(proxy: Proxy) -> None:
 
 
 async def _release(proxy: Proxy) -> None:
-    """Release what is held, a little later."""
+    """Release the held frame a little later."""
     await asyncio.sleep(0.03)
     while not proxy.release("it"):  # noqa: ASYNC110 - it happens in another thread
         await asyncio.sleep(0.03)
 
 
 async def _unless_lost(client: _Client, what: Any, connection: CoreConnection) -> None:  # noqa: ANN401 - awaitable
-    """Wait for something, but not when the session is over.
+    """Wait for something, but only while the session exists.
 
     Raises:
-        FaultError: it is.
+        FaultError: the session is over.
     """
     task, lost = asyncio.ensure_future(what), asyncio.ensure_future(client.lost.wait())
     try:

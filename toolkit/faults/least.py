@@ -1,4 +1,4 @@
-"""The least of a schedule that still fails (Zeller's ddmin)."""
+"""Delta debugging: shrink a failing schedule (Zeller's ddmin)."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 def least(
     candidates: Sequence[int], still_fails: Callable[[Sequence[int]], bool], most_runs: int
 ) -> tuple[list[int], int]:
-    """A subset that still fails, and none of whose parts that were tried does (Zeller's ddmin).
+    """Return a subset that still fails and cannot be shrunk by the parts that were tried (Zeller's ddmin).
 
     Args:
-        candidates: what fails as a whole.
-        still_fails: whether a part of it fails.
-        most_runs: after so many questions the least so far is the answer.
+        candidates: elements that fail together.
+        still_fails: returns True if a subset fails.
+        most_runs: most calls of ``still_fails``; then the smallest subset so far is returned.
 
     Returns:
-        The subset, in order, and how many questions it took.
+        The subset, in order, and the number of calls.
     """
     kept, parts, runs = list(candidates), 2, 0
     while kept:

@@ -1,9 +1,11 @@
-"""A proxy for people: between any two parties, real daemons included, with rules, in one ``with`` block.
+"""A proxy for interactive use, between any two parties, real daemons included.
 
-with Proxy("127.0.0.1:3300", ["<- SERVER_IDENT #1: hold x"], keyring="keyring") as proxy:
-...dial proxy.address...
-proxy.release("x")
-proxy.hits
+::
+
+    with Proxy("127.0.0.1:3300", ["<- SERVER_IDENT #1: hold x"], keyring="keyring") as proxy:
+        ...dial proxy.address...
+        proxy.release("x")
+        proxy.hits
 """
 
 import threading
@@ -37,7 +39,7 @@ from toolkit.faults.strike import Strike
 _NANO = 1_000_000_000
 _SHOWN = 200
 _KEPT = 100_000
-"""So many of the last frames are kept."""
+"""Number of the latest frames that are kept."""
 PARTIES = ("client", "server")
 
 PathLike = str | Path
@@ -48,13 +50,13 @@ class Hit:
     """A rule has struck."""
 
     time_s: float
-    """Since the proxy began."""
+    """Seconds since the proxy started."""
     link: int
     sender: str
     tag: str
     rule: str
     problem: str = ""
-    """Why the frame passed as it was; empty if it did not."""
+    """Why the frame was forwarded unchanged; empty if it was changed."""
 
     def __str__(self) -> str:
         problem = f" (not done: {self.problem})" if self.problem else ""
@@ -63,7 +65,7 @@ class Hit:
 
 @dataclass(slots=True)
 class ProxiedLink:
-    """A link that passes, or has passed."""
+    """A link that passes the proxy, or has passed it."""
 
     number: int
     source: str
@@ -71,39 +73,43 @@ class ProxiedLink:
     opened_s: float
     closed_s: float | None = None
     why: str = ""
-    """It is over, in a few words why."""
+    """Why the link ended, in a few words."""
     blind: str = ""
-    """Why its frames cannot be seen any more; empty while they can."""
+    """Why its frames cannot be parsed any more; empty while they can."""
 
 
 class Events:
-    """Observer, called in the proxy's thread."""
+    """Observer of a proxy, called in the proxy's thread."""
 
     def opened(self, link: ProxiedLink) -> None:
-        """A link was opened."""
+        """Handle a new link."""
 
     def closed(self, link: ProxiedLink) -> None:
-        """It is over."""
+        """Handle the end of a link."""
 
     def blind(self, link: ProxiedLink) -> None:
-        """Its frames cannot be seen any more."""
+        """Handle a link whose frames cannot be parsed any more."""
 
     def frame(self, frame: DecodedFrame) -> None:
-        """A frame passes."""
+        """Handle a frame."""
 
     def hit(self, hit: Hit) -> None:
-        """A rule has struck."""
+        """Handle a strike of a rule."""
 
 
 def parse_place(text: str, default_host: str = "") -> tuple[str, int]:
-    """HOST and PORT of ``HOST:PORT``, ``[ADDRESS]:PORT`` for IPv6; as Ceph prints addresses, too.
+    """Parse ``HOST:PORT`` (``[ADDRESS]:PORT`` for IPv6), or an address as Ceph prints it.
+
+    ::
+
+        parse_place("v2:10.0.0.1:3300/0")  # ("10.0.0.1", 3300)
 
     Args:
-        text: the place.
-        default_host: what ``PORT`` alone stands for; empty: nothing.
+        text: the address.
+        default_host: host if the text is only a port; empty to require a host.
 
     Raises:
-        LocalError: it is none.
+        LocalError: it is not an address.
     """
     bare = text.strip().removeprefix("v1:").removeprefix("v2:").removeprefix("any:").partition("/")[0]
     host, colon, port = bare.rpartition(":")
@@ -122,22 +128,22 @@ class Proxy(Watcher):
     """A proxy between the peers that dial :attr:`address` and a target.
 
     Args:
-        target: HOST:PORT behind it.
-        rules: what it does (docs/proxy.md), texts or :class:`Rule`; ``->`` is the party that dials.
-        keyring: files with keys, one or several; needed to see frames of secure links, and to change signed ones.
-        key_logs: files with keys of links.
-        listen: HOST:PORT where it listens; port 0 is any free one.
+        target: HOST:PORT that it connects to.
+        rules: rules (docs/proxy.md), as text or :class:`Rule`; ``->`` matches frames of the party that dials.
+        keyring: keyring files, one or several; needed to parse frames of secure links, and to change signed ones.
+        key_logs: key logs with keys of links.
+        listen: HOST:PORT that it listens on; port 0 for any free one.
         key_log: file to append the keys of links to.
         pretend: replace the parties' addresses in frames by the proxy's, unless the frames are sealed.
         parties: names of the connector and of the acceptor.
-        inside: opens its sockets, for example in a network namespace.
-        events: called at once for each link and frame.
-        blind: do not look at frames: only rules about dials do anything.
-        keys: share what is known of keys with another proxy (its :attr:`keys`): the tickets that one sees a
-            monitor give out open the links of the other. ``keyring`` and ``key_logs`` are not read then.
+        inside: runs a function that opens sockets, for example in a network namespace.
+        events: observer of links and frames.
+        blind: do not parse frames; then only rules about dials have an effect.
+        keys: key book of another proxy (its :attr:`keys`) to share: tickets from a monitor that one proxy sees
+            decrypt the links of the other. ``keyring`` and ``key_logs`` are not read then.
 
     Raises:
-        LocalError: a text that is no rule or place, a keyring that is none, a port that is in use.
+        LocalError: a rule, address or keyring is invalid, or the port is in use.
     """
 
     def __init__(
@@ -166,17 +172,17 @@ class Proxy(Watcher):
         self._strikes: list[Strike] = []
         self._streams: dict[int, Stream] = {}
         self.links: list[ProxiedLink] = []
-        """All that were opened, in order."""
+        """All links, in the order in which they were opened."""
         self.hits: list[Hit] = []
-        """What rules have done, in order."""
+        """Strikes of rules, in order."""
         self.counters: Counter[str] = Counter()
-        """How many frames of each kind have passed, as ``-> HELLO``, and ``bytes`` in them."""
+        """Number of frames by direction and tag, as ``-> HELLO``, and of their ``bytes``."""
         self._passed = 0
         self._frames: deque[DecodedFrame] = deque(maxlen=_KEPT)
         self.add(rules)
         host, port = parse_place(listen, "127.0.0.1")
         self.keys = keys or KeyBook.read([Path(one) for one in keyrings], [Path(one) for one in key_logs])
-        """What is known of keys, and learnt from what passes."""
+        """Keys that were given, and those learnt from frames."""
         self._proxy = FaultProxy(
             *parties,
             parse_place(target),
@@ -201,32 +207,32 @@ class Proxy(Watcher):
         self.close()
 
     def close(self) -> None:
-        """Stop listening and end everything that passes."""
+        """Stop listening and end all connections."""
         self._proxy.close()
 
     # ---- what it does
 
     @property
     def address(self) -> str:
-        """Where to dial it."""
+        """HOST:PORT that it listens on."""
         host = self._proxy.host
         return f"[{host}]:{self.port}" if ":" in host else f"{host}:{self.port}"
 
     @property
     def port(self) -> int:
-        """The port of that."""
+        """Port that it listens on."""
         return self._proxy.port
 
     @property
     def rules(self) -> list[str]:
-        """The rules there are, as texts."""
+        """Texts of the rules."""
         return list(self._rules.values())
 
     def add(self, rules: Rules) -> list[Rule]:
-        """Follow more rules, from now on; they count from now on.
+        """Add rules; they count frames from now on.
 
         Raises:
-            LocalError: a text that is none.
+            LocalError: a text is not a rule.
         """
         added = as_rules(rules)
         strikes = [rule.strike(*self._parties) for rule in added]
@@ -236,7 +242,7 @@ class Proxy(Watcher):
         return added
 
     def release(self, name: str) -> int:
-        """Release what is held under a name; returns the number of frames and dials released."""
+        """Release everything held under ``name``; returns the number of frames and dials released."""
         return release(self._strikes, name)
 
     def clear(self) -> None:
@@ -253,22 +259,22 @@ class Proxy(Watcher):
 
     @property
     def lanes(self) -> FaultProxy:
-        """The proxy itself: holding, slowing, delaying and half-closing whole directions."""
+        """The underlying proxy, which can hold, slow, delay and half-close whole directions."""
         return self._proxy
 
     # ---- what it has seen
 
     @property
     def frames(self) -> list[DecodedFrame]:
-        """The frames that have passed, the last of them if there are very many; without their bytes."""
+        """Frames that have passed, the latest if there were very many; their bytes are not kept."""
         with self._lock:
             return list(self._frames)
 
     def expect(self, condition: Callable[["Proxy"], bool], within_s: float = 10.0) -> None:
-        """Wait until something is true of it, such as ``lambda proxy: proxy.hits``.
+        """Wait until a condition on the proxy holds, such as ``lambda proxy: proxy.hits``.
 
         Raises:
-            LocalError: it was not in time.
+            LocalError: it does not hold within the time.
         """
         deadline_s = time.monotonic() + within_s
         while not condition(self):
@@ -277,7 +283,7 @@ class Proxy(Watcher):
             time.sleep(0.005)
 
     def history(self) -> History:
-        """What has passed and what was done to it, as a history: for charts, and for ``msgrlab chart``."""
+        """Return frames and strikes as a history, for charts and for ``msgrlab chart``."""
         analysis = Analysis()
         maker = HistoryMaker(analysis)
         for frame in self.frames:

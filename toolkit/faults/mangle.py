@@ -1,8 +1,8 @@
-"""Changes of frames by the proxy: bits flipped, frames cut short, doubled, swapped, replayed.
+"""Changes of frames by the proxy: flip bits, truncate, duplicate, swap, replay.
 
-A :class:`Mangle` says at which frame of which sender what is done, once; it goes among the breakpoints of a pair
-of parties, and the tap (:mod:`toolkit.faults.tap`) carries it out. What a sealed frame holds cannot be changed
-without its key, only its bytes; in plain ones crcs can be recomputed, so that the change is well-formed.
+A :class:`Mangle` has a change and the frames that it applies to; it is one of the strikes of a tap
+(:mod:`toolkit.faults.tap`), which carries it out. The content of a sealed frame cannot be changed without its key,
+only its bytes; in plain frames crcs can be recomputed, so that the changed frame is well-formed.
 """
 
 from abc import ABC, abstractmethod
@@ -23,31 +23,31 @@ from toolkit.faults.strike import Strike
 
 @dataclass(frozen=True, slots=True)
 class Altered:
-    """What becomes of a frame."""
+    """What is delivered in the place of a frame."""
 
     forward: bytes
-    """Goes on to the receiver instead of it."""
+    """Bytes for the receiver."""
     back: bytes = b""
-    """Goes to its sender, as if the other had sent it."""
+    """Bytes for the frame's sender, as if from the other party."""
     held: bool = False
-    """Not now: behind the next frame of its direction."""
+    """True to deliver it behind the next frame of its direction."""
     joined: bool = False
-    """Not now: together with the next frame of its direction, in one piece."""
+    """True to deliver it together with the next frame of its direction, in one write."""
     mute: bool = False
-    """From here on nothing of its direction passes, without an error."""
+    """True to drop all that follows in its direction, without an error."""
     gates: tuple[Gate, ...] = ()
-    """It and all that follows wait for these."""
+    """Gates that it and all that follows wait for."""
     aside: tuple[tuple[bytes, Gate], ...] = ()
-    """Bytes that come when a gate is open; nothing waits for them."""
+    """Bytes that are delivered when a gate opens, while the following ones pass."""
     pace: Pace | None = None
-    """How fast it is delivered, and in what pieces; None: as everything else."""
+    """Rate and piece size of its delivery; None for no limits."""
     lasting: bool = False
-    """All that follows keeps that pace."""
+    """True to apply the pace to all that follows in its direction, too."""
     segments: tuple[Buffer, ...] | None = None
-    """What it carries now, where that was changed."""
+    """New segments of the frame, if they were changed."""
 
     def after(self, earlier: "Altered") -> "Altered":
-        """This was made of what an earlier change had made of the frame: both hold."""
+        """Combine with an earlier change, whose output this change was applied to."""
         return Altered(
             self.forward,
             earlier.back + self.back,
@@ -63,22 +63,22 @@ class Altered:
 
 
 class Change(ABC):
-    """What is done to a frame."""
+    """A change that is applied to a frame."""
 
     @property
     @abstractmethod
     def what(self) -> str:
-        """One word for it, as histories have it."""
+        """One word for the change, for histories."""
 
     def watch(self, frame: SeenFrame) -> None:  # noqa: B027 - few need to
-        """A frame of the sender's passes, from the moment on at which the mangling was set."""
+        """Look at a frame of the sender, matched or not, since the change was set."""
 
     @abstractmethod
     def alter(self, frame: SeenFrame) -> Altered:
-        """Do it.
+        """Return what is delivered in the frame's place.
 
         Raises:
-            LocalError: it cannot be done to that frame.
+            LocalError: the change cannot be applied to that frame.
         """
 
 
@@ -87,11 +87,11 @@ class Flip(Change):
     """Flip bits of one byte.
 
     Args:
-        byte: of the region, or of the frame (negative: from the end).
-        mask: which bits.
+        byte: offset in the region, field or frame (negative: from its end).
+        mask: the bits to flip.
         region: see :func:`toolkit.dissect.regions.regions_of`; empty for the whole frame.
         fix_crc: recompute the crcs that cover it, and signatures and seals where their keys are known.
-        field: count from where this field of the frame begins.
+        field: name of the field that ``byte`` is counted from.
     """
 
     byte: int = 0
@@ -102,7 +102,7 @@ class Flip(Change):
 
     @property
     def what(self) -> str:
-        """With the crcs recomputed it is a well-formed frame."""
+        """``rewrite`` with recomputed crcs, since the frame is well-formed then; else ``flip``."""
         return "rewrite" if self.fix_crc else "flip"
 
     @override
@@ -121,10 +121,10 @@ class Flip(Change):
         return Altered(bytes(raw))
 
     def position(self, frame: SeenFrame) -> int:
-        """Where in the frame the byte is.
+        """Return the offset of the byte in the frame.
 
         Raises:
-            LocalError: it is nowhere.
+            LocalError: the frame does not have it.
         """
         return position(frame, *self._place(frame))
 
@@ -142,7 +142,7 @@ class Flip(Change):
 
 @dataclass(slots=True)
 class Truncate(Change):
-    """Let only the first bytes pass; what follows comes right behind them."""
+    """Deliver only the first bytes; the next frame follows directly."""
 
     what = "truncate"
     bytes_left: int
@@ -157,7 +157,7 @@ class Truncate(Change):
 
 @dataclass(slots=True)
 class Insert(Change):
-    """Put bytes before a byte of the frame; None: behind it."""
+    """Insert bytes before a byte of the frame; behind the frame if ``byte`` is None."""
 
     what = "insert"
     extra: bytes
@@ -174,7 +174,7 @@ class Insert(Change):
 
 @dataclass(slots=True)
 class Drop(Change):
-    """Swallow it; ``rest``: and all that follows in its direction, without a word to anybody."""
+    """Drop the frame; with ``rest`` also all that follows in its direction, without an error."""
 
     what = "drop"
     rest: bool = False
@@ -189,7 +189,7 @@ class Drop(Change):
 
 @dataclass(slots=True)
 class Duplicate(Change):
-    """Let it pass twice, the second time right behind the first, or ``after_s`` later."""
+    """Deliver the frame twice, the second time directly behind the first, or ``after_s`` later."""
 
     what = "duplicate"
     after_s: float | None = None
@@ -206,12 +206,12 @@ class Duplicate(Change):
 
 @dataclass(slots=True)
 class Replay(Change):
-    """Behind it, repeat an earlier frame of the same sender, of this link or of one before.
+    """Repeat an earlier frame of the same sender behind this one; it may be from another link.
 
     Args:
-        tag: of the earlier frame.
-        nth: which of them, counted from when this was set.
-        instead: the frame itself does not pass.
+        tag: tag of the earlier frame.
+        nth: which frame of that tag, counted since the change was set.
+        instead: True to drop the frame itself.
     """
 
     what = "replay"
@@ -222,7 +222,7 @@ class Replay(Change):
     _raw: bytes | None = field(default=None, repr=False)
 
     def watch(self, frame: SeenFrame) -> None:
-        """Remember the frame that is to be repeated."""
+        """Keep the frame that is to be repeated."""
         if frame.tag == self.tag:
             self._seen += 1
             if self._seen == self.nth:
@@ -240,7 +240,7 @@ class Replay(Change):
 
 @dataclass(slots=True)
 class Swap(Change):
-    """Let the next frame of its direction go first."""
+    """Deliver the frame behind the next one of its direction."""
 
     what = "swap"
 
@@ -254,7 +254,7 @@ class Swap(Change):
 
 @dataclass(slots=True)
 class Reflect(Change):
-    """Send it back to its sender; ``both``: the receiver gets it too."""
+    """Send the frame back to its sender; with ``both`` deliver it to the receiver, too."""
 
     what = "reflect"
     both: bool = False
@@ -269,12 +269,12 @@ class Reflect(Change):
 
 @dataclass(slots=True)
 class Rewrite(Change):
-    """Replace it by a well-formed frame with other fields; sealed ones too, as far as :func:`sealed` can.
+    """Replace the frame by a well-formed one with other fields; sealed frames as far as :func:`sealed` can.
 
     Args:
-        edit: gets the decoded frame (:class:`messenger.v2.wire.ControlFrame`, or a piece of v1) and returns
-            another; of the v2 banner it gets and returns the two masks; it may return the raw bytes instead.
-        why: for the history.
+        edit: takes the decoded frame (:class:`messenger.v2.wire.ControlFrame`, or a v1 frame) and returns another;
+            for the v2 banner it takes and returns the two masks; it may return raw bytes instead.
+        why: description for the history.
     """
 
     what = "rewrite"
@@ -300,11 +300,11 @@ class Rewrite(Change):
 
 @dataclass(slots=True)
 class Replace(Change):
-    """Let other bytes pass instead.
+    """Deliver other bytes instead.
 
     Args:
-        other: the bytes, or what makes them of the frame's.
-        why: for the history.
+        other: the bytes, or a function that makes them from the frame.
+        why: description for the history.
     """
 
     what = "rewrite"
@@ -321,7 +321,7 @@ class Replace(Change):
 
 @dataclass(slots=True)
 class Join(Change):
-    """Deliver it in one piece with the next frame of its direction: nothing is changed but the timing."""
+    """Deliver the frame in one write with the next one of its direction; only the timing changes."""
 
     what = "join"
 
@@ -335,21 +335,21 @@ class Join(Change):
 
 @dataclass(slots=True, kw_only=True)
 class Mangle(Strike):
-    """Change what passes at a frame, once."""
+    """Change a frame that matches."""
 
     change: Change
     altered: Altered | None = field(default=None, compare=False)
-    """What it became, once it was hit."""
+    """Result of the last change; None before."""
     lenient: bool = False
-    """What cannot be changed passes as it is, and :attr:`problem` says why."""
+    """True to deliver a frame that cannot be changed as it is; :attr:`problem` then has the reason."""
     problem: str = field(default="", compare=False)
-    """Why the last hit could not be changed."""
+    """Why the last frame could not be changed; empty if it was."""
 
     def alter(self, frame: SeenFrame) -> Altered:
-        """Carry it out.
+        """Apply the change to a frame.
 
         Raises:
-            LocalError: it cannot be done to that frame, and this is not :attr:`lenient`.
+            LocalError: it cannot be applied, and this is not :attr:`lenient`.
         """
         self.problem = ""
         try:

@@ -1,7 +1,7 @@
-"""What becomes of bytes that came to a tap: what is delivered, in what steps, and what ends the link.
+"""Bytes that a tap lets through: what is delivered, in which steps, and whether the link is cut.
 
-A tap has neither clock nor sockets; when bytes are to wait it returns a :class:`Gate`, and the mover of the bytes
-(the proxy, the simulated wire) keeps what comes behind it until the gate is open.
+A tap has neither clock nor sockets. Where bytes have to wait it returns a :class:`Gate`; its caller (the proxy,
+the simulated wire) keeps all that follows until the gate opens.
 """
 
 from collections.abc import Callable
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from toolkit.faults.tap import Breakpoint
 
 SLOW_STEP_S = 0.02
-"""What passes slowly passes in portions of that long."""
+"""Seconds between the portions of a rate-limited delivery."""
 
 
 class Gate:
-    """Keeps what is behind it until it is opened, by whom ever, or until its time is over.
+    """Delays bytes until it is opened, or until its time is over.
 
     Args:
-        for_s: how long it stays shut at most; None: until it is opened.
+        for_s: most seconds that it stays shut; None until it is opened.
     """
 
     __slots__ = ("_lock", "_waiting", "for_s", "is_open")
@@ -32,7 +32,7 @@ class Gate:
         self._waiting: list[Callable[[], None]] = []
 
     def open(self) -> None:
-        """Let pass what waits; a second time changes nothing. May be called in any thread."""
+        """Open the gate; further calls have no effect. May be called from any thread."""
         with self._lock:
             self.is_open = True
             waiting, self._waiting = self._waiting, []
@@ -40,7 +40,7 @@ class Gate:
             callback()
 
     def when_open(self, callback: Callable[[], None]) -> None:
-        """Have something called when it is opened, in the thread that does; now if it is open."""
+        """Call ``callback`` when the gate opens, in the thread that opens it; at once if it is open."""
         with self._lock:
             if not self.is_open:
                 self._waiting.append(callback)
@@ -50,39 +50,39 @@ class Gate:
 
 @dataclass(frozen=True, slots=True)
 class Aside:
-    """Bytes that are delivered when a gate is open, while others go on."""
+    """Bytes that are delivered when a gate opens, while the following ones pass."""
 
     raw: bytes
     gate: Gate
 
 
 Step = bytes | Gate | Aside
-"""Bytes are delivered, in one piece; what follows a gate waits for it."""
+"""Bytes are delivered in one write; what follows a gate waits until it opens."""
 
 
 @dataclass(slots=True)
 class Passage:
-    """What becomes of fed bytes: these get through, and then perhaps the link is cut."""
+    """What the tap makes of the bytes it was fed: bytes to deliver, and possibly a cut behind them."""
 
     forward: bytes
     cut: "Breakpoint | None" = None
     back: bytes = b""
-    """To be handed to their sender."""
+    """Bytes for their sender."""
     pieces: list[bytes] | None = None
-    """``forward`` as it is to be delivered; None: as the stream likes."""
+    """``forward`` split into the writes to make; None if their sizes do not matter."""
     steps: list[Step] | None = None
-    """Instead of both, where something is to wait."""
+    """Replaces ``forward`` and ``pieces`` if something has to wait; None otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How fast bytes are delivered, and in what pieces."""
+    """Rate and piece size of a delivery; None for no limit."""
 
     bytes_per_s: float | None = None
     size_bytes: int | None = None
 
     def steps(self, raw: bytes) -> list[Step]:
-        """These bytes, at that pace."""
+        """Return the steps that deliver these bytes at this pace."""
         size_bytes = self.size_bytes or len(raw) or 1
         if self.bytes_per_s is not None and self.size_bytes is None:
             size_bytes = max(1, int(self.bytes_per_s * SLOW_STEP_S))
@@ -95,7 +95,7 @@ class Pace:
 
 
 class Delivery:
-    """Collects what passes, with the waits in between."""
+    """Collects the bytes and waits of a passage."""
 
     def __init__(self) -> None:
         self._loose = bytearray()
@@ -104,7 +104,7 @@ class Delivery:
         self._timed = False
 
     def add(self, raw: bytes, pace: Pace | None = None) -> None:
-        """These bytes are next."""
+        """Append bytes."""
         self._passed += raw
         if pace is None:
             self._loose += raw
@@ -113,23 +113,23 @@ class Delivery:
             self._steps += pace.steps(raw)
 
     def wait(self, gate: Gate) -> None:
-        """What is added from here on waits."""
+        """Append a gate: bytes added later wait for it."""
         self._settle()
         self._steps.append(gate)
 
     def aside(self, raw: bytes, gate: Gate) -> None:
-        """Forward bytes once the gate opens, without delaying others."""
+        """Append bytes that are delivered when the gate opens, without delaying others."""
         self._settle()
         self._steps.append(Aside(raw, gate))
 
     @property
     def forward(self) -> bytes:
-        """All of it that stays in order."""
+        """All bytes that are delivered in order."""
         return bytes(self._passed)
 
     @property
     def steps(self) -> list[Step] | None:
-        """All of it with its waits; None if there are none."""
+        """All bytes and gates; None if there are no gates."""
         if not self._timed:
             return None
         self._settle()

@@ -1,4 +1,4 @@
-"""An interceptor that is armed point by point: what to do when a conversation comes to one for the n-th time."""
+"""An interceptor with breakpoints: it takes an action when a link passes a point for the n-th time."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -10,10 +10,10 @@ from messenger.link import Link
 
 
 def parse_point(text: str) -> Point:
-    """The point of ``TAG READ``, ``TAG WRITE`` or a custom point's name.
+    """Parse ``TAG READ``, ``TAG WRITE`` or the name of a custom point.
 
     Raises:
-        LocalError: it is none.
+        LocalError: it is not a point.
     """
     tag, _, way = text.partition(" ")
     if not tag or way not in {"", *Way}:
@@ -23,20 +23,20 @@ def parse_point(text: str) -> Point:
 
 @dataclass(slots=True)
 class Armed:
-    """One point at which something is to happen once."""
+    """An action that is taken once, at one point."""
 
     point: Point
     action: Action
     nth: int
-    """At which of the passes from now on."""
+    """Number of the pass at which it is taken, counted from now."""
     seen: int = 0
     link_id: int | None = None
-    """Where it happened; None: not yet."""
+    """Link on which it was taken; None until then."""
     released: bool = False
 
     @classmethod
     def parse(cls, point: str, action: str, nth: int) -> Self:
-        """From the words of a scenario.
+        """Parse an armed action from a scenario's words.
 
         Raises:
             LocalError: no such point or action.
@@ -47,7 +47,7 @@ class Armed:
 
 
 class ArmedPoints:
-    """The interceptor of one node."""
+    """Interceptor of one node."""
 
     def __init__(self) -> None:
         self.armed: list[Armed] = []
@@ -55,7 +55,7 @@ class ArmedPoints:
         """How often each action was taken at each point."""
 
     def arm(self, point: str, action: str, nth: int = 1) -> None:
-        """Take ``action`` when the conversation comes to ``point`` for the ``nth`` time from now on.
+        """Arm ``action`` at the ``nth`` pass of ``point`` from now on.
 
         Raises:
             LocalError: no such point or action.
@@ -63,7 +63,7 @@ class ArmedPoints:
         self.armed.append(Armed.parse(point, action, nth))
 
     def disarm(self) -> None:
-        """Cancel the armed actions that have not struck yet."""
+        """Cancel the actions that were not taken yet."""
         self.armed = [armed for armed in self.armed if armed.link_id is not None]
 
     def intercept(self, link: Link, point: Point, passes: int) -> Action:  # noqa: ARG002 - each arming counts its own
@@ -80,7 +80,7 @@ class ArmedPoints:
         return action
 
     def held(self, point: str = "") -> list[int]:
-        """Links that are blocked or stalled (at that point, or anywhere), to be unblocked; each is named once."""
+        """Return the links blocked or stalled at a point, or at any, that were not returned before."""
         wanted = parse_point(point) if point else None
         links = []
         for armed in self.armed:

@@ -1,4 +1,4 @@
-"""Addresses in frames, so that two parties take the proxy between them for each other.
+"""Translate addresses in frames, so that each party takes the proxy between them for the other party.
 
 In frames with a party's address (IDENTIFY of v1; HELLO, CLIENT_IDENT and SERVER_IDENT of v2; the monitor map), the
 address of one side of the proxy is replaced by that of the other. None of these frames is signed by itself, but
@@ -22,19 +22,19 @@ from toolkit.faults.strike import ALL, Strike
 Place = tuple[str, int]
 
 _TELLING = ("IDENTIFY", "HELLO", "CLIENT_IDENT", "SERVER_IDENT")
-"""Frames with addresses that are compared by their receivers."""
+"""Frames with addresses that their receivers compare."""
 _MESSAGES = ("MESSAGE", "MSG")
 
 
 @dataclass(frozen=True, slots=True)
 class Seats:
-    """Addresses of the parties, seen from both sides of a proxy; a port 0 stands for any."""
+    """Addresses on both sides of a proxy; port 0 matches any."""
 
     listening: Place
     target: Place
 
     def translation(self, direction: Direction) -> Mapping[Place, Place]:
-        """What is replaced by what in frames of a direction."""
+        """Return the replacements of addresses in frames of a direction."""
         if direction is Direction.TO_CLIENT:
             return {self.target: self.listening}
         return {self.listening: self.target}
@@ -42,7 +42,7 @@ class Seats:
 
 @dataclass(slots=True)
 class Pretend(Change):
-    """Replace addresses."""
+    """Replace addresses in a frame."""
 
     what = "rewrite"
     seats: Seats
@@ -65,7 +65,7 @@ class Pretend(Change):
 
 
 def translated(value: Any, translation: Mapping[Place, Place]) -> Any:  # noqa: ANN401 - anything with addresses
-    """The same with other addresses in it."""
+    """Return a value with addresses replaced in it, at any depth."""
     if isinstance(value, EntityAddr):
         found = translation.get((value.host, value.port)) if value.ip else None
         return value if found is None else EntityAddr.from_host(*found, value.type, value.nonce)
@@ -83,10 +83,10 @@ def translated(value: Any, translation: Mapping[Place, Place]) -> Any:  # noqa: 
 
 
 def pretending(seats: Seats) -> list[Strike]:
-    """What makes the parties on both sides of a proxy take it for each other.
+    """Return the strikes that translate addresses on both sides of a proxy.
 
     Raises:
-        LocalError: it stands at no certain address.
+        LocalError: the proxy or its target has a wildcard address.
     """
     for host, _ in (seats.listening, seats.target):
         if host in {"0.0.0.0", "::"}:  # noqa: S104 - compared

@@ -1,4 +1,4 @@
-"""The proxies between nodes: one on each way on which one of them dials an address of another."""
+"""The proxies between nodes: one for each connector and each address that it dials."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -16,34 +16,35 @@ Way = tuple[str, str]
 
 
 class Proxies:
-    """Proxies that share a thread; from any other thread.
+    """Proxies that share a thread; may be used from any other thread.
 
     Args:
-        keys: the keys that a new proxy gets to see frames of secure links; None: it sees none.
+        keys: returns the keys for a new proxy, which parse frames of secure links; None for no keys.
     """
 
     def __init__(self, keys: Callable[[], KeyBook | None] = lambda: None) -> None:
         self.keys = keys
         self.strikes: Callable[[str, str], list[Strike]] = lambda _connector, _acceptor: []
-        """The list of strikes of a new proxy, by the names of its connector and its acceptor."""
+        """Returns the strikes of a new proxy, by the names of its connector and acceptor."""
         self.struck: Callable[[str, str, Strike], None] = lambda _connector, _acceptor, _strike: None
-        """Called after each strike, with the same names, in the proxies' thread."""
+        """Called after each strike with connector and acceptor, in the proxies' thread."""
         self._loop: LoopThread | None = None
         self._lock = threading.Lock()
         self._proxies: dict[Way, dict[int, FaultProxy]] = {}
-        """By the way, and by the port that is dialled."""
+        """Proxies by connector and acceptor, then by the dialled port."""
 
     def open(self, connector: str, acceptor: str, address: tuple[str, int], inside: Inside = here) -> FaultProxy:
-        """The proxy on the way from one node to an address of another; there is one for each port.
+        """Return the proxy from one node to an address of another; there is one for each port.
 
         Args:
-            connector: the node that dials.
-            acceptor: the node that is dialled.
-            address: of the acceptor.
-            inside: opens the sockets of a new proxy, for example in the network namespace of the connector.
+            connector: node that dials.
+            acceptor: node that is dialled.
+            address: address of the acceptor.
+            inside: runs the function that opens a new proxy's sockets, for example in the connector's network
+                namespace.
 
         Raises:
-            LocalError: no port could be opened.
+            LocalError: it cannot listen.
         """
         with self._lock:
             proxies = self._proxies.setdefault((connector, acceptor), {})
@@ -62,11 +63,11 @@ class Proxies:
             return proxies[address[1]]
 
     def keep(self, proxy: FaultProxy) -> None:
-        """Take a proxy for all ports of its acceptor, which closes with the others."""
+        """Add a proxy for all ports of its acceptor; :meth:`close` closes it with the others."""
         self._proxies.setdefault(proxy.parties, {})[0] = proxy
 
     def drop(self, name: str, other: str = "") -> None:
-        """End the proxies on all ways from and to a node, or on the way from it to another one."""
+        """Close the proxies from and to a node, or those from it to ``other``."""
         with self._lock:
             dropped = [way for way in self._proxies if (way == (name, other) if other else name in way)]
             closed = [proxy for way in dropped for proxy in self._proxies.pop(way).values()]
@@ -74,16 +75,19 @@ class Proxies:
             proxy.close()
 
     def on(self, connector: str, acceptor: str, port: int = 0) -> list[FaultProxy]:
-        """The proxies on the way from one node to another, or the one for a port."""
+        """Return the proxies from one node to another; with ``port``, only the one to that port."""
         proxies = self._proxies.get((connector, acceptor), {})
         return [proxy for dialled, proxy in list(proxies.items()) if port in {0, dialled}]
 
     def between(self, a: str, b: str) -> list[FaultProxy]:
-        """The proxies on the ways of two nodes to each other."""
+        """Return the proxies between two nodes, whichever of them dials."""
         return [*self.on(a, b), *self.on(b, a)]
 
     def lanes(self, sender: str, receiver: str, port: int = 0) -> Iterator[tuple[FaultProxy, Direction]]:
-        """Where bytes from one node to another pass: on ways that either of them dialled, or to a port alone."""
+        """Yield each proxy and direction that carry bytes from ``sender`` to ``receiver``.
+
+        With ``port``, only connections of the sender to that port of the receiver count.
+        """
         for proxy in self.on(sender, receiver, port):
             yield proxy, Direction.TO_SERVER
         if not port:
@@ -104,18 +108,18 @@ class Proxies:
             proxy.half_open(direction)
 
     def delay_dial(self, connector: str, acceptor: str, seconds: float) -> None:
-        """Raise Unsupported: a rule delays dials here."""
+        """Raise Unsupported, because on real sockets a rule is needed to delay dials."""
         raise Unsupported(
             f"delay_dial {connector} {acceptor} {seconds:g}: only in simulation; here it takes a rule"
         )
 
     def heal(self) -> None:
-        """Undo all that was held, slowed, delayed or refused."""
+        """Revert all holds, delays, rate limits and refusals."""
         for proxy in self:
             proxy.heal()
 
     def close(self) -> None:
-        """End all proxies."""
+        """Close all proxies."""
         for proxy in self:
             proxy.close()
         self._proxies.clear()

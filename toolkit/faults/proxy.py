@@ -1,7 +1,8 @@
-"""A TCP proxy that knows frames: everything between two parties passes through a tap that can cut it.
+"""A TCP proxy that parses frames: all bytes between two parties pass a tap that can cut and change them.
 
-What it does to the way between them (hold, slow, delay, refuse, half-close, half-open) lasts until :meth:`heal`.
-A connection that is held is open all the same: the proxy's kernel has answered, only nothing passes.
+Faults of the path through it (hold, slow, delay, refuse, half-close, half-open) last until
+:meth:`FaultProxy.heal`. A held connection is established all the same, because the kernel accepts it; only no
+bytes are forwarded.
 
 It runs in another thread, so that scripts, tests and notebooks can use it from ordinary code.
 """
@@ -32,52 +33,52 @@ from toolkit.machine.loops import LoopThread
 
 _READ_BYTES = 256 * 1024
 _TURNS_TO_ADMIT = 4
-"""Turns of the loop between the acceptance of a connection and its being one of ours."""
+"""Turns of the event loop from the acceptance of a connection until the proxy handles it."""
 _QUEUED_CHUNKS = 8
-"""How much of a direction is on its way inside the proxy at most."""
+"""Most chunks of a direction that wait inside the proxy."""
 
 
 class Watcher:
     """Observer of a proxy, called in the proxy's thread. Links are numbered from 1."""
 
     def link_opened(self, link: int, source: str) -> None:
-        """Handle a dial from an address."""
+        """Handle a new link, dialled from address ``source``."""
 
     def link_closed(self, link: int, why: str) -> None:
-        """The link is over, in a few words why."""
+        """Handle the end of a link; ``why`` is its reason in a few words."""
 
     def frame(self, link: int, sender: str, frame: SeenFrame) -> None:
-        """A frame passes, as its sender wrote it."""
+        """Handle a frame, as its sender wrote it."""
 
     def blind(self, link: int, why: str) -> None:
-        """Frames of a link cannot be seen any more."""
+        """Handle a link whose frames cannot be parsed any more."""
 
     def struck(self, link: int, strike: Strike) -> None:
-        """Something was done to a link, or to the dial that would have opened it."""
+        """Handle a strike on a link, or on the connection attempt that would have opened it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """What the network does to all that passes a proxy in one direction."""
+    """State of one direction: how the proxy delays and limits what passes."""
 
     held: bool
     """True if the proxy forwards nothing."""
     delay_s: float
     jitter_s: float
-    """Up to so much more."""
+    """Most seconds that are added to the delay at random."""
     bytes_per_s: float | None
-    """None: as fast as it goes."""
+    """Rate limit; None for no limit."""
 
 
 class _Lane:
-    """One direction of all that passes a proxy: what the network does to it."""
+    """Mutable state of one direction."""
 
     def __init__(self) -> None:
         self.passes = asyncio.Event()
         self.heal()
 
     def heal(self) -> None:
-        """A whole network again."""
+        """Remove all delays and limits."""
         self.passes.set()
         self.delay_s = 0.0
         self.jitter_s = 0.0
@@ -89,22 +90,22 @@ class FaultProxy:
 
     Args:
         connector: name of the party that dials the proxy.
-        acceptor: name of the party behind it.
-        target: HOST, PORT of the party behind it; None: wherever each connection was to go before it was
+        acceptor: name of the party that the proxy dials.
+        target: HOST, PORT of the acceptor; None to dial the address that each connection had before it was
             redirected to the proxy (:mod:`toolkit.network.redirect`).
         breakpoints: where to cut, and what to change; the list is shared and may grow while traffic flows.
-        keys: needed to see frames of secure links.
+        keys: keys to parse frames of secure links.
         struck: called when a breakpoint has cut a link or a frame was changed, in the proxy's thread.
-        loop: runs it, and perhaps others; one of its own unless given.
+        loop: event loop to run in, possibly shared; one of its own unless given.
         key_log: file to append the keys of links to (docs/keylog.md), as far as ``keys`` reveal them.
-        host: the address where it listens; of IPv6 too.
-        port: and the port; a free one unless given.
-        inside: opens its sockets, for example in a network namespace; they stay there.
-        watcher: called for links and frames.
-        follow: look at frames; otherwise breakpoints strike at none, and bytes pass as fast as they can.
+        host: address that it listens on, IPv4 or IPv6.
+        port: port that it listens on; a free one unless given.
+        inside: runs the functions that open its sockets, for example in a network namespace.
+        watcher: observer of links and frames.
+        follow: True to parse frames; otherwise breakpoints have no effect, and bytes pass with less work.
 
     Raises:
-        LocalError: no port could be opened, the target has no address, or the key log cannot be written.
+        LocalError: it cannot listen, the target has no address, or the key log cannot be written.
     """
 
     def __init__(
@@ -163,7 +164,7 @@ class FaultProxy:
 
     @property
     def target(self) -> tuple[str, int]:
-        """Address and port of the party behind it; only where it is always the same."""
+        """Address and port of the acceptor; only for a proxy with a fixed target."""
         assert self._target is not None, "it dials where it is redirected from"
         host, port, *_ = self._target[1]
         return host, port
@@ -180,7 +181,7 @@ class FaultProxy:
         return self._thread.do(cut_all())
 
     def hold(self, direction: Direction) -> None:
-        """Let nothing pass in a direction until healed; what is sent waits, here and in the sender's kernel."""
+        """Forward nothing in a direction until :meth:`let_pass`; bytes wait here and in the sender's kernel."""
 
         async def hold() -> None:
             self._lanes[direction].passes.clear()
@@ -188,7 +189,7 @@ class FaultProxy:
         self._thread.do(hold())
 
     def let_pass(self, direction: Direction) -> None:
-        """Let pass again what was held in a direction."""
+        """Forward again in a direction that was held."""
 
         async def let_pass() -> None:
             self._lanes[direction].passes.set()
@@ -196,7 +197,7 @@ class FaultProxy:
         self._thread.do(let_pass())
 
     def lane(self, direction: Direction) -> Lane:
-        """What the network does to a direction now."""
+        """Return the state of a direction."""
 
         async def read() -> Lane:
             lane = self._lanes[direction]
@@ -205,7 +206,7 @@ class FaultProxy:
         return self._thread.do(read())
 
     def impair(self, direction: Direction, delay_s: float, jitter_s: float, bytes_per_s: float | None) -> None:
-        """Delay and slow a direction, from one moment on; see :meth:`delay` and :meth:`slow`."""
+        """Set delay and rate of a direction at once; see :meth:`delay` and :meth:`slow`."""
 
         async def impair() -> None:
             lane = self._lanes[direction]
@@ -214,7 +215,7 @@ class FaultProxy:
         self._thread.do(impair())
 
     def slow(self, direction: Direction, bytes_per_s: float) -> None:
-        """Let no more than this pass in a direction."""
+        """Limit the rate of a direction."""
 
         async def slow() -> None:
             self._lanes[direction].bytes_per_s = bytes_per_s
@@ -222,7 +223,7 @@ class FaultProxy:
         self._thread.do(slow())
 
     def delay(self, direction: Direction, seconds: float, jitter_s: float = 0.0) -> None:
-        """Let everything in a direction take that much longer, and up to ``jitter_s`` more."""
+        """Delay everything in a direction by ``seconds``, and by up to ``jitter_s`` more at random."""
 
         async def delay() -> None:
             self._lanes[direction].delay_s, self._lanes[direction].jitter_s = seconds, jitter_s
@@ -230,7 +231,7 @@ class FaultProxy:
         self._thread.do(delay())
 
     def refuse(self, *, refused: bool = True) -> None:
-        """Refuse connections from now on, or take them again."""
+        """Refuse new connections; ``refused=False`` accepts them again."""
 
         async def refuse() -> None:
             if refused:
@@ -241,7 +242,7 @@ class FaultProxy:
         self._thread.do(refuse())
 
     def half_close(self, direction: Direction) -> int:
-        """End one direction of all present connections; the other goes on. Returns the number of connections."""
+        """Send FIN in one direction of all connections; the other stays open. Returns their number."""
 
         async def half_close() -> int:
             going = [crossing for crossing in self._crossings if direction not in crossing.ended]
@@ -253,7 +254,7 @@ class FaultProxy:
         return self._thread.do(half_close())
 
     def half_open(self, direction: Direction) -> None:
-        """Drop what passes in a direction; its senders get an error when they write."""
+        """Reset the receivers of a direction; the senders get an error when they next write."""
 
         async def half_open() -> None:
             for crossing in list(self._crossings):
@@ -263,7 +264,7 @@ class FaultProxy:
         self._thread.do(half_open())
 
     def heal(self) -> None:
-        """Undo all that was held, slowed, delayed or refused."""
+        """Revert all holds, delays, rate limits and refusals."""
 
         async def heal() -> None:
             for lane in self._lanes.values():
@@ -291,7 +292,7 @@ class FaultProxy:
         return release(self._breakpoints, name)
 
     def close(self) -> None:
-        """Stop listening and end everything that passes."""
+        """Stop listening and end all connections."""
         if self._closed:
             return
         self._closed = True
@@ -313,7 +314,7 @@ class FaultProxy:
             return
         for sock in server.sockets:
             self._loop.remove_reader(sock)
-        # Serve connections that were accepted already: a closed server of asyncio's forgets their sockets.
+        # Serve connections that were accepted already: asyncio's server drops their sockets when it is closed.
         for _ in range(_TURNS_TO_ADMIT):
             await asyncio.sleep(0)
         server.close()
@@ -332,7 +333,7 @@ class FaultProxy:
         with contextlib.ExitStack() as undo:
             self._tasks.add(task)
             undo.callback(self._tasks.discard, task)
-            # Whatever ends this, neither side is left open.
+            # Close both sides, whatever ends this task.
             undo.callback(writer.transport.abort)
             self._dialled += 1
             link = self._dialled
@@ -370,7 +371,7 @@ class FaultProxy:
             self._watcher.link_closed(link, crossing.why)
 
     async def _admitted(self, link: int, writer: asyncio.StreamWriter) -> bool:
-        """True if a dial goes on to the party behind the proxy."""
+        """True if a connection attempt is forwarded to the acceptor."""
         fate = dialled(self._breakpoints, self._names[0])
         for strike in fate.by:
             self._tell_struck(link, strike)
@@ -396,7 +397,7 @@ class FaultProxy:
         return tap
 
     async def _dial(self, dialler: asyncio.StreamWriter) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """A connection to the party behind the proxy."""
+        """Connect to the acceptor."""
         family, address = self._target or original_target(dialler.get_extra_info("socket"))
         sock = self._inside(lambda: dialling_socket(family, beyond_redirection=self._target is None))
         try:
@@ -418,7 +419,7 @@ class FaultProxy:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        """Move bytes one way until the end or a cut."""
+        """Read one direction until its end or a cut."""
         queue: asyncio.Queue[tuple[float, Passage | None]] = asyncio.Queue(_QUEUED_CHUNKS)
         forwarding = self._loop.create_task(self._forward(crossing, direction, queue, writer))
         try:
@@ -446,7 +447,7 @@ class FaultProxy:
         queue: asyncio.Queue[tuple[float, Passage | None]],
         writer: asyncio.StreamWriter,
     ) -> None:
-        """Hand over what has come, as the network lets it pass."""
+        """Deliver what was read in one direction, with the delays and limits of the lane."""
         lane = self._lanes[direction]
         try:
             while True:
@@ -472,7 +473,7 @@ class FaultProxy:
             self._broken(crossing, direction)
 
     async def _take(self, step: Step, crossing: Crossing, direction: Direction, lane: _Lane) -> None:
-        """Deliver something, or wait for something."""
+        """Deliver bytes, or wait for a gate."""
         if isinstance(step, Gate):
             await self._opened(step, crossing.gates)
         elif isinstance(step, Aside):
@@ -484,14 +485,14 @@ class FaultProxy:
                 await self._write(crossing.writers[direction], step, lane)
 
     async def _put_in(self, aside: Aside, crossing: Crossing, direction: Direction, lane: _Lane) -> None:
-        """Deliver what others did not wait for, when its time has come and the link is still there."""
+        """Deliver bytes set aside when their gate opens, if the link still exists."""
         await self._opened(aside.gate, crossing.gates)
         if direction not in crossing.ended:
             with contextlib.suppress(OSError, RuntimeError):
                 await self._take(aside.raw, crossing, direction, lane)
 
     async def _opened(self, gate: Gate, gates: set[Gate]) -> None:
-        """Wait until a gate is open; meanwhile it is among these."""
+        """Wait until a gate opens; it is in ``gates`` meanwhile, so that :meth:`Crossing.reset` can open it."""
         opened = asyncio.Event()
 
         def tell() -> None:
@@ -521,12 +522,12 @@ class FaultProxy:
 
     @staticmethod
     def _broken(crossing: Crossing, direction: Direction) -> None:
-        """One side is gone: so is the other, unless it is not to know."""
+        """Reset the connection after an error on one side, unless a half-open fault hides it from the other."""
         if crossing.forgotten_by is None or crossing.forgotten_by is direction:
             crossing.reset()
 
     async def _strike(self, crossing: Crossing, breakpoint_: Breakpoint) -> None:
-        """Cut at a breakpoint, after what was to pass has left: bytes still in a send buffer die with an RST."""
+        """Cut at a breakpoint once all bytes before it were sent: an RST discards bytes in the send buffer."""
         for writer in crossing.writers.values():
             await flushed(writer)
         if breakpoint_.how is Ending.FIN:

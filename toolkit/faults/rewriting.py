@@ -1,7 +1,7 @@
-"""Frames with other contents: their fields by name, written again as their sender would have.
+"""Encode a frame again with other contents, as its sender would have written it.
 
-Checksums are always right, and so are signatures and seals where their keys are known. A sealed frame can only
-be replaced by one that takes as many operations of the cipher: every nonce behind it would be another otherwise
+Checksums are always correct, and so are signatures and seals if their keys are known. A sealed frame can only be
+replaced by one that takes as many cipher operations, because all later nonces would differ otherwise
 (docs/protocol.md §4.6).
 """
 
@@ -41,33 +41,33 @@ _PAYLOAD = "payload."
 _V1_HEADER_FIELDS = tuple(name for name in V1Header._fields if name not in {"crc", *(f"{p}_len" for p in _PARTS)})
 
 _UNWRITABLE = (struct.error, ValueError, OverflowError, TypeError, AttributeError, LookupError)
-"""What encoders raise for values that do not fit."""
+"""Errors that encoders raise for values that do not fit."""
 
 Segments = tuple[Buffer, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
-    """A frame that was written again."""
+    """A frame that was encoded again."""
 
     raw: bytes
     segments: Segments = ()
-    """What it carries, if it is one of v2, or a message."""
+    """Its segments, if it is a v2 frame or a message."""
 
 
-# ---- what a frame says
+# ---- contents of a frame
 
 
 def is_message(frame: SeenFrame) -> bool:
-    """True if it is a MESSAGE of v2 or a MSG of v1."""
+    """True if the frame is a MESSAGE of v2 or a MSG of v1."""
     return frame.tag in {Tag.MESSAGE.name, Piece.MSG.value}
 
 
 def settable(frame: SeenFrame) -> list[str]:
-    """The names of all that can be set in a frame.
+    """Return the names of all fields of a frame that can be set.
 
     Raises:
-        LocalError: nothing can.
+        LocalError: it has none.
     """
     if is_message(frame):
         header = MESSAGE_HEADER_FIELDS if frame.tag == Tag.MESSAGE.name else _V1_HEADER_FIELDS
@@ -80,12 +80,12 @@ def settable(frame: SeenFrame) -> list[str]:
 
 
 def is_v2_banner(frame: SeenFrame) -> bool:
-    """True if it is the banner of v2, which has feature masks."""
+    """True if the frame is the v2 banner, which has feature masks."""
     return "supported" in frame.fields and frame.form is Form.PLAIN
 
 
 def decoded(frame: SeenFrame) -> Any:  # noqa: ANN401 - a dataclass, of which kind its tag says
-    """What a frame other than a message says: a :class:`ControlFrame`, or a piece of v1.
+    """Decode a frame other than a message: a :class:`ControlFrame`, or a v1 frame.
 
     Raises:
         LocalError: it has no fields.
@@ -111,21 +111,21 @@ _V1_PIECES: dict[str, tuple[Callable[[memoryview], Any], Callable[[memoryview], 
     Piece.CONNECT_REPLY: (partial(ConnectReply.cut, max_bytes=_MAX_BYTES),) * 2,
     Piece.SEQ: (Seq.cut, Seq.cut),
 }
-"""What cuts a piece that the connector sent, and one that the acceptor sent."""
+"""Decoders of the frames that the connector sends, and of those that the acceptor sends."""
 
 
 # ---- with other fields
 
 
 def with_fields(frame: SeenFrame, values: Mapping[str, str]) -> Rebuilt:
-    """The frame with other values in some of its fields.
+    """Return the frame with other values in some of its fields.
 
     Args:
-        frame: which.
-        values: by the names of :func:`settable`, as texts (see :func:`toolkit.faults.values.parse_value`).
+        frame: the frame.
+        values: texts by the names of :func:`settable`; see :func:`toolkit.faults.values.parse_value`.
 
     Raises:
-        LocalError: there is no such field, or it does not take such a value; the frame cannot be written again.
+        LocalError: there is no such field or value, or the frame cannot be encoded.
     """
     known = settable(frame)
     for name in values:
@@ -147,10 +147,10 @@ def _payload_names(known: list[str]) -> set[str]:
 
 
 def encoded(frame: SeenFrame, piece: ControlFrame | Frame) -> Rebuilt:
-    """The frame with other contents in the place of one that is no message.
+    """Return the frame with the content of another control frame or v1 frame.
 
     Raises:
-        LocalError: it cannot be sealed, or its values do not fit into its fields.
+        LocalError: it cannot be sealed, or a value does not fit in its field.
     """
     try:
         if isinstance(piece, Frame):
@@ -162,10 +162,10 @@ def encoded(frame: SeenFrame, piece: ControlFrame | Frame) -> Rebuilt:
 
 
 def sealed(frame: SeenFrame, tag: int, segments: Segments) -> Rebuilt:
-    """A frame of v2 as the sender of another would have written it in its place.
+    """Encode a v2 frame as the sender of ``frame`` would have written it in its place.
 
     Raises:
-        LocalError: the place is in a sealed stream, and it takes other nonces than that one.
+        LocalError: the stream is sealed, and the new frame takes another number of nonces.
     """
     assert frame.source is not None
     writer, cipher = frame.source.writer(frame)
@@ -186,7 +186,7 @@ def sealed(frame: SeenFrame, tag: int, segments: Segments) -> Rebuilt:
 
 
 def _replaced(value: Any, values: Mapping[str, str]) -> Any:  # noqa: ANN401 - any dataclass
-    """A dataclass with other values; dots lead into its parts."""
+    """Return a dataclass with other values; a name with dots is that of a nested field."""
     new: dict[str, Any] = {}
     for name, text in values.items():
         own, _, inner = name.partition(".")
@@ -207,7 +207,7 @@ def _message_of(frame: SeenFrame) -> Message:
 
 
 def _payload(frame: SeenFrame) -> Any:  # noqa: ANN401 - of any message
-    """The decoded front of a message; None if it does not decode."""
+    """Decode the payload of a message; returns None if it does not decode."""
     try:
         return decode_payload(_message_of(frame), frame.source.features if frame.source else 0)
     except (PeerError, ValueError, OverflowError, RecursionError):
@@ -231,10 +231,10 @@ def _message_with(frame: SeenFrame, values: Mapping[str, str]) -> Rebuilt:
 
 
 def with_payload(frame: SeenFrame, change: Callable[[Any], Any]) -> Rebuilt:
-    """A message whose payload is what a function makes of it.
+    """Return a message with its payload changed by a function.
 
     Raises:
-        LocalError: it is not known what its payload means; the frame cannot be written again.
+        LocalError: the payload's type is unknown, or the frame cannot be encoded.
     """
     payload = _payload(frame)
     if payload is None:
@@ -272,7 +272,7 @@ def _packed(pack: Callable[..., bytes], old: Mapping[str, int], values: Mapping[
 
 
 def _number(name: str, text: str, old: int) -> int:
-    """A number of a header; types of messages go by their names, too."""
+    """Parse a number of a message header; message types may be given by name."""
     if name == "type":
         for known in MessageType:
             if message_name(known) == text:
@@ -289,10 +289,10 @@ def _v1_message(frame: SeenFrame, values: Mapping[str, str], parts: tuple[Buffer
 
 
 def v1_message(frame: SeenFrame, header: V1Header, parts: tuple[Buffer, Buffer, Buffer]) -> Rebuilt:
-    """A message of v1 in the place of a frame.
+    """Encode a v1 message in the place of a frame.
 
     Raises:
-        LocalError: a value does not fit into its field.
+        LocalError: a value does not fit in its field.
     """
     assert frame.source is not None
     pieces: list[Buffer] = []
@@ -309,10 +309,10 @@ def v1_message(frame: SeenFrame, header: V1Header, parts: tuple[Buffer, Buffer, 
 
 
 def place_of(frame: SeenFrame, name: str) -> tuple[str, int]:
-    """The region of a frame and the byte in it where a field begins (:func:`toolkit.dissect.regions.regions_of`).
+    """Return the region and the offset in it where a field begins (:func:`toolkit.dissect.regions.regions_of`).
 
     Raises:
-        LocalError: there is no such field, or it has no certain place.
+        LocalError: there is no such field, or it has no fixed position.
     """
     if is_message(frame):
         return _place_in_header(frame, name)
@@ -344,7 +344,7 @@ def _place_in_header(frame: SeenFrame, name: str) -> tuple[str, int]:
 
 
 def with_byte(frame: SeenFrame, segment: int, byte: int, mask: int) -> Rebuilt:
-    """The frame with bits of a segment's byte flipped, and every crc, signature or seal over it recomputed.
+    """Return the frame with bits of a segment's byte flipped, and its crcs, signature or seal recomputed.
 
     Raises:
         LocalError: there is no such byte.
@@ -360,7 +360,7 @@ def with_byte(frame: SeenFrame, segment: int, byte: int, mask: int) -> Rebuilt:
 
 
 def signed(frame: SeenFrame, raw: bytes) -> bytes:
-    """A changed message of v1 with a signature that fits, if its link's are known; anything else as it is."""
+    """Return a changed v1 message with a valid signature, if the key of its link is known; else ``raw`` itself."""
     if frame.tag != Piece.MSG or frame.source is None or frame.source.keys.signer is None:
         return raw
     regions = regions_of(frame)

@@ -1,4 +1,4 @@
-"""The sockets of a proxy: at any address of IPv4 and IPv6, and opened in any namespace."""
+"""Sockets of a proxy: of IPv4 and IPv6, and opened in any network namespace."""
 
 import socket
 import struct
@@ -12,7 +12,7 @@ from toolkit.network.redirect import MARK
 T = TypeVar("T")
 
 Endpoint = tuple[socket.AddressFamily, tuple[Any, ...]]
-"""An address as sockets of its family take it."""
+"""Address family, and an address as its sockets take it."""
 
 _SO_ORIGINAL_DST = 80
 """linux/netfilter_ipv4.h; of IPv6 it has the same number, below SOL_IPV6."""
@@ -21,19 +21,19 @@ _SOCKADDR = {socket.AF_INET: struct.Struct("!2xH4s8x"), socket.AF_INET6: struct.
 
 
 class Inside(Protocol):
-    """Does something in a place, such as a network namespace; the sockets that are opened there stay there."""
+    """Runs a function in a place such as a network namespace; sockets that it opens stay there."""
 
     def __call__(self, what: Callable[[], T], /) -> T:
-        """Do it, and give back what it gives."""
+        """Run the function and return its result."""
 
 
 def here(what: Callable[[], T], /) -> T:
-    """Where this process is."""
+    """Run a function in this process's own namespace."""
     return what()
 
 
 def resolved(host: str, port: int) -> Endpoint:
-    """Where HOST, PORT can be dialled; of several addresses the first.
+    """Resolve HOST, PORT; returns the first address.
 
     Raises:
         LocalError: there is no such host or port.
@@ -47,16 +47,16 @@ def resolved(host: str, port: int) -> Endpoint:
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """A socket bound there, which does not listen yet; a free port is kept from others (see ``reserved_socket``).
+    """Return a bound socket that does not listen yet; for port 0 see ``reserved_socket``.
 
     Raises:
-        OSError: the address is not ours, or the port in use.
+        OSError: the address is not local, or the port is in use.
     """
     if not port:
         return reserved_socket(host)
     sock = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
-        # Connections of an earlier life of the port may still be in TIME_WAIT.
+        # Earlier connections of the port may still be in TIME_WAIT.
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((host, port))
     except (OSError, OverflowError):
@@ -66,11 +66,11 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 
 def dialling_socket(family: socket.AddressFamily, *, beyond_redirection: bool = False) -> socket.socket:
-    """A socket to dial with from an event loop.
+    """Return a socket to connect with from an event loop.
 
     Args:
-        family: of the address that is to be dialled.
-        beyond_redirection: what it dials is not redirected (:mod:`toolkit.network.redirect`); takes root.
+        family: family of the address to dial.
+        beyond_redirection: True to exempt it from redirection (:mod:`toolkit.network.redirect`); needs root.
     """
     sock = socket.socket(family)
     if beyond_redirection:
@@ -80,7 +80,7 @@ def dialling_socket(family: socket.AddressFamily, *, beyond_redirection: bool = 
 
 
 def original_target(sock: socket.socket) -> Endpoint:
-    """Where a connection was to go before it was redirected to the socket that took it.
+    """Return the destination of a connection before it was redirected to the socket that accepted it.
 
     Raises:
         OSError: it was not redirected.

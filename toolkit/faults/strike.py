@@ -1,4 +1,4 @@
-"""Where the proxy acts: at frames of a kind from a sender, at their n-th pass, or every time."""
+"""Which frames the proxy acts at: those of a tag and a sender, at certain passes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -10,17 +10,17 @@ from toolkit.dissect.follow import SeenFrame
 
 @dataclass(frozen=True, slots=True)
 class Passes:
-    """Which of what is counted from 1.
+    """A set of numbers that count from 1.
 
     Raises:
-        LocalError: there are none such.
+        LocalError: the set is empty.
     """
 
     first: int = 1
     last: int | None = None
-    """None: there is no end."""
+    """Last number; None for no end."""
     every: int = 1
-    """From the first one on, each of so many."""
+    """Step: 2 selects every second number from the first one on."""
 
     def __post_init__(self) -> None:
         if self.first < 1:
@@ -34,7 +34,7 @@ class Passes:
         return self.first <= number and not self.over(number) and (number - self.first) % self.every == 0
 
     def over(self, number: int) -> bool:
-        """True if neither this frame nor a later one can match."""
+        """True if neither this number nor a later one is in the set."""
         return self.last is not None and number > self.last
 
 
@@ -43,35 +43,36 @@ ALL = Passes()
 
 @dataclass(slots=True)
 class Strike:
-    """At a frame, once, unless ``passes`` say otherwise.
+    """Matches frames and acts at them, once unless ``passes`` has more numbers.
 
-    ``sender`` is the node whose frame it is (empty: either), ``tag`` the frame's name (``BANNER`` for the banner;
-    ``*`` and ``?`` stand for any), ``nth`` which of them counted from 1 over all links since the strike was set.
+    ``sender`` is the party that sent the frame (empty: either), ``tag`` the frame's name (``BANNER`` for the
+    banner; with the wildcards ``*`` and ``?``), ``nth`` the number of the matching frame, counted from 1 over all
+    links since the strike was set.
     """
 
     sender: str
     tag: str
     nth: int = 1
     passes: Passes | None = field(default=None, kw_only=True)
-    """Instead of the ``nth`` one, where given."""
+    """Numbers of the matching frames to act at; overrides ``nth``."""
     links: Passes = field(default=ALL, kw_only=True)
-    """Of which links, counted by their first frames since the strike was set."""
+    """Numbers of the links to act on, in the order of their first frames since the strike was set."""
     per_link: bool = field(default=False, kw_only=True)
-    """Frames are counted on each link separately."""
+    """True to count frames on each link separately."""
     accepts: Callable[[SeenFrame], bool] | None = field(default=None, kw_only=True)
-    """What else must be true of the frame, before it is counted."""
+    """Further condition on the frame; rejected frames are not counted."""
     hit: SeenFrame | None = field(default=None, compare=False, kw_only=True)
-    """The frame, once it was struck; the last one of several."""
+    """The last frame that it acted at; None before."""
     hits: int = field(default=0, compare=False, kw_only=True)
-    """How often it has struck."""
+    """Number of frames that it acted at."""
     number: int = field(default=0, compare=False, kw_only=True)
-    """Which of the frames that were counted the hit was."""
+    """Number of the hit among the counted frames."""
     _seen: dict[int, int] = field(default_factory=dict, compare=False, repr=False, kw_only=True)
-    """Frames counted, by link where that matters."""
+    """Number of counted frames, by link if ``per_link``, else under 0."""
     _any: bool = field(default=False, compare=False, repr=False, kw_only=True)
-    """The tag stands for several."""
+    """True if the tag has wildcards."""
     _links: dict[int, int] = field(default_factory=dict, compare=False, repr=False, kw_only=True)
-    """The number of each link."""
+    """Number of each link."""
 
     def __post_init__(self) -> None:
         if self.nth < 1:
@@ -81,7 +82,7 @@ class Strike:
         self._any = any(character in self.tag for character in "*?")
 
     def matches(self, sender: str, frame: SeenFrame) -> bool:
-        """True if the frame matches; counts the ones before it."""
+        """Count a frame; returns True if the strike acts at it."""
         if self.spent:
             return False
         link = self._links.setdefault(frame.link, len(self._links) + 1)
@@ -99,13 +100,13 @@ class Strike:
 
     @property
     def spent(self) -> bool:
-        """True if it will not strike again, so that frames need not be parsed for it."""
+        """True if it cannot match again, so that frames need not be parsed for it."""
         passes = self.passes
         return passes is not None and not self.per_link and passes.over(self._seen.get(0, 0) + 1)
 
     @property
     def place(self) -> str:
-        """Where it strikes, in words."""
+        """Tag, number and sender of its frame, in words."""
         return f"{self.tag} #{self.nth}{f' from {self.sender}' if self.sender else ''}"
 
     def _is_tag(self, tag: str) -> bool:

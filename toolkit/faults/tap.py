@@ -1,7 +1,7 @@
-"""A tap on one link: lets bytes pass frame by frame and strikes at chosen ones. No sockets, no clock.
+"""A tap on one link: it parses the bytes into frames and acts at those that strikes match. No sockets, no clock.
 
-The proxy on loopback and the simulated network both run the bytes of a link through one; so a breakpoint means
-the same on either.
+The proxy on loopback and the simulated network both pass the bytes of a link through a tap, so a breakpoint has
+the same meaning in both.
 """
 
 from collections.abc import Callable
@@ -27,24 +27,24 @@ from toolkit.faults.strike import Strike
 class Breakpoint(Strike):
     """Cut the link at a frame, once.
 
-    ``byte`` says how many bytes of that frame still pass (negative: counted from its end, as in slices; None: all
-    of it).
+    ``byte`` is the number of bytes of that frame that are still delivered (negative: counted from its end, as in
+    slices; None: all of it).
     """
 
     byte: int | None = 0
     how: Ending = field(default=Ending.RESET, kw_only=True)
-    """What both parties get: RST, or FIN as from a peer that closes."""
+    """How both parties see the end: as RST, or as FIN."""
 
     @classmethod
     def parse(cls, text: str, protocol: Protocol = Protocol.V2) -> "Breakpoint":
-        """From ``SENDER:TAG:NTH:BYTE``; BYTE may be left out or empty (after the frame), and so may NTH (1).
+        """Parse ``SENDER:TAG:NTH:BYTE``; an empty BYTE cuts after the frame, an empty NTH means 1.
 
         Args:
-            text: as above.
-            protocol: whose frames there are.
+            text: text of the breakpoint.
+            protocol: protocol whose tags are accepted.
 
         Raises:
-            LocalError: it is not one, or there is no such frame.
+            LocalError: the text is wrong, or there is no such frame.
         """
         sender, _, rest = text.partition(":")
         tag, _, numbers = rest.partition(":")
@@ -58,7 +58,7 @@ class Breakpoint(Strike):
             raise LocalError(f"{text!r}: NTH and BYTE must be whole numbers") from None
 
     def passing(self, raw: bytes) -> bytes:
-        """The part of the frame's bytes that still gets through."""
+        """Return the part of the frame's bytes that is still delivered."""
         return raw if self.byte is None else raw[: self.byte]
 
     def __str__(self) -> str:
@@ -68,30 +68,30 @@ class Breakpoint(Strike):
 
 @dataclass(slots=True)
 class Listener(Strike):
-    """Strikes at no frame: it is about all bytes of the sender, for as long as the run lasts."""
+    """A strike on all bytes of the sender, not on certain frames."""
 
     tag: str = ""
 
     def matches(self, sender: str, frame: SeenFrame) -> bool:  # noqa: ARG002 - frames do not matter
-        """Never."""
+        """Return False: frames are not matched."""
         return False
 
 
 @dataclass(slots=True)
 class Trickle(Listener):
-    """Deliver what the sender writes in pieces of ``size_bytes``."""
+    """Deliver the sender's bytes in pieces of ``size_bytes``."""
 
     size_bytes: int = field(default=1, kw_only=True)
 
 
 @dataclass(slots=True)
 class Tape(Listener):
-    """Keep what the sender writes."""
+    """Record the sender's bytes and frames."""
 
     heard: bytearray = field(default_factory=bytearray, repr=False, kw_only=True)
-    """Every byte, over all links."""
+    """All bytes, over all links."""
     frames: list[SeenFrame] = field(default_factory=list, repr=False, kw_only=True)
-    """Every frame that could be seen, over all links, as its sender wrote it."""
+    """All frames that could be parsed, over all links, as the sender wrote them."""
 
 
 _numbers = count(1)
@@ -99,19 +99,19 @@ _numbers = count(1)
 
 @dataclass(slots=True)
 class _Lane:
-    """What a tap does to one direction beyond the frame at hand."""
+    """State of one direction between frames."""
 
     held: bytes = b""
-    """Waits for the next frame."""
+    """Bytes that are delivered with the next frame."""
     joined: bool = False
-    """It goes before that frame, in one piece with it; otherwise behind it."""
+    """True to deliver them before that frame, in one write; otherwise behind it."""
     mute: bool = False
-    """Nothing passes any more."""
+    """True to drop everything."""
     pace: Pace | None = None
-    """At which everything passes from here on."""
+    """Pace of everything from here on."""
 
     def place(self, altered: Altered) -> tuple[bytes, bool]:
-        """What passes now, and whether it must be delivered in one piece."""
+        """Return the bytes to deliver now, and whether they need to be in one write."""
         self.mute |= altered.mute
         if altered.held or altered.joined:
             self.held += altered.forward
@@ -128,10 +128,10 @@ class LinkTap:
 
     Args:
         connector: name of the party that dialled.
-        acceptor: name of the other.
-        breakpoints: what strikes, shared by all taps of the pair; spent strikes stay in it with their ``hit``.
-        keys: needed to see frames of secure links.
-        on_secrets: called with the keys of the link, when they are known.
+        acceptor: name of the other party.
+        breakpoints: strikes, shared by all taps of the pair; those that have struck stay in it with their ``hit``.
+        keys: keys to parse frames of secure links.
+        on_secrets: called with the keys of the link once they are known.
     """
 
     def __init__(
@@ -150,32 +150,32 @@ class LinkTap:
         self._blind_since: dict[Direction, bool] = dict.fromkeys(Direction, False)
         self._lanes = {direction: _Lane() for direction in Direction}
         self.on_frame: Callable[[str, SeenFrame], None] = lambda _sender, _frame: None
-        """Called for each frame of which something passes, with its sender's name."""
+        """Called for each frame that is delivered at least in part, with its sender's name."""
         self.on_struck: Callable[[Mangle], None] = lambda _mangle: None
-        """Called when a frame was changed, or its timing."""
+        """Called when a frame or its timing was changed."""
         self.on_blind: Callable[[str], None] = lambda _why: None
-        """Called when frames cannot be seen any more, with the reason."""
+        """Called with the reason when frames cannot be parsed any more."""
         self.number = next(_numbers)
-        """Of all taps of this process."""
+        """Number of the tap in this process."""
         self.follows = True
-        """Whether frames are looked at; otherwise all bytes pass. Not to be taken up again."""
+        """True to parse frames; once False, all bytes pass, and parsing cannot be resumed."""
 
     @property
     def blind(self) -> str:
-        """Why frames cannot be seen any more; empty while they can."""
+        """Why frames cannot be parsed any more; empty while they can."""
         return str(self._follower.blind or "")
 
     def pending(self, direction: Direction) -> bytes:
-        """Bytes of an incomplete frame, held until it is whole."""
+        """Return the bytes of an incomplete frame, which wait until it is complete."""
         if self._blind_since[direction] or self._lanes[direction].mute:
             return b""
         return self._follower.pending(direction)
 
     def feed(self, direction: Direction, chunk: Buffer) -> Passage:
-        """Bytes arrived from one party: what is to be handed to the other.
+        """Take bytes from one party; returns what is delivered to the other.
 
         Raises:
-            LocalError: a mangling that cannot be done to the frame it was meant for.
+            LocalError: a change cannot be applied to the frame that it matched.
         """
         if not self.follows:
             return Passage(bytes(chunk))
@@ -212,7 +212,7 @@ class LinkTap:
 
     @staticmethod
     def _deliver(delivery: Delivery, lane: _Lane, altered: Altered, placed: bytes) -> None:
-        """Put down what becomes of a frame."""
+        """Add to the delivery what becomes of a frame."""
         for gate in altered.gates:
             delivery.wait(gate)
         if altered.pace is not None and altered.lasting:
@@ -222,7 +222,7 @@ class LinkTap:
             delivery.aside(raw, gate)
 
     def _altered(self, sender: str, frame: SeenFrame) -> Altered:
-        """What the manglings whose turn it is make of a frame."""
+        """Apply the changes that match a frame."""
         altered, segments = Altered(frame.raw), frame.segments
         for mangle in self.breakpoints:
             if isinstance(mangle, Mangle) and mangle.matches(sender, frame):
@@ -233,7 +233,7 @@ class LinkTap:
         return altered
 
     def _unseen(self, direction: Direction, chunk: Buffer) -> bytes:
-        """Bytes in which no frames can be seen; they pass."""
+        """Return bytes in which frames cannot be parsed; they are delivered unchanged."""
         lane = self._lanes[direction]
         if lane.mute:
             return b""

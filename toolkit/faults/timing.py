@@ -1,4 +1,4 @@
-"""Changes of when frames arrive, and of nothing else."""
+"""Changes of the time at which frames are delivered, not of their bytes."""
 
 from dataclasses import dataclass, field
 
@@ -10,22 +10,22 @@ from toolkit.faults.passage import Gate, Pace
 
 
 class Timing(Change):
-    """A change that leaves every byte as it is: histories have it as something of the path."""
+    """A change that leaves all bytes as they are; histories record it as a fault of the path."""
 
 
 def is_timing(change: Change) -> bool:
-    """True if bytes and their order stay as they are."""
+    """True if the change keeps all bytes and their order."""
     return isinstance(change, Timing) and not getattr(change, "alone", False)
 
 
 @dataclass(slots=True)
 class Hold(Timing):
-    """Keep it, and all that follows in its direction, until it is released.
+    """Hold the frame, and all that follows in its direction, until it is released.
 
     Args:
-        name: what it is released by.
-        for_s: or after so long.
-        alone: what follows passes.
+        name: name to release it by.
+        for_s: seconds after which it is released anyway; None for no limit.
+        alone: True to deliver what follows.
     """
 
     name: str
@@ -39,11 +39,11 @@ class Hold(Timing):
 
     @property
     def what(self) -> str:
-        """Held alone, it changes places with others."""
+        """``swap`` if it is held alone, because other frames overtake it; else ``hold``."""
         return "swap" if self.alone else "hold"
 
     def gate(self) -> Gate:
-        """A gate that is opened by the release."""
+        """Return a gate that :meth:`release` opens."""
         self._gates = [gate for gate in self._gates if not gate.is_open]
         gate = Gate(self.for_s)
         self._gates.append(gate)
@@ -63,7 +63,7 @@ class Hold(Timing):
 
 @dataclass(slots=True)
 class Delay(Timing):
-    """Let it, and all that follows in its direction, arrive later; ``alone``: what follows overtakes it."""
+    """Delay the frame and all that follows in its direction; with ``alone`` later frames overtake it."""
 
     seconds: float
     alone: bool = False
@@ -74,7 +74,7 @@ class Delay(Timing):
 
     @property
     def what(self) -> str:
-        """Delayed alone, it changes places with others."""
+        """``swap`` if it is delayed alone, because other frames overtake it; else ``delay``."""
         return "swap" if self.alone else "delay"
 
     def __str__(self) -> str:
@@ -83,7 +83,7 @@ class Delay(Timing):
 
 @dataclass(slots=True)
 class Slow(Timing):
-    """Deliver it at that rate; ``rest``: and all that follows in its direction."""
+    """Deliver the frame at a limited rate; with ``rest`` also all that follows in its direction."""
 
     what = "slow"
     bytes_per_s: float
@@ -103,7 +103,7 @@ class Slow(Timing):
 
 @dataclass(slots=True)
 class Pieces(Timing):
-    """Deliver it in pieces of that many bytes; ``rest``: and all that follows in its direction."""
+    """Deliver the frame in pieces of that size; with ``rest`` also all that follows in its direction."""
 
     what = "trickle"
     size_bytes: int = 1
@@ -123,7 +123,7 @@ class Pieces(Timing):
 
 @dataclass(slots=True)
 class Log(Timing):
-    """Only report that it passes."""
+    """Record that the frame passes; change nothing."""
 
     what = "log"
     text: str = ""

@@ -1,4 +1,4 @@
-"""Values of fields, as people write them in a rule."""
+"""Parse values of fields, as users write them in rules."""
 
 from enum import IntEnum
 from typing import Any
@@ -11,18 +11,18 @@ _WORDS = {"true": True, "false": False}
 
 
 def parse_value(name: str, text: str, old: object) -> Any:  # noqa: ANN401 - of the type of any field
-    """A value for a field that has another now.
+    """Parse a value for a field, by the type of its present value.
 
-    Numbers are decimal or 0x…, truths ``true`` and ``false``, bytes hex (``-`` for none), lists of numbers
-    ``1,2``, addresses as Ceph prints them, entity types and other named numbers by name.
+    Numbers are decimal or 0x…, booleans ``true`` and ``false``, bytes hex (``-`` for none), lists of numbers
+    ``1,2``, addresses as Ceph prints them, entity types and enumerations by name.
 
     Args:
-        name: of the field, for errors.
+        name: name of the field, for errors.
         text: the value.
-        old: what decides of which type it is.
+        old: present value of the field, whose type decides.
 
     Raises:
-        LocalError: no such value; says what would be accepted.
+        LocalError: the text is not such a value; the message says what is accepted.
     """
     for types, parse, wanted in _KINDS:
         if isinstance(old, types):
@@ -63,4 +63,4 @@ _KINDS: tuple[tuple[type | tuple[type, ...], Any, str], ...] = (
     (EntityAddr, lambda text, _old: EntityAddr.parse(text), "an address like v2:10.0.0.1:3300/0"),
     (list, _numbers, "numbers with commas between, like 2,1"),
 )
-"""Types, what reads a text for them, and what to say to others; a truth is a number, too, so it comes first."""
+"""Types, their parsers, and what errors say is accepted; bool comes first, because it is a subclass of int."""

@@ -1,1 +1,1 @@
-"""What clusters change on this machine: written down before it is done, labelled, and undone."""
+"""Changes that clusters make to this machine: journalled before they are made, labelled, and undone."""

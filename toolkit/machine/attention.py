@@ -1,8 +1,8 @@
-"""Waiting in the main thread that Ctrl-C can interrupt.
+"""Waits in the main thread that Ctrl-C can interrupt.
 
-A signal that comes right before the system call in which Python waits does not end it, nor does one that another
-thread takes, and Python looks only between two calls. A wait without a limit may never see Ctrl-C, so everything
-here waits in short pieces.
+A signal that arrives just before Python's blocking system call does not interrupt it, nor does one that another
+thread receives, and Python handles signals only between calls. A wait without a limit may therefore never notice
+Ctrl-C, so the functions here wait in short pieces.
 """
 
 import os
@@ -20,7 +20,7 @@ def wait_for_event(event: threading.Event) -> None:
 
 
 def wait_for_end(process: subprocess.Popen[bytes]) -> None:
-    """Wait until a process has ended."""
+    """Wait until a process has exited."""
     ends = os.pidfd_open(process.pid)
     try:
         while not select.select([ends], [], [], _PIECE_S)[0]:

@@ -1,4 +1,4 @@
-"""Whether this machine's firewall drops what bridges forward, as beside a Docker engine that has set it to."""
+"""Check whether this machine's firewall drops packets that bridges forward, as a Docker engine may set it to."""
 
 import os
 import shutil
@@ -9,12 +9,12 @@ from toolkit.machine.programs import docker, run
 
 _SYSCTLS = {4: "net.bridge.bridge-nf-call-iptables", 6: "net.bridge.bridge-nf-call-ip6tables"}
 _DOCKER_BRIDGE = "docker0"
-"""The bridge of the network called ``bridge``; those of others are called after their ids."""
+"""The bridge of the network named ``bridge``; other bridges are named after the ids of their networks."""
 _ID_CHARS = 12
 
 
 def filtering(version: int = 4) -> str:
-    """The setting by which the firewall sees IPv4 or IPv6 packets that bridges forward; empty if it is off."""
+    """Return the sysctl that makes the firewall see IPv4 or IPv6 packets on bridges; empty if it is off."""
     name = _SYSCTLS[version]
     try:
         value = Path("/proc/sys", *name.split(".")).read_text("ascii")
@@ -24,12 +24,12 @@ def filtering(version: int = 4) -> str:
 
 
 def remedy(setting: str) -> str:
-    """The command that has bridges forward without the firewall."""
+    """Return the command that makes bridges forward without the firewall."""
     return f"{sudo()}sysctl {setting}=0"
 
 
 def docker_bridges() -> Finding:
-    """Whether the bridges of the Docker engine forward, as far as this machine's firewall shows."""
+    """Find out whether the Docker engine's bridges forward, as far as the firewall's rules show."""
     engine = docker()
     if not engine.available:
         return engine
@@ -50,7 +50,7 @@ def docker_bridges() -> Finding:
 
 
 def _bridges() -> list[str]:
-    """The interfaces of the engine's bridges."""
+    """Return the interfaces of the engine's bridges."""
     listed = run("docker", "network", "ls", "--filter", "driver=bridge", "--format", "{{.ID}} {{.Name}}").stdout
     pairs = [line.split() for line in listed.splitlines()]
     return [_DOCKER_BRIDGE if name == "bridge" else f"br-{network[:_ID_CHARS]}" for network, name in pairs]

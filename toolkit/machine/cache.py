@@ -1,14 +1,14 @@
-"""Where images are kept: what is made once and used by every cluster and virtual machine of this user."""
+"""The directory of images that all clusters and virtual machines of this user share."""
 
 import os
 from pathlib import Path
 
 IMAGES_VARIABLE = "MSGRLAB_IMAGES"
-"""Names another directory for images."""
+"""Environment variable that names another directory for images."""
 
 
 def default_root() -> Path:
-    """Where images are kept: where ``MSGRLAB_IMAGES`` says, or ``msgrlab/images`` in the user's cache."""
+    """Return the directory of images: ``MSGRLAB_IMAGES``, or ``msgrlab/images`` in the user's cache."""
     if wanted := os.environ.get(IMAGES_VARIABLE):
         return Path(wanted)
     cache = os.environ.get("XDG_CACHE_HOME")

@@ -1,4 +1,4 @@
-"""A capability of the machine: its name, what it makes possible, and the probe that finds out about it."""
+"""A capability of the machine: its name, its purpose, and the probe that detects it."""
 
 import os
 import shutil
@@ -10,7 +10,7 @@ from pathlib import Path
 
 _INSTALL = "apt-get install -y"
 _INSTALL_ALL = f"env DEBIAN_FRONTEND=noninteractive {_INSTALL} --no-install-recommends"
-"""Asks nothing: neither apt-get itself nor a package that it configures."""
+"""Installs without questions from apt-get or from a package's configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,25 +19,25 @@ class Finding:
 
     available: bool
     detail: str
-    """The version or place when available, the reason when not."""
+    """The version or place if available, otherwise the reason."""
     packages: tuple[str, ...] = ()
-    """Debian packages that bring it."""
+    """Debian packages that provide it."""
     commands: tuple[str, ...] = ()
-    """Shell commands that add it once the packages are installed, in order: start an engine, make an image."""
+    """Shell commands that provide it once the packages are installed, in order, such as starting an engine."""
 
     @property
     def remedy(self) -> str | None:
-        """The one command that makes it available; None when it is already, or cannot be on this machine."""
+        """The command that provides it; None if it is available already, or cannot be on this machine."""
         return " && ".join(_steps([self], _INSTALL)) or None
 
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """Something that a machine may offer and a test, scenario or backend may ask for."""
+    """A feature of the machine that a test, scenario or backend may require."""
 
     name: str
     enables: str
-    """What it is for, in a few words."""
+    """Its purpose, in a few words."""
     probe: Callable[[], Finding]
 
     def examine(self) -> Finding:
@@ -49,17 +49,17 @@ class Capability:
 
 
 def survey(capabilities: Sequence[Capability]) -> list[tuple[Capability, Finding]]:
-    """Examine all of them at once, since each spends its time waiting for a program to answer."""
+    """Examine all capabilities in parallel, since probes mostly wait for programs."""
     with ThreadPoolExecutor(max_workers=len(capabilities) or 1) as pool:
         return list(zip(capabilities, pool.map(Capability.examine, capabilities), strict=True))
 
 
 def not_installed(detail: str, packages: tuple[str, ...], *commands: str) -> Finding:
-    """The finding for a missing program, with its packages where there is an apt-get to install them.
+    """Return the finding for a missing program; it has packages only if apt-get exists.
 
     Args:
         detail: what is missing.
-        packages: Debian packages that bring it.
+        packages: Debian packages that provide it.
         commands: shell commands to run once the packages are installed.
     """
     if shutil.which("apt-get"):
@@ -69,7 +69,7 @@ def not_installed(detail: str, packages: tuple[str, ...], *commands: str) -> Fin
 
 
 def install_command(findings: Sequence[Finding]) -> str:
-    """The one command that adds everything missing that can be added; empty when there is nothing to add."""
+    """Return one command that provides everything missing, as far as possible; empty if there is nothing to do."""
     steps = _steps(findings, _INSTALL_ALL)
     if any(finding.packages for finding in findings if not finding.available):
         steps.insert(0, f"{sudo()}apt-get update")
@@ -82,7 +82,7 @@ def sudo() -> str:
 
 
 def own_command() -> str:
-    """The shell's word for this project's command: found in PATH, or beside the interpreter that runs this."""
+    """Return the shell command for msgrlab: as found in PATH, or beside the running interpreter."""
     beside = Path(sys.executable).with_name("msgrlab")
     if shutil.which("msgrlab") or not beside.exists():
         return "msgrlab"
@@ -90,7 +90,7 @@ def own_command() -> str:
 
 
 def _steps(findings: Sequence[Finding], apt_install: str) -> list[str]:
-    """Packages first, then each command once; a finding has all commands that it depends on before its own."""
+    """Return the install command, then each further command once; findings list their prerequisites first."""
     missing = [finding for finding in findings if not finding.available]
     packages = sorted({package for finding in missing for package in finding.packages})
     steps = [f"{sudo()}{apt_install} {' '.join(packages)}"] if packages else []

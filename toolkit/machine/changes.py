@@ -1,6 +1,6 @@
-"""Changes of the machine, as a journal has them: plain values that know how to undo themselves.
+"""Changes of the machine, as stored in a journal: plain values that can undo themselves.
 
-Undoing is idempotent: of a change that never came about, or is undone already, nothing remains to be done.
+Undoing is idempotent: it does nothing for a change that was never made, or is undone already.
 """
 
 import contextlib
@@ -30,7 +30,7 @@ _POLL_S = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Change(ABC):
-    """One change."""
+    """A change of the machine."""
 
     KINDS: ClassVar[dict[str, type["Change"]]] = {}
 
@@ -39,10 +39,10 @@ class Change(ABC):
 
     @abstractmethod
     def undo(self) -> None:
-        """Undo it, if it is there.
+        """Undo the change, if it exists.
 
         Raises:
-            LocalError: it is there still; the text says why.
+            LocalError: it could not be undone; the message says why.
         """
 
     def as_json(self) -> dict[str, Any]:
@@ -51,10 +51,10 @@ class Change(ABC):
 
     @staticmethod
     def from_json(values: dict[str, Any]) -> "Change":
-        """The change in a JSON object.
+        """Return the change in a JSON object.
 
         Raises:
-            LocalError: it is none.
+            LocalError: the object is not a change.
         """
         if not all(isinstance(value, str) for value in values.values()):
             raise LocalError("journal: a value is not a string")
@@ -69,12 +69,12 @@ class Change(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Processes(Change):
-    """Every process that is started with a label in its environment, and what those start."""
+    """All processes with a label in their environment, which their children inherit."""
 
     label: str
 
     def undo(self) -> None:
-        """End them at once."""
+        """Kill them, except this process and its ancestors, and wait until they have ended."""
         deadline_s = time.monotonic() + _END_TIMEOUT_S
         spared = _own_line()
         while found := [pid for pid in labelled_processes(self.label) if pid not in spared]:
@@ -87,7 +87,7 @@ class Processes(Change):
 
 
 def labelled_processes(label: str) -> Iterator[int]:
-    """Processes with a cluster's label in their environment; only root sees those of others."""
+    """Yield the processes with a cluster's label in their environment; only root sees those of other users."""
     wanted = f"{PROCESS_VARIABLE}={label}".encode()
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal():
@@ -97,7 +97,7 @@ def labelled_processes(label: str) -> Iterator[int]:
 
 
 def _own_line() -> set[int]:
-    """This process, its parent, and so on."""
+    """Return the ids of this process and its ancestors."""
     line, pid = set(), os.getpid()
     while pid > 1 and pid not in line:
         line.add(pid)
@@ -108,12 +108,12 @@ def _own_line() -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class Namespace(Change):
-    """A network namespace with a name; its interfaces, rules and routes go with it."""
+    """A named network namespace; its interfaces, rules and routes are removed with it."""
 
     name: str
 
     def undo(self) -> None:
-        """Remove the name; the namespace ends with the last process in it."""
+        """Remove the name; the namespace is destroyed with the last process in it."""
         require("pyroute2")
         from pyroute2 import netns
 
@@ -126,12 +126,12 @@ class Namespace(Change):
 
 @dataclass(frozen=True, slots=True)
 class Interface(Change):
-    """An interface of the machine itself; those inside a namespace go with that."""
+    """An interface in the machine's own namespace; those in other namespaces are removed with them."""
 
     name: str
 
     def undo(self) -> None:
-        """Remove it."""
+        """Remove the interface."""
         from pyroute2 import NetlinkError
 
         with rtnetlink() as network:
@@ -145,23 +145,23 @@ class Interface(Change):
 
 @dataclass(frozen=True, slots=True)
 class RdmaLink(Change):
-    """A soft-RoCE device; it goes with its network interface, too."""
+    """A soft-RoCE device; the kernel also removes it with its network interface."""
 
     name: str
 
     def undo(self) -> None:
-        """Remove it."""
+        """Remove the device."""
         remove_rxe(self.name)
 
 
 @dataclass(frozen=True, slots=True)
 class Mount(Change):
-    """A mount, and all that is mounted below it."""
+    """A mount, and all mounts below it."""
 
     path: str
 
     def undo(self) -> None:
-        """Unmount the last one first; a mount in use goes when its last user does."""
+        """Unmount them lazily, the last one first; a mount in use vanishes with its last user."""
         why = ""
         for where in reversed(mounts_below(self.path)):
             try:
@@ -181,23 +181,23 @@ class Mount(Change):
 
 @dataclass(frozen=True, slots=True)
 class Tree(Change):
-    """A directory of the cluster's own, with everything in it."""
+    """A directory of the cluster, with its content."""
 
     path: str
 
     def undo(self) -> None:
-        """Unmount what is mounted in it and remove it; if a mount stays, so does everything."""
+        """Unmount everything in it and remove it; if a mount remains, remove nothing."""
         Mount(self.path).undo()
         remove_tree(Path(self.path))
 
 
 @dataclass(frozen=True, slots=True)
 class DockerObjects(Change):
-    """Every container, service, network and volume with a cluster's label, in one place of Docker's."""
+    """All containers, services, networks and volumes with a cluster's label, on one Docker engine."""
 
     label: str
     base_url: str = ""
-    """The engine's place, as in :mod:`toolkit.machine.docker_engine`; empty for the one that is meant just now."""
+    """The engine's place, as in :mod:`toolkit.machine.docker_engine`; empty for the current one."""
 
     def undo(self) -> None:
         """Remove them, services first and networks last."""
@@ -207,5 +207,5 @@ class DockerObjects(Change):
 
 
 def dump(change: Change) -> bytes:
-    """A line of a journal."""
+    """Return the change as a line of a journal."""
     return json.dumps(change.as_json(), separators=(",", ":")).encode() + b"\n"

@@ -1,4 +1,4 @@
-"""Open files: how many a process may have, and whether that is enough for what it is going to do."""
+"""Limits on open files."""
 
 import resource
 
@@ -6,16 +6,16 @@ from toolkit.errors import Unsupported
 
 
 def raise_limit() -> None:
-    """Raise this process's limit as far as it may: the soft limit of a login shell is mostly 1,024."""
+    """Raise this process's soft limit to the hard limit; login shells usually set 1,024."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def check_room(files: int, what: str) -> None:
-    """Refuse what needs more open files than this process can be allowed to have.
+    """Check that this process may open that many files.
 
     Raises:
-        Unsupported: it does; with both numbers.
+        Unsupported: the hard limit is lower; the message has both numbers.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard != resource.RLIM_INFINITY and files > hard:

@@ -1,8 +1,7 @@
-"""Which Docker engine is meant, and a connection to it.
+"""Select a Docker engine and connect to it.
 
-A *place* says where an engine is: a URL as DOCKER_HOST has it, or ``context://NAME`` for one of
-``docker context``. Unless a place is given, the docker command's own order decides: DOCKER_HOST, DOCKER_CONTEXT,
-the current context, the socket of this machine.
+A *place* names an engine: a URL as in DOCKER_HOST, or ``context://NAME`` for one of ``docker context``. The
+default follows the docker command: DOCKER_HOST, DOCKER_CONTEXT, the current context, this machine's socket.
 """
 
 import os
@@ -26,11 +25,11 @@ _DEFAULT_CONTEXT = "default"
 _DEFAULT_URL = "unix:///var/run/docker.sock"
 _TIMEOUT_S = 60.0
 _CONNECTIONS = 32
-"""Kept at most: hosts are made and removed side by side."""
+"""Most connections to keep open; hosts are created and removed in parallel."""
 
 
 def current_place() -> str:
-    """The place of the engine that is meant when none is named; for a journal, which others read elsewhere."""
+    """Return the place of the default engine, for a journal that may be read with another environment."""
     if host := os.environ.get(HOST_VARIABLE):
         return host
     if (name := os.environ.get(CONTEXT_VARIABLE) or _current_context()) != _DEFAULT_CONTEXT:
@@ -39,15 +38,15 @@ def current_place() -> str:
 
 
 def connect(place: str = "", *, timeout_s: float = _TIMEOUT_S) -> "docker.DockerClient":
-    """A connection to an engine that answers.
+    """Connect to an engine and check that it answers.
 
     Args:
-        place: of the engine; :func:`current_place` unless given.
-        timeout_s: for each of its answers.
+        place: place of the engine; :func:`current_place` unless given.
+        timeout_s: time limit of each request.
 
     Raises:
-        Unsupported: it does not answer; with the command that helps.
-        LocalError: the place is none.
+        Unsupported: it does not answer; the message names a command that helps.
+        LocalError: the place is invalid.
     """
     require("docker")
     import docker
@@ -64,12 +63,12 @@ def connect(place: str = "", *, timeout_s: float = _TIMEOUT_S) -> "docker.Docker
         raise _silence(place, error) from None
     except OSError as error:
         raise _silence(place, error) from None
-    except ValueError as error:  # of a port
+    except ValueError as error:  # an invalid port
         raise LocalError(f"Docker at {place}: {error}") from None
 
 
 def choose_context(name: str) -> None:
-    """Have this process and its children use an engine as ``docker --context`` does; unless the name is empty."""
+    """Select an engine for this process and its children, as ``docker --context`` does; "" changes nothing."""
     if name:
         os.environ.pop(HOST_VARIABLE, None)
         os.environ[CONTEXT_VARIABLE] = name
@@ -77,11 +76,11 @@ def choose_context(name: str) -> None:
 
 @contextmanager
 def connected(place: str = "") -> "Iterator[docker.DockerClient]":
-    """A connection for as long as this lasts; what the engine refuses meanwhile is an error of ours.
+    """Connect to an engine for the duration of a ``with`` block; its errors become ours.
 
     Raises:
-        Unsupported: it does not answer; with the command that helps.
-        LocalError: the place is none, or the engine has refused something.
+        Unsupported: it does not answer; the message names a command that helps.
+        LocalError: the place is invalid, or the engine rejected a request.
     """
     engine = connect(place)
     try:
@@ -93,10 +92,10 @@ def connected(place: str = "") -> "Iterator[docker.DockerClient]":
 
 @contextmanager
 def refused() -> Iterator[None]:
-    """What an engine refuses meanwhile is an error of ours.
+    """Convert errors of the Docker SDK in a ``with`` block to ours.
 
     Raises:
-        LocalError: it has, or has gone.
+        LocalError: the engine rejected a request, or does not answer.
     """
     import docker.errors
     import requests.exceptions
@@ -135,7 +134,7 @@ def _connection(place: str) -> dict[str, Any]:
 
 
 def _knock(url: str) -> None:
-    """See whether a socket of this machine opens; the SDK is not so clear about why not.
+    """Check that a Unix socket accepts connections; its errors are clearer than the SDK's.
 
     Raises:
         OSError: it does not.
@@ -146,7 +145,7 @@ def _knock(url: str) -> None:
 
 
 def _silence(place: str, error: Exception) -> LocalError:
-    """Why an engine does not answer, and what helps."""
+    """Return the error for an engine that does not answer, with a remedy."""
     if (reason := _system_error(error)) is None:
         return LocalError(f"Docker at {place}: {error}")
     what = "does not let this user in" if isinstance(reason, PermissionError) else "does not run"
@@ -156,7 +155,7 @@ def _silence(place: str, error: Exception) -> LocalError:
 
 
 def _system_error(error: BaseException) -> OSError | None:
-    """The system's own error in one that wraps others."""
+    """Return the OSError inside an error that wraps others; None if there is none."""
     seen: list[object] = [error]
     for candidate in seen:
         if isinstance(candidate, OSError) and isinstance(candidate.errno, int):

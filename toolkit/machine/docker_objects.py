@@ -1,4 +1,4 @@
-"""Things of Docker's that carry a label."""
+"""Docker objects with a label."""
 
 import time
 from collections.abc import Callable
@@ -16,15 +16,15 @@ _AT_ONCE = 16
 _GO_TIMEOUT_S = 10.0
 _POLL_S = 0.02
 _PASSING = ("already in progress", "active endpoints", "in use by", "not found", "no such")
-"""What the engine says of things that others have to leave first, are removing, or have removed."""
+"""Parts of the engine's messages about objects that are still in use, are being removed, or are gone."""
 
 
 def labelled(label: str, base_url: str = "") -> list[str]:
-    """Every service, container, network and volume with a label (``KEY=VALUE``), a line each.
+    """Return a line for each service, container, network and volume with a label.
 
     Args:
-        label: of what is looked for.
-        base_url: the place of the engine (:mod:`toolkit.machine.docker_engine`).
+        label: the label, ``KEY=VALUE``.
+        base_url: place of the engine (:mod:`toolkit.machine.docker_engine`).
 
     Raises:
         LocalError: Docker does not answer.
@@ -40,25 +40,25 @@ def labelled(label: str, base_url: str = "") -> list[str]:
 
 
 def remove_labelled(label: str, base_url: str = "") -> None:
-    """Remove every service, container, network and volume with a label (``KEY=VALUE``).
+    """Remove all services, containers, networks and volumes with a label.
 
     Args:
-        label: of what is to go.
-        base_url: the place of the engine (:mod:`toolkit.machine.docker_engine`).
+        label: the label, ``KEY=VALUE``.
+        base_url: place of the engine (:mod:`toolkit.machine.docker_engine`).
 
     Raises:
-        LocalError: Docker does not answer, or keeps something.
+        LocalError: Docker does not answer, or an object cannot be removed.
     """
     with connected(base_url) as engine:
         remove_from(engine, label)
 
 
 def remove_from(engine: "docker.DockerClient", label: str) -> None:
-    """Remove everything with a label from an engine.
+    """Remove all objects with a label from an engine.
 
     Raises:
-        LocalError: it is there still.
-        docker.errors.APIError: the engine refuses.
+        LocalError: some still exist after the time limit.
+        docker.errors.APIError: the engine rejected a request.
     """
     api, mine = engine.api, {"label": label}
     for service in _services(engine, mine):
@@ -70,13 +70,13 @@ def remove_from(engine: "docker.DockerClient", label: str) -> None:
 
 
 def _services(engine: "docker.DockerClient", mine: dict[str, str]) -> list[Any]:
-    """Only a manager of a swarm can be asked."""
+    """Return the services with a label; only a swarm manager can list them."""
     manages = engine.info().get("Swarm", {}).get("ControlAvailable")
     return list(engine.services.list(filters=mine)) if manages else []
 
 
 def _remove_all(look: Callable[[], list[dict[str, Any]]], remove: Callable[[str], object]) -> None:
-    """Remove things side by side, since each takes a while, and see that they are gone."""
+    """Remove objects in parallel, since each takes a while, until none is listed."""
     deadline_s = time.monotonic() + _GO_TIMEOUT_S
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         while found := _ids(look):
@@ -87,7 +87,7 @@ def _remove_all(look: Callable[[], list[dict[str, Any]]], remove: Callable[[str]
 
 
 def _ids(look: Callable[[], list[dict[str, Any]]]) -> list[str]:
-    """Of what is there; an overlay that goes while the engine makes its list spoils all of it."""
+    """Return the ids of the listed objects; retries, because a listing fails if a network vanishes meanwhile."""
     import docker.errors
 
     deadline_s = time.monotonic() + _GO_TIMEOUT_S
@@ -101,7 +101,7 @@ def _ids(look: Callable[[], list[dict[str, Any]]]) -> list[str]:
 
 
 def _remove(remove: Callable[[], object]) -> None:
-    """Remove an object, unless that has to wait or it is already gone."""
+    """Remove an object; ignore errors that mean it is in use for now, or gone."""
     import docker.errors
 
     try:
@@ -112,5 +112,5 @@ def _remove(remove: Callable[[], object]) -> None:
 
 
 def _passes(error: "docker.errors.APIError") -> bool:
-    """True if an engine refuses for a reason that goes away by itself."""
+    """True if the engine's error is temporary, or means that the object is gone."""
     return any(words in str(error.explanation).lower() for words in _PASSING)

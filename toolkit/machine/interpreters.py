@@ -1,7 +1,7 @@
-"""Starting Python: our own modules are found, and nothing that lies in the current directory is imported.
+"""Start Python so that it finds msgrlab's modules and imports nothing from the current directory.
 
-msgrlab runs as root in directories of anybody's. Without ``-P`` a Python that is started with ``-m`` or ``-c``
-looks for every module there first.
+msgrlab runs as root in other users' directories. Without ``-P``, ``python -m`` and ``python -c`` look for every
+module there first.
 """
 
 import os
@@ -11,21 +11,21 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PYTHON = (sys.executable, "-P")
-"""How a command line begins."""
+"""First words of a Python command line."""
 PACKAGES = Path(__file__).parents[2]
-"""Directory of our packages: a checkout, or where they are installed."""
+"""Directory of msgrlab's packages: a checkout, or where they are installed."""
 _SAFE_PATH_VARIABLE = "PYTHONSAFEPATH"
 
 
 def environment() -> dict[str, str]:
-    """This process's environment, for a Python that is to find our packages."""
+    """Return this process's environment with msgrlab's packages in PYTHONPATH."""
     paths = [str(PACKAGES), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
 
 
 @contextmanager
 def safe_workers() -> Iterator[None]:
-    """Have the workers of a ``ProcessPoolExecutor``, which takes no options for Python, start so as well."""
+    """Make the workers of a ``ProcessPoolExecutor``, which takes no Python options, start with ``-P`` as well."""
     before = os.environ.get(_SAFE_PATH_VARIABLE)
     os.environ[_SAFE_PATH_VARIABLE] = "1"
     try:

@@ -1,9 +1,9 @@
-"""The undo journal of a cluster: what it changes is on disk before it is done.
+"""The undo journal of a cluster: each change is on disk before it is made.
 
-However a cluster ends, its journal has what is to be undone: every entry is written, and synced, ahead of its
-change. Entries are undone last one first. The cluster's own directory goes at the end: it is renamed first, so
-that its name is free and no half of it is taken for a cluster, and the journal in it is removed last, so that a
-removal that was interrupted can be found and repeated.
+However a cluster ends, its journal lists what has to be undone: every entry is written and synced before its
+change is made. Entries are undone in reverse order. The cluster's own directory is removed last: it is renamed
+first, so that its name is free and a partly removed directory is not taken for a cluster, and the journal in it is
+deleted last, so that an interrupted removal can be found and repeated.
 """
 
 import errno
@@ -19,17 +19,17 @@ from toolkit.machine.trees import remove_tree
 
 FILE_NAME = "journal"
 LABEL_FILE = "label"
-"""Beside the journal: see :mod:`toolkit.machine.leases`."""
+"""File beside the journal: see :mod:`toolkit.machine.leases`."""
 _TAKEN_BACK = "taken back"
-"""Key of a line whose value is a change that was noted before and not made."""
+"""Key of a line whose value is a change that was noted before but not made."""
 _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Journal:
-    """The changes of one cluster, in its directory.
+    """The changes of one cluster, stored in its directory.
 
     Args:
-        directory: of the cluster; made by its lease.
+        directory: directory of the cluster; its lease makes it.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -37,10 +37,10 @@ class Journal:
         self._directory = directory
         self._lock = threading.Lock()
         self._noted: list[Change] = []
-        """Changes that this object has noted, in case the file is removed by another program."""
+        """Changes that this object noted, in case another program removes the file."""
 
     def note(self, change: Change) -> None:
-        """Write down a change that is about to be made.
+        """Write a change that is about to be made.
 
         Raises:
             LocalError: it cannot be written; the change must not be made.
@@ -49,7 +49,7 @@ class Journal:
         self._noted.append(change)
 
     def take_back(self, change: Change) -> None:
-        """Write down that a change was not made after all: what it would be undone by is not this cluster's.
+        """Write that a noted change was not made, because the object to undo belongs to another cluster.
 
         Raises:
             LocalError: it cannot be written.
@@ -58,10 +58,10 @@ class Journal:
         self._noted.remove(change)
 
     def changes(self) -> list[Change]:
-        """The changes that were noted; a last line that was cut off stands for a change that was never made.
+        """Return the noted changes; an incomplete last line is ignored, since its change was never made.
 
         Raises:
-            LocalError: a line is not of a journal.
+            LocalError: a line is not one of a journal.
         """
         found, problems = self._read()
         if problems:
@@ -69,9 +69,12 @@ class Journal:
         return found
 
     def undo(self) -> list[str]:
-        """Undo all changes, the last one first, and remove the directory; returns what could not be undone.
+        """Undo all changes in reverse order, and remove the directory.
 
-        While something is left, so are the directory and the journal in it, for the next attempt.
+        If something cannot be undone, the directory with its journal stays for the next attempt.
+
+        Returns:
+            A line for each change that could not be undone.
         """
         changes, remains = self._read()
         for change in reversed(changes):
@@ -94,7 +97,7 @@ class Journal:
         return []
 
     def _is_own_tree(self, change: Change) -> bool:
-        """True if a change is the cluster's directory, by whatever name of it."""
+        """True if a change is the cluster's directory, under any path."""
         return isinstance(change, Tree) and os.path.realpath(change.path) == os.path.realpath(self._directory)
 
     @property
@@ -102,7 +105,7 @@ class Journal:
         return removed_name(self._directory)
 
     def _rename(self) -> None:
-        """Give the directory the name of one that is being removed."""
+        """Rename the directory to the name for directories being removed."""
         Mount(str(self._directory)).undo()
         while self._directory.exists():
             remove_tree(self._removed, last=(LABEL_FILE, FILE_NAME))  # of an earlier cluster of the same name
@@ -125,14 +128,14 @@ class Journal:
                 raise LocalError(f"{self.path}: {error.strerror}") from None
 
     def _check(self, change: Change) -> None:
-        """Refuse to remove a tree, or to unmount, outside of the cluster's directory."""
+        """Raise LocalError for a tree or mount outside of the cluster's directory."""
         if isinstance(change, Tree | Mount):
             own, path = (Path(os.path.realpath(each)) for each in (self._directory, change.path))
             if own != path and own not in path.parents:
                 raise LocalError(f"{self.path}: {change.path} is not below {self._directory}: it is left alone")
 
     def _read(self) -> tuple[list[Change], list[str]]:
-        """The changes, and what is wrong with lines that are none."""
+        """Return the changes, and a problem for each invalid line."""
         try:
             lines = self.path.read_bytes().split(b"\n")[:-1]
         except FileNotFoundError:
@@ -158,5 +161,5 @@ class Journal:
 
 
 def removed_name(directory: Path) -> Path:
-    """The path that a cluster's directory has while it is being removed."""
+    """Return the path that a cluster's directory is renamed to while it is being removed."""
     return directory.with_name(f".{directory.name}.removed")

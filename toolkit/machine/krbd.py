@@ -1,4 +1,4 @@
-"""RBD images as block devices of the kernel: its own Ceph client (krbd, libceph).
+"""RBD images as block devices of the kernel, through its own Ceph client (krbd, libceph).
 
 ::
 
@@ -6,7 +6,7 @@
     print(device.path)  # /dev/rbd0
     krbd.unmap(device)
 
-The kernel dials from the network namespace of the thread that maps the image.
+The kernel connects from the network namespace of the thread that maps the image.
 """
 
 import os
@@ -38,12 +38,12 @@ class BlockDevice:
 
     @property
     def size_bytes(self) -> int:
-        """Size as the kernel knows it now; it follows the image's when the image is resized."""
+        """Present size; it changes when the image is resized."""
         return int(_read(self._directory / "size"))
 
     @property
     def image(self) -> tuple[str, str]:
-        """Pool and image."""
+        """Names of the pool and the image."""
         return _read(self._directory / "pool"), _read(self._directory / "name")
 
     @property
@@ -52,7 +52,7 @@ class BlockDevice:
 
 
 def load() -> None:
-    """Load the kernel's module.
+    """Load the kernel module rbd.
 
     Raises:
         Unsupported: there is none, or it may not be loaded.
@@ -68,7 +68,7 @@ def load() -> None:
 
 
 def devices() -> list[BlockDevice]:
-    """The mapped images, by number; none without the module."""
+    """Return the mapped images, by number; none without the module."""
     directory = _BUS / "devices"
     numbers = [int(path.name) for path in directory.iterdir()] if directory.exists() else []
     return [BlockDevice(number) for number in sorted(numbers)]
@@ -84,19 +84,19 @@ def map_image(
     mode: str = "legacy",
     options: str = "",
 ) -> BlockDevice:
-    """Map an image; loads the module if needed. Returns once the device is there.
+    """Map an image, and load the module if needed; returns once the device exists.
 
     Args:
-        monitor: HOST:PORT; the port of msgr v1 for ``legacy``, that of v2 for the other modes.
-        pool: of the image.
-        image: its name.
-        name: the client's, without ``client.``.
-        key: its key in base64; empty: no authentication.
+        monitor: HOST:PORT of a monitor; the v1 port for ``legacy``, the v2 port for the other modes.
+        pool: name of the pool.
+        image: name of the image.
+        name: name of the client, without ``client.``.
+        key: key of the client in base64; empty for no authentication.
         mode: one of :data:`MODES`.
-        options: others of the kernel's, with commas between, as ``mount_timeout=20``.
+        options: further kernel options, separated by commas, such as ``mount_timeout=20``.
 
     Raises:
-        LocalError: a mode that there is not, or the kernel could not map the image; its log has more.
+        LocalError: an unknown mode, or the kernel could not map the image; the kernel log says why.
         Unsupported: the kernel has no module rbd.
     """
     if mode not in MODES:
@@ -117,20 +117,20 @@ def unmap(device: BlockDevice, *, force: bool = False) -> None:
     """Unmap an image.
 
     Args:
-        device: as :func:`map_image` has returned it.
-        force: fail what is on its way, rather than refuse while the device is open.
+        device: device that :func:`map_image` returned.
+        force: True to unmap an open device, failing its requests in flight.
 
     Raises:
-        LocalError: the device is open, or not there.
+        LocalError: the device is open, or does not exist.
     """
     _write("remove", f"{device.number}{' force' if force else ''}", f"{device.path} cannot be unmapped")
 
 
 class KernelLog:
-    """What the kernel logs of its Ceph client from now on.
+    """The kernel log of its Ceph client, from now on.
 
     Raises:
-        LocalError: it cannot be read; that takes root.
+        LocalError: it cannot be read, which needs root.
     """
 
     def __init__(self) -> None:
@@ -141,12 +141,12 @@ class KernelLog:
         os.lseek(self._descriptor, 0, os.SEEK_END)
 
     def lines(self) -> list[str]:
-        """The lines of libceph and rbd since the last call, without stamps."""
+        """Return the lines of libceph and rbd since the last call, without time stamps."""
         texts = [record.split(";", 1)[-1].split("\n", 1)[0] for record in self._records()]
         return [text for text in texts if text.startswith(("libceph", "rbd"))]
 
     def close(self) -> None:
-        """Read no more of it."""
+        """Close the log."""
         os.close(self._descriptor)
 
     def _records(self) -> Iterator[str]:
@@ -163,7 +163,7 @@ class KernelLog:
 
 
 def _write(order: str, text: str, failure: str) -> None:
-    """Give an order to the bus; with ``single_major``, the kernel's default, it takes the files of that name."""
+    """Write a command to the bus, to the ``_single_major`` file if that exists (the kernel's default)."""
     single = _BUS / f"{order}_single_major"
     try:
         (single if single.exists() else _BUS / order).write_text(text)

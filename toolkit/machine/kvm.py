@@ -1,8 +1,8 @@
-"""The probe of KVM: a guest of two instructions.
+"""The probe of KVM: it runs a guest of two instructions.
 
-A device that opens proves little: where KVM itself runs inside a guest, it may emulate instructions one by
-one and fail at the first it does not know. The guest here executes one that its emulator lacks (x87 FLD1),
-then halts.
+A device that opens is not enough: where KVM itself runs inside a guest, it may emulate instructions one by one and
+fail at the first that it does not support. The guest here executes one that its emulator lacks (x87 FLD1), then
+halts.
 """
 
 import ctypes
@@ -35,7 +35,7 @@ _EXIT_HLT = 5
 
 
 def kvm(device: Path = Path("/dev/kvm")) -> Finding:
-    """Virtual machines at the processor's own speed."""
+    """Find out whether virtual machines run with hardware support."""
     if not device.exists():
         return Finding(available=False, detail=f"there is no {device}")
     try:
@@ -52,7 +52,7 @@ def kvm(device: Path = Path("/dev/kvm")) -> Finding:
 
 
 def _exit_reason(stack: ExitStack, device: int) -> int:
-    """Run the guest in real mode at address 0; why it came back (KVM_EXIT_...)."""
+    """Run the guest in real mode at address 0; returns its exit reason (KVM_EXIT_...)."""
     machine = _owned(stack, ioctl(device, _CREATE_VM, 0))
     memory = mmap.mmap(-1, _PAGE_BYTES)
     memory[: len(_GUEST)] = _GUEST

@@ -1,4 +1,4 @@
-"""How everything a cluster makes is marked as its own, so that it can be found again after a crash."""
+"""Labels that mark everything a cluster makes, so that it can be found after a crash."""
 
 import re
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from messenger.errors import LocalError
 
 PROCESS_VARIABLE = "MSGRLAB_CLUSTER"
-"""In the environment of every process of a cluster; its value is the cluster's label."""
+"""Environment variable of every process of a cluster; its value is the cluster's label."""
 DOCKER_LABEL = "msgrlab.cluster"
 """Key of the label on containers, networks, volumes and services; its value is the cluster's label."""
 INTERFACE_NAME_BYTES = 15
@@ -16,27 +16,27 @@ _NAME = re.compile("[a-z][a-z0-9-]{0,29}")
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a cluster's things are marked with."""
+    """Marks the objects of one cluster."""
 
     name: str
-    """The cluster's; unique among those that are up."""
+    """Name of the cluster; unique among those that are up."""
     number: int
-    """Short, for names in the kernel; unique among those that are up."""
+    """Number for names in the kernel, which are short; unique among clusters that are up."""
     token: str
-    """Tells this cluster from earlier ones of the same name."""
+    """Distinguishes this cluster from earlier ones of the same name."""
 
     def __str__(self) -> str:
         return f"{self.name}.{self.token}"
 
     def namespace(self, node: str) -> str:
-        """The name of a node's network namespace."""
+        """Return the name of a node's network namespace."""
         return f"{self.prefix}-{node}"
 
     def interface(self, *parts: object) -> str:
-        """The name of an interface; the parts must distinguish it from others of the cluster.
+        """Return the name of an interface; the parts must distinguish it from others of the cluster.
 
         Raises:
-            LocalError: too long for the kernel.
+            LocalError: it is too long for the kernel.
         """
         name = self.prefix + "".join(str(part) for part in parts)
         if len(name) > INTERFACE_NAME_BYTES:
@@ -45,15 +45,15 @@ class Label:
 
     @property
     def prefix(self) -> str:
-        """What the names of all its namespaces and interfaces begin with."""
+        """Prefix of the names of all its namespaces and interfaces."""
         return f"ml{self.number}"
 
 
 def check_name(name: str) -> str:
-    """A cluster's name, if it is fit for one.
+    """Return the name if a cluster may have it.
 
     Raises:
-        LocalError: it is not.
+        LocalError: it may not.
     """
     if not is_name(name):
         raise LocalError(f"{name!r} is no name for a cluster: a lower-case letter, then up to 29 of a-z 0-9 -")

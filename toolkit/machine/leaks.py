@@ -1,4 +1,4 @@
-"""What a cluster has left behind, as read from the machine itself."""
+"""Find objects that a cluster has left behind on this machine."""
 
 from pathlib import Path
 
@@ -16,13 +16,13 @@ _PROCESSES = Path("/proc")
 
 
 def leftovers(lease: Lease, *, docker_url: str | None = None, network: bool = True) -> list[str]:
-    """What is still there of a cluster, a line each; empty when nothing is.
+    """Return a line for each object of a cluster that still exists.
 
     Args:
-        lease: of the cluster, which is down.
-        docker_url: the Docker engine to ask as well; empty for the default one, None for none.
-        network: whether to look at namespaces and interfaces as well. Their names have the cluster's number, which
-            clusters of another state directory may have, too.
+        lease: lease of the cluster, which is down.
+        docker_url: place of the Docker engine to search; empty for the default one, None to skip Docker.
+        network: True to search for namespaces and interfaces. Their names have the cluster's number, which
+            clusters of another state directory may have as well.
     """
     label = lease.label
     found = [f"process {pid}: {_command(pid)}" for pid in sorted(labelled_processes(str(label)))]
@@ -40,7 +40,7 @@ def _network_names(lease: Lease) -> list[str]:
     label = lease.label
     found = [f"namespace {name}" for name in _names(_NAMESPACES, label.prefix + "-")]
     found += [f"interface {name}" for name in _interfaces(label)]
-    # They are another cluster's, if one has been given the number since.
+    # If another cluster has got the number since, they belong to it.
     holder = holder_of(label.number)
     is_given = holder is not None and holder.token != label.token
     return [] if is_given or any(each.label.number == label.number for each in _others(label)) else found
@@ -55,7 +55,7 @@ def _names(directory: Path, prefix: str) -> list[str]:
 
 
 def _interfaces(label: Label) -> list[str]:
-    """Those of the label: behind its number comes no other digit."""
+    """Return the interfaces of the label; another digit after its number means another cluster."""
     return [name for name in _names(_INTERFACES, label.prefix) if not name[len(label.prefix) :][:1].isdecimal()]
 
 

@@ -1,8 +1,8 @@
-"""Leases: which names and numbers the clusters of this machine have.
+"""Leases: the names and numbers of this machine's clusters.
 
 Every cluster has a directory below :func:`state_root`. The process that keeps a cluster up holds a lock on a file
-in it, which the kernel drops when that process ends; a directory without a lock is what a crash has left. No other
-user can read or change anything there.
+in it, which the kernel releases when that process ends; a directory that is not locked was left by a crash. No
+other user can read or change these directories.
 """
 
 import os
@@ -23,7 +23,7 @@ from toolkit.machine.labels import Label, check_name, is_name
 from toolkit.machine.private import DIRECTORY_MODE, check_private, locked, make_private, write_private
 
 STATE_VARIABLE = "MSGRLAB_STATE"
-"""Names another directory for the state of clusters."""
+"""Environment variable that names another directory for the state of clusters."""
 _LOCK_FILE = "lock"
 _WHAT = "state directory"
 _UNFINISHED = re.compile(r"\.[a-z][a-z0-9-]{0,29}\.[0-9]+")
@@ -35,7 +35,7 @@ _FIRST_FILES = frozenset({LABEL_FILE, FILE_NAME})
 
 
 def state_root() -> Path:
-    """Where clusters have their directories; short, since sockets lie in them."""
+    """Return the parent of all clusters' directories; the path is short, because sockets lie below it."""
     if named := os.environ.get(STATE_VARIABLE):
         return Path(named).absolute()
     if os.geteuid() == 0:
@@ -54,11 +54,11 @@ class Lease:
 
     @classmethod
     def take(cls, name: str) -> "Lease":
-        """Take the name for a new cluster; its journal begins with its directory and its processes.
+        """Take the name for a new cluster; its journal starts with its directory and its processes.
 
         Raises:
-            LocalError: the name is not valid, a cluster of that name is up or has left something behind, or the
-                state directory is not this user's alone.
+            LocalError: the name is invalid, a cluster of that name is up or has left something behind, or other
+                users can access the state directory.
         """
         check_name(name)
         with _registry() as root, numbers.exclusively() as machine:
@@ -74,10 +74,10 @@ class Lease:
             return lease
 
     def _make_directory(self) -> None:
-        """Make the cluster's directory: under another name until its label and its journal are in it.
+        """Make the cluster's directory, under a temporary name until it has its label and its journal.
 
         Raises:
-            LocalError: it cannot be written; nothing of it is left.
+            LocalError: it cannot be written; nothing of it remains.
         """
         unfinished = self.directory.with_name(f".{self.label.name}.{os.getpid()}")
         try:
@@ -97,10 +97,10 @@ class Lease:
 
     @classmethod
     def find(cls, name: str) -> "Lease":
-        """The lease of a cluster that was made.
+        """Return the lease of an existing cluster.
 
         Raises:
-            LocalError: there is no cluster of that name, or what there is of it is damaged.
+            LocalError: there is no cluster of that name, or its directory is damaged.
         """
         check_name(name)
         found, broken = _survey()
@@ -115,11 +115,11 @@ class Lease:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the lock for as long as this lasts: the cluster is being kept up.
+        """Hold the lock for the duration of a ``with`` block: this process keeps the cluster up.
 
         Raises:
             LocalError: another process holds it.
-            FileNotFoundError: the cluster's directory is gone.
+            FileNotFoundError: the cluster's directory does not exist.
         """
         try:
             with locked(self.directory / _LOCK_FILE, wait=False):
@@ -152,34 +152,34 @@ class Damaged:
 
 
 def leases() -> list[Lease]:
-    """All clusters of this state directory, whatever their state, by name; damaged ones are not among them.
+    """Return all clusters of this state directory, in any state, by name; damaged ones are left out.
 
     Raises:
-        LocalError: the state directory is not this user's alone.
+        LocalError: other users can access the state directory.
     """
     return _survey()[0]
 
 
 def lab_name() -> str:
-    """A name for what one process makes and takes down again, such as the hosts of a scenario."""
+    """Return a name for the temporary cluster of one process, such as the hosts of a scenario."""
     return f"lab-{secrets.token_hex(6)}"
 
 
 def clusters() -> list[Lease]:
-    """The same, except labs that a process uses now; what a crash has left of a lab is among them."""
+    """Return the leases without labs that a process uses now; labs left by a crash are included."""
     return [lease for lease in leases() if not (_LAB.fullmatch(lease.label.name) and lease.is_held)]
 
 
 def damaged() -> list[Damaged]:
-    """Clusters of this state directory whose labels cannot be read, by name; raises as :func:`leases` does."""
+    """Return the clusters of this state directory whose labels cannot be read; raises as :func:`leases` does."""
     return _survey()[1]
 
 
 def sweep() -> list[str]:
-    """Finish what was interrupted while a lease was taken, or while a directory was removed.
+    """Complete interrupted removals, and remove directories of leases that were not completed.
 
     Returns:
-        What could not be removed, a line each.
+        A line for each thing that could not be removed.
     """
     remains = []
     with _registry() as root:
@@ -194,7 +194,7 @@ def sweep() -> list[str]:
 
 
 def _survey() -> tuple[list[Lease], list[Damaged]]:
-    """What there is in the state directory."""
+    """Return the leases and the damaged directories in the state directory."""
     root = state_root()
     if not os.path.lexists(root):
         return [], []
@@ -204,7 +204,7 @@ def _survey() -> tuple[list[Lease], list[Damaged]]:
         raise _unusable(error) from None
     found: dict[str, Lease] = {}
     broken = []
-    # "." comes before every letter: a cluster takes the place of an earlier one of its name that is being removed.
+    # "." sorts before letters, so a new cluster replaces an earlier one of its name that is being removed.
     for path in sorted(root.iterdir()):
         removed = _REMOVED.fullmatch(path.name)
         name = removed[1] if removed else path.name
@@ -225,11 +225,11 @@ def _survey() -> tuple[list[Lease], list[Damaged]]:
 
 
 def _label(directory: Path, name: str) -> Label:
-    """The label in a cluster's directory.
+    """Read the label in a cluster's directory.
 
     Raises:
         OSError: it cannot be read.
-        ValueError: it is none.
+        ValueError: it is not a label.
     """
     words = (directory / LABEL_FILE).read_bytes().decode("utf-8", "replace").split()
     if len(words) != 3 or words[0] != name or not _NUMBER.fullmatch(words[1]) or not _TOKEN.fullmatch(words[2]):
@@ -239,7 +239,7 @@ def _label(directory: Path, name: str) -> Label:
 
 @contextmanager
 def _registry() -> Iterator[Path]:
-    """The state directory, while no other process changes what is in it."""
+    """Yield the state directory, locked against changes of its entries by other processes."""
     root = state_root()
     try:
         make_private(root, _WHAT)

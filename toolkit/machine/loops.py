@@ -1,4 +1,4 @@
-"""An event loop in a thread, for ordinary code that has something done by it."""
+"""An event loop in a thread, for synchronous code."""
 
 import asyncio
 import threading
@@ -14,8 +14,8 @@ class LoopThread:
     """An event loop that runs in a thread of its own until it is closed.
 
     Args:
-        name: of the thread.
-        begin: called in the thread before anything else, for example to enter a network namespace.
+        name: name of the thread.
+        begin: called first in the thread, for example to enter a network namespace.
     """
 
     def __init__(self, name: str, begin: Callable[[], None] = lambda: None) -> None:
@@ -29,15 +29,15 @@ class LoopThread:
         self._thread.start()
 
     def do(self, what: Coroutine[Any, Any, T]) -> T:
-        """Run something on the loop, and wait for it.
+        """Run a coroutine on the loop and return its result.
 
         Raises:
-            TimeoutError: it takes longer than anything should.
+            TimeoutError: it takes longer than 20 s.
         """
         return asyncio.run_coroutine_threadsafe(what, self.loop).result(_TIMEOUT_S)
 
     def close(self) -> None:
-        """End the loop; what runs on it must have ended."""
+        """Stop the loop; its tasks must have ended."""
         if self.loop.is_closed():
             return
         self.loop.call_soon_threadsafe(self.loop.stop)

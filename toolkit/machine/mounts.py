@@ -1,4 +1,4 @@
-"""What is mounted where, as the kernel lists it for this process."""
+"""Mounts, as the kernel lists them for this process."""
 
 import os
 import re
@@ -6,13 +6,13 @@ from pathlib import Path
 
 _MOUNTS = Path("/proc/self/mountinfo")
 _MOUNT_POINT = 4
-"""Index of the field in a line of mountinfo."""
+"""Index of the mount point in a line of mountinfo."""
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
-"""How mountinfo writes spaces, tabs, newlines and backslashes; every other byte stands for itself."""
+"""Octal escapes of spaces, tabs, newlines and backslashes in mountinfo."""
 
 
 def mounts_below(path: Path | str) -> list[str]:
-    """The mount points at a path and below it, in the order in which they were mounted."""
+    """Return the mount points at a path and below it, in the order in which they were mounted."""
     root = os.path.realpath(path)
     return [each for each in _mount_points() if each == root or each.startswith(root.rstrip("/") + "/")]
 
@@ -26,7 +26,7 @@ def _mount_points() -> list[str]:
 
 
 def mount_id(descriptor: int) -> str:
-    """The id of the mount that an open file is on; a bind mount of the same device has another one."""
+    """Return the id of the mount that an open file is on; a bind mount of the same device has another id."""
     for line in Path(f"/proc/self/fdinfo/{descriptor}").read_text(encoding="ascii").splitlines():
         name, _, value = line.partition(":")
         if name == "mnt_id":

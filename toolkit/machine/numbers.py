@@ -1,7 +1,7 @@
-"""Numbers of clusters, which the kernel's names for their namespaces and interfaces begin with.
+"""Numbers of clusters, which are part of the names of their namespaces and interfaces.
 
-Names in the kernel are the whole machine's, whatever state directory a cluster is of. So numbers are given out
-under a lock of the machine, in a directory of root's: only root makes such names.
+Names in the kernel are global, whatever state directory a cluster has. So numbers are assigned under a
+machine-wide lock, in a directory of root: only root makes such names.
 """
 
 import os
@@ -17,21 +17,21 @@ from toolkit.machine.private import locked, make_private, write_private
 
 _DIRECTORY = Path("/run/msgrlab/.numbers")
 _NAMED = (Path("/run/netns"), Path("/sys/class/net"))
-"""Where names of namespaces and interfaces show."""
+"""Directories that list namespaces and interfaces."""
 _NUMBERED = re.compile("ml([0-9]{1,3})(?![0-9])")
 NUMBERS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The cluster that a number was given to."""
+    """The cluster that a number was assigned to."""
 
     directory: Path
     token: str
 
     @property
     def is_there(self) -> bool:
-        """True if there is still something of the cluster."""
+        """True if the cluster's directory still exists."""
         for directory in (self.directory, removed_name(self.directory)):
             try:
                 if self.token in (directory / LABEL_FILE).read_text("utf-8", "replace").split():
@@ -48,10 +48,10 @@ class Numbers:
         self._directory = directory
 
     def free(self, taken: Collection[int] = ()) -> int | None:
-        """The lowest number that no cluster has, nor anything in the machine; None if all are taken.
+        """Return the lowest number that no cluster and no namespace or interface has; None if all are in use.
 
         Args:
-            taken: numbers that are not free either.
+            taken: further numbers that are in use.
         """
         seen = _seen()
         for number in range(NUMBERS):
@@ -62,7 +62,7 @@ class Numbers:
         return None
 
     def give(self, number: int, holder: Holder) -> None:
-        """Write down whose number it is; it is free again when nothing of the cluster is there.
+        """Record the holder of a number; the number is free again once its directory is gone.
 
         Raises:
             LocalError: it cannot be written.
@@ -71,7 +71,7 @@ class Numbers:
             write_private(self._directory / str(number), f"{holder.token} {holder.directory}\n".encode())
 
     def holder(self, number: int) -> Holder | None:
-        """The cluster that a number was given to last."""
+        """Return the cluster that a number was last assigned to; None if unknown."""
         if self._directory is None:
             return None
         try:
@@ -84,9 +84,9 @@ class Numbers:
 
 @contextmanager
 def exclusively() -> Iterator[Numbers]:
-    """The numbers of this machine, while no other process gives one out.
+    """Yield the numbers of this machine, locked against other processes.
 
-    Other users than root have no such names, and nothing to look after.
+    Users other than root make no such names, and need no lock.
     """
     if os.geteuid() != 0:
         yield Numbers(None)
@@ -102,12 +102,12 @@ def exclusively() -> Iterator[Numbers]:
 
 
 def holder_of(number: int) -> Holder | None:
-    """The cluster that a number was given to last, as far as this user can know."""
+    """Return the cluster that a number was last assigned to, as far as this user can read it."""
     return Numbers(_DIRECTORY if os.geteuid() == 0 else None).holder(number)
 
 
 def _seen() -> set[int]:
-    """Numbers that something in the machine carries."""
+    """Return the numbers in names of namespaces and interfaces."""
     found = set()
     for place in _NAMED:
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Directories, files and sockets that no other user of this machine can read, forge or replace."""
+"""Directories, files and sockets that other users of this machine cannot read, forge or replace."""
 
 import errno
 import fcntl
@@ -16,21 +16,21 @@ from pathlib import Path
 from messenger.errors import LocalError
 
 _CREDENTIALS = struct.Struct("3i")
-"""Of SO_PEERCRED: process id, user id, group id."""
+"""Layout of SO_PEERCRED: process id, user id, group id."""
 _LOCK_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 _WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_LINKS = 40
-"""As many as the kernel follows."""
+"""Most symbolic links in a path, as in the kernel."""
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
 
 
 def make_private(directory: Path, what: str) -> None:
-    """Make a directory for this user alone, unless it is there, and check it; see :func:`check_private`.
+    """Make a directory for this user alone, if it does not exist, and check it; see :func:`check_private`.
 
     Args:
-        directory: to make, with its parents.
-        what: it is, for errors: ``state directory``.
+        directory: the directory; parents are made as well.
+        what: description for errors: ``state directory``.
 
     Raises:
         LocalError: it cannot be made, or another user can read or replace it.
@@ -47,14 +47,14 @@ def make_private(directory: Path, what: str) -> None:
 
 
 def check_private(directory: Path, what: str) -> None:
-    """Check that a directory is this user's own, has mode 0700, and cannot be replaced by another user.
+    """Check that this user owns a directory, that it has mode 0700, and that no other user can replace it.
 
     Args:
-        directory: that is there.
-        what: it is, for errors.
+        directory: an existing directory.
+        what: description for errors.
 
     Raises:
-        LocalError: what is wrong, and how to mend it.
+        LocalError: it is not private; the message says why, and names a remedy.
     """
     about = _examined(directory, what)
     if about.st_uid != os.geteuid():
@@ -65,14 +65,14 @@ def check_private(directory: Path, what: str) -> None:
 
 
 def check_own(directory: Path, what: str) -> None:
-    """Check that no other user can write to a directory, or replace it; others may read it.
+    """Check that no other user can write to a directory or replace it; others may read it.
 
     Args:
-        directory: that is there.
-        what: it is, for errors.
+        directory: an existing directory.
+        what: description for errors.
 
     Raises:
-        LocalError: what is wrong, and how to mend it.
+        LocalError: another user can; the message says why, and names a remedy.
     """
     about = _examined(directory, what)
     if about.st_uid not in _trusted():
@@ -83,13 +83,13 @@ def check_own(directory: Path, what: str) -> None:
 
 
 def _examined(directory: Path, what: str) -> os.stat_result:
-    """Check everything above a directory; returns what it is itself.
+    """Check all parents of a directory; returns its own status.
 
-    All of it has to belong to root or to this user. What others may write to has to be sticky, as ``/tmp`` is,
-    where only the owner of a file can rename it.
+    All of them have to belong to root or to this user. Those that others may write to have to be sticky, like
+    ``/tmp``, where only the owner of a file can rename it.
 
     Raises:
-        LocalError: what is wrong.
+        LocalError: a parent is not safe.
     """
     try:
         *above, real = _way(directory.absolute())
@@ -104,7 +104,7 @@ def _examined(directory: Path, what: str) -> os.stat_result:
 
 
 def _way(path: Path) -> Iterator[Path]:
-    """Every directory and every symbolic link on the way to a path; the last one is where it leads.
+    """Yield every directory and symbolic link on the way to a path; the last one is the resolved path.
 
     Raises:
         OSError: there are too many links.
@@ -136,7 +136,7 @@ def _check_above(path: Path, what: str) -> None:
 
 
 def _trusted() -> set[int]:
-    """Users whose directories this one may use.
+    """Return the ids of users whose directories this user may use.
 
     In a user namespace, directories of the real root belong to the user id that stands for all users outside.
     """
@@ -149,13 +149,13 @@ def _is_writable_for_others(about: os.stat_result) -> bool:
 
 
 def _behind_sudo() -> set[int]:
-    """The user that became root with sudo, and can do so again."""
+    """Return the id of the user that became root with sudo, and can do so again."""
     named = os.environ.get("SUDO_UID", "")
     return {int(named)} if os.geteuid() == 0 and named.isdecimal() else set()
 
 
 def _is_own_group(gid: int) -> bool:
-    """True if only this user and root are in a group: root's, or one that is named after its only user."""
+    """True if only this user and root are in a group: root's, or the user's private group."""
     if gid == 0:
         return True
     try:
@@ -188,15 +188,15 @@ def write_private(path: Path, content: bytes) -> None:
 
 @contextmanager
 def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold the lock of a file, which is made unless it is there; its content does not change.
+    """Hold the lock of a file, which is created if needed; its content does not change.
 
     Args:
-        path: of the file; a symbolic link is refused.
-        wait: whether to wait for a holder.
+        path: path of the file; a symbolic link is rejected.
+        wait: True to wait until another holder releases it.
 
     Raises:
         BlockingIOError: it is held, and ``wait`` is False.
-        FileNotFoundError: its directory is not there.
+        FileNotFoundError: its directory does not exist.
         LocalError: it cannot be opened.
     """
     try:
@@ -215,21 +215,21 @@ def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The process at the other end of a Unix socket, as it was when it connected or began to listen."""
+    """The process at the other end of a Unix socket, when it connected or began to listen."""
 
     pid: int
     uid: int
 
     @classmethod
     def of(cls, connection: socket.socket) -> "Peer":
-        """The peer of a connection, as the kernel knows it."""
+        """Return the peer of a connection, according to the kernel."""
         raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         pid, uid, _ = _CREDENTIALS.unpack(raw)
         return cls(pid, uid)
 
     @property
     def is_stopped(self) -> bool:
-        """True if it was stopped by a signal (SIGSTOP) or a debugger."""
+        """True if it is stopped by a signal (SIGSTOP) or a debugger."""
         try:
             about = Path(f"/proc/{self.pid}/stat").read_bytes()
         except OSError:

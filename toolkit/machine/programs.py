@@ -1,4 +1,4 @@
-"""Probes of what is installed: programs that start and print their version, libraries, Docker."""
+"""Probes for installed software: programs, libraries, Docker."""
 
 import getpass
 import platform
@@ -21,12 +21,12 @@ _SYSTEMD = Path("/run/systemd/system")
 _VERSION = re.compile(r"\d+(\.\d+)+")
 _CRC_CHECK_INPUT = b"123456789"
 _CRC_CHECK_VALUE = 0xE3069283
-"""CRC-32C of the input above, the check value every catalogue of CRCs gives."""
+"""CRC-32C of the input above, the check value that catalogues of CRCs list."""
 _CRC_SAMPLE = bytes(1 << 20)
 
 
 def run(*command: str) -> subprocess.CompletedProcess[str]:
-    """The finished program with what it printed, its input empty.
+    """Run a program with empty input and return its output.
 
     Raises:
         subprocess.TimeoutExpired: it took longer than ``PROGRAM_TIMEOUT_S``.
@@ -44,7 +44,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
 
 
 def program(*names: str, packages: tuple[str, ...]) -> Finding:
-    """The first of ``names`` that is in PATH, started with ``--version``."""
+    """Find the first of ``names`` in PATH, and run it with ``--version``."""
     path = next(filter(None, map(shutil.which, names)), None)
     if path is None:
         return not_installed(f"no {' or '.join(names)} in PATH", packages)
@@ -59,7 +59,7 @@ def program(*names: str, packages: tuple[str, ...]) -> Finding:
 
 
 def ceph_mon() -> Finding:
-    """The monitor daemon, with the tool that writes its first map."""
+    """Find the monitor daemon, and the tool that writes its first map."""
     packages = ("ceph-mon",)
     daemon = program("ceph-mon", packages=packages)
     if not daemon.available or shutil.which("monmaptool"):
@@ -68,19 +68,19 @@ def ceph_mon() -> Finding:
 
 
 def qemu() -> Finding:
-    """QEMU for machines of this processor."""
+    """Find QEMU for machines of this processor."""
     machine = platform.machine()
     package = {"x86_64": "qemu-system-x86", "aarch64": "qemu-system-arm"}.get(machine, "qemu-system")
     return program(f"qemu-system-{machine}", packages=(package,))
 
 
 def python() -> Finding:
-    """The interpreter that runs this."""
+    """Return the version of the running interpreter."""
     return Finding(available=True, detail=platform.python_version())
 
 
 def compiled_modules() -> Finding:
-    """The messenger's hot modules in C. Not having them costs speed alone, so nothing is to be added."""
+    """Find out whether the messenger's hot modules run compiled. Without them it is only slower."""
     reason = form.reason_for_python()
     if reason is None:
         names = ", ".join(name.removeprefix("messenger.") for name in form.HOT_MODULES)
@@ -89,7 +89,7 @@ def compiled_modules() -> Finding:
 
 
 def hardware_crc() -> Finding:
-    """fastcrc, right and how fast."""
+    """Check fastcrc's result, and measure its speed."""
     try:
         from fastcrc.crc32 import iscsi
     except ImportError as error:
@@ -102,7 +102,7 @@ def hardware_crc() -> Finding:
 
 
 def pyverbs() -> Finding:
-    """rdma-core's Python binding, loaded by this Python."""
+    """Find rdma-core's Python binding for this interpreter."""
     try:
         verbs.pyverbs()
     except LocalError as error:
@@ -111,7 +111,7 @@ def pyverbs() -> Finding:
 
 
 def docker() -> Finding:
-    """A Docker engine that answers."""
+    """Find a Docker engine that answers."""
     packages = ("docker.io", "iptables")
     if shutil.which("docker") is None:
         return not_installed("no docker in PATH", packages, _start_dockerd())
@@ -131,7 +131,7 @@ def docker() -> Finding:
 
 
 def swarm() -> Finding:
-    """A Docker engine that manages a swarm."""
+    """Find out whether the Docker engine manages a swarm."""
     begin = "docker swarm init --advertise-addr 127.0.0.1 --listen-addr 127.0.0.1"
     engine = docker()
     if not engine.available:
@@ -148,11 +148,11 @@ def swarm() -> Finding:
 
 
 def with_engine(engine: Finding, command: str) -> Finding:
-    """The finding for something that takes an engine, while there is none.
+    """Return the finding for a feature that needs an engine, while there is none.
 
     Args:
         engine: the finding of :func:`docker`.
-        command: to run once the engine answers.
+        command: command to run once the engine answers.
     """
     if _start_dockerd() not in engine.commands:
         return engine
@@ -160,7 +160,7 @@ def with_engine(engine: Finding, command: str) -> Finding:
 
 
 def _start_dockerd() -> str:
-    """The command that starts the engine, and waits until it answers."""
+    """Return the command that starts the engine and waits until it answers."""
     if _SYSTEMD.is_dir():
         return f"{sudo()}systemctl start docker"
     answers = f"{sudo()}docker version >/dev/null 2>&1"

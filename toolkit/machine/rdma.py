@@ -1,4 +1,4 @@
-"""Speaking with the kernel about RDMA devices: rdmanetlink, which pyroute2 does not have."""
+"""RDMA devices of the kernel, through rdmanetlink, which pyroute2 does not support."""
 
 import errno
 import os
@@ -14,7 +14,7 @@ from toolkit.errors import Unsupported
 
 _NETLINK_RDMA = 20
 _NLDEV = 5 << 10
-"""Of <rdma/rdma_netlink.h>: the client RDMA_NL_NLDEV, in the type of every message."""
+"""The client RDMA_NL_NLDEV of <rdma/rdma_netlink.h>, in the type of every message."""
 _GET, _NEWLINK, _DELLINK, _PORT_GET, _SYS_GET = 1, 3, 4, 5, 6
 _DEV_INDEX, _DEV_NAME, _PORT_STATE, _NDEV_NAME, _LINK_TYPE, _NETNS_MODE = 1, 2, 12, 51, 65, 66
 _ERROR, _DONE = 2, 3
@@ -25,7 +25,7 @@ _ALIGNMENT = 4
 _TYPE_MASK = 0x3FFF
 _RECEIVE_BYTES = 1 << 16
 _ACTIVE = 4
-"""IB_PORT_ACTIVE"""
+"""IB_PORT_ACTIVE."""
 _MODULE = Path("/sys/module/rdma_rxe")
 _REASONS = {
     errno.ENFILE: "there is a device of that name already",
@@ -34,7 +34,7 @@ _REASONS = {
     errno.EINVAL: "it is not a soft-RoCE device",
     errno.EPERM: "only root may change devices",
 }
-"""What some answers of the kernel mean here."""
+"""Meanings of the kernel's errors for these requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +44,13 @@ class RdmaDevice:
     index: int
     name: str
     interface: str
-    """The network interface that carries its packets; empty if there is none."""
+    """Network interface that carries its packets; empty if there is none."""
     is_active: bool
-    """True if the port is active, which takes an interface that is up."""
+    """True if the port is active, which requires that the interface is up."""
 
 
 def devices() -> list[RdmaDevice]:
-    """The RDMA devices that this thread's network namespace has, by index.
+    """Return the RDMA devices in this thread's network namespace, by index.
 
     Raises:
         Unsupported: the kernel has no RDMA.
@@ -68,11 +68,11 @@ def devices() -> list[RdmaDevice]:
 
 
 def add_rxe(name: str, interface: str) -> None:
-    """Make a soft-RoCE device on a network interface; the kernel loads the module if it is not loaded.
+    """Make a soft-RoCE device on a network interface; the kernel loads the module if needed.
 
     Raises:
-        LocalError: there is a device of that name, or one on that interface; there is no such interface; or this
-            user may not make devices.
+        LocalError: there is a device of that name or on that interface, there is no such interface, or this user
+            may not make devices.
         Unsupported: the kernel has no soft-RoCE.
     """
     values = {_DEV_NAME: _string(name), _LINK_TYPE: _string("rxe"), _NDEV_NAME: _string(interface)}
@@ -87,10 +87,10 @@ def add_rxe(name: str, interface: str) -> None:
 
 
 def remove_rxe(name: str) -> None:
-    """Remove a soft-RoCE device; nothing is done if there is none of that name.
+    """Remove a soft-RoCE device; does nothing if there is none of that name.
 
     Raises:
-        LocalError: it cannot be removed, as a device of hardware cannot.
+        LocalError: it cannot be removed, such as a hardware device.
     """
     try:
         found = devices()
@@ -107,7 +107,7 @@ def remove_rxe(name: str) -> None:
 
 
 def are_shared() -> bool:
-    """True if every network namespace sees the RDMA devices of all; False if each device is in one.
+    """True if every network namespace sees all RDMA devices; False if each device is in one namespace.
 
     Raises:
         Unsupported: the kernel has no RDMA.
@@ -134,10 +134,10 @@ class _Connection:
         self._socket.close()
 
     def ask(self, command: int, flags: int, values: dict[int, bytes] | None = None) -> Iterator[dict[int, bytes]]:
-        """Send a request; yields the attributes of each answer.
+        """Send a request; yields the attributes of each reply.
 
         Raises:
-            OSError: the kernel has refused it.
+            OSError: the kernel rejected it.
         """
         body = b"".join(_attribute(kind, value) for kind, value in (values or {}).items())
         head = _HEADER.pack(_HEADER.size + len(body), _NLDEV | command, _REQUEST | flags, 0, 0)

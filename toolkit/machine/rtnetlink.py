@@ -1,4 +1,4 @@
-"""Speaking with the kernel about networks."""
+"""A connection to the kernel's network configuration (rtnetlink)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def rtnetlink() -> Iterator["IPRoute"]:
-    """A connection to the kernel of the network namespace that this thread is in.
+    """Connect to the kernel in the network namespace of this thread.
 
-    pyroute2 takes an event loop that runs in this thread for its own, and then cannot wait for answers. In a
-    notebook one always runs, so it is out of sight for as long as this lasts.
+    pyroute2 uses an event loop that runs in this thread as its own, and then cannot wait for replies. Notebooks
+    always run one, so it is hidden for the duration of the ``with`` block.
     """
     import asyncio.events as loops
 

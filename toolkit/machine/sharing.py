@@ -1,4 +1,4 @@
-"""Calls shared by processes of this machine, or by the workers of a Dask cluster on any number of machines."""
+"""Distribute calls over processes of this machine, or over the workers of a Dask cluster."""
 
 import os
 import secrets
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 LOCAL = "local"
-"""Instead of a scheduler's address: one of our own, with a worker process for each core."""
+"""Stands for a temporary scheduler on this machine, with a worker process for each core."""
 _ANSWER_S = 10.0
 _WORKERS_S = 5.0
 _RETRIES = 2
-"""Of a call whose worker was lost; Dask gives up a call by itself if it takes one worker after the other along."""
+"""Retries of a call whose worker was lost; by itself, Dask fails a call that loses several workers."""
 _SOURCES = ("messenger", "toolkit")
 
 _Unit = TypeVar("_Unit")
@@ -35,7 +35,7 @@ _alone = Lock()
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line that a call reports while it runs. A call that begins again on another worker reports again."""
+    """A line that a call reports while it runs. A call that is restarted on another worker reports again."""
 
     text: str
 
@@ -50,24 +50,24 @@ class Done(Generic[_Unit, _Result]):
 
 @dataclass(frozen=True, slots=True)
 class Lost(Generic[_Unit]):
-    """A call without a result: its workers, or the scheduler, are gone."""
+    """A call without a result, because its workers or the scheduler were lost."""
 
     unit: _Unit
     reason: str
 
 
 def begin_worker() -> None:
-    """Ignore Ctrl-C, which goes to the whole terminal; the parent ends this process."""
+    """Ignore Ctrl-C, which the terminal sends to all processes; the parent ends this one."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def by_processes(work: Callable[[_Unit], _Result], units: Sequence[_Unit], processes: int) -> Iterator[_Result]:
-    """The results in the order of the units, from that many processes of this machine.
+    """Yield the results in the order of the units, computed by that many processes of this machine.
 
     Args:
-        work: a function of a module, or a partial one, so that other processes can find it.
-        units: its arguments.
-        processes: how many.
+        work: a module-level function, or a partial of one, so that it can be pickled.
+        units: its arguments, one per call.
+        processes: number of processes.
     """
     from concurrent.futures import ProcessPoolExecutor
 
@@ -80,19 +80,20 @@ def by_processes(work: Callable[[_Unit], _Result], units: Sequence[_Unit], proce
 
 
 def by_dask(work: Callable[[_Unit], _Result], units: Sequence[_Unit], address: str) -> Iterator[_Result]:
-    """The results in the order of the units, from the workers of a Dask cluster.
+    """Yield the results in the order of the units, computed by the workers of a Dask cluster.
 
-    What a lost worker had is done by another one. A worker does one call at a time, however many threads it has.
+    Calls of a lost worker are repeated by another one. A worker runs one call at a time, however many threads it
+    has.
 
     Args:
         work: as for :func:`by_processes`.
-        units: its arguments.
-        address: of the scheduler, ``tcp://HOST:PORT`` or ``HOST:PORT``; :data:`LOCAL` starts a cluster on this
-            machine and ends it afterwards.
+        units: its arguments, one per call.
+        address: address of the scheduler, ``tcp://HOST:PORT`` or ``HOST:PORT``; :data:`LOCAL` starts a cluster on
+            this machine and stops it afterwards.
 
     Raises:
         MissingExtra: ``distributed`` is not installed.
-        Unsupported: no scheduler answers there, it has no workers, or one of them has another msgrlab.
+        Unsupported: no scheduler answers there, it has no workers, or a worker has another version of msgrlab.
     """
     with _workers(address) as client:
         futures = deque(client.map(partial(_one_at_a_time, work), units, pure=False, retries=_RETRIES))
@@ -107,15 +108,15 @@ def by_dask(work: Callable[[_Unit], _Result], units: Sequence[_Unit], address: s
 def stream_by_dask(
     work: Callable[[_Unit, Callable[[str], None]], _Result], units: Sequence[_Unit], address: str
 ) -> Iterator[Line | Done[_Unit, _Result] | Lost[_Unit]]:
-    """What calls report and return, as it comes, from the workers of a Dask cluster.
+    """Yield the lines and results of calls as they arrive from the workers of a Dask cluster.
 
-    A call whose worker is lost begins again on another worker. One that has lost several workers is :class:`Lost`,
-    and the other calls go on. There are never more calls at the scheduler than workers: Dask counts the loss of a
-    worker against all calls that it had, also those that it had not begun.
+    A call whose worker is lost is restarted on another worker. A call that has lost several workers is
+    :class:`Lost`, and the other calls go on. The scheduler never has more calls than workers: Dask counts the loss
+    of a worker against all calls that were assigned to it, including those that had not started.
 
     Args:
         work: as for :func:`by_processes`; its second argument takes the lines that it reports.
-        units: its first arguments.
+        units: its first arguments, one per call.
         address: as for :func:`by_dask`.
 
     Raises:
@@ -158,7 +159,7 @@ def _ended(future: "Future[_Result]", unit: _Unit) -> Done[_Unit, _Result] | Los
 
 
 def _reporting(work: Callable[[_Unit, Callable[[str], None]], _Result], topic: str, unit: _Unit) -> _Result:
-    """On a worker: do a call that reports lines to the topic."""
+    """On a worker: run a call that sends its lines to the topic."""
     from distributed import get_worker
 
     worker = get_worker()
@@ -196,7 +197,7 @@ def _client(address: str) -> "Client":
 
 
 def _require_same_source(client: "Client", address: str) -> None:
-    """A seed is the same run everywhere only if the code is the same."""
+    """Check that all workers have the same code, without which a seed does not repeat a run."""
     own = source_digest()
     for worker, found in client.run(source_digest, on_error="return").items():
         if isinstance(found, ModuleNotFoundError):
@@ -208,7 +209,7 @@ def _require_same_source(client: "Client", address: str) -> None:
 
 
 def source_digest() -> str:
-    """A short digest of our packages' source."""
+    """Return a short digest of our packages' source."""
     digest = sha256()
     for package in _SOURCES:
         for path in sorted((PACKAGES / package).rglob("*.py")):
@@ -218,6 +219,6 @@ def source_digest() -> str:
 
 
 def _one_at_a_time(work: Callable[[_Unit], _Result], unit: _Unit) -> _Result:
-    """Runs are for a process of their own: they measure its time and hold its garbage collector."""
+    """Run one call at a time in this process, since runs measure its time and control its garbage collector."""
     with _alone:
         return work(unit)

@@ -1,4 +1,4 @@
-"""Removing a directory tree: never through a symbolic link, never across a mount."""
+"""Remove a directory tree, never through a symbolic link and never across a mount."""
 
 import contextlib
 import os
@@ -13,16 +13,16 @@ _FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def remove_tree(path: Path, last: tuple[str, ...] = ()) -> None:
-    """Remove a directory with everything in it; nothing is done if it is not there.
+    """Remove a directory with its content; does nothing if it does not exist.
 
-    Several processes may remove the same tree at once, and one that was interrupted can be repeated.
+    Several processes may remove the same tree at once, and an interrupted removal can be repeated.
 
     Args:
-        path: of the directory.
+        path: the directory.
         last: names of files in it that are removed after everything else.
 
     Raises:
-        LocalError: something is mounted at it or below, or cannot be removed.
+        LocalError: something is mounted in it, or cannot be removed.
     """
     if mounted := mounts_below(path):
         raise LocalError(f"{path} is not removed: {mounted[0]} is a mount: umount {mounted[0]}")
@@ -52,11 +52,11 @@ class _Level:
     descriptor: int
     path: Path
     entries: Iterator[tuple[str, bool]]
-    """Names, and whether it is a directory."""
+    """Remaining entries: name, and True for a directory."""
 
 
 def _empty(top: int, path: Path, spared: frozenset[str]) -> None:
-    """Remove everything from an open directory, but for some files. Iterative: a tree may be deep."""
+    """Remove everything from an open directory except some files. Iterative, because a tree may be deep."""
     mount = mount_id(top)
     levels = [_Level(top, path, _entries(top, spared))]
     where = path

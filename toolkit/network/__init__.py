@@ -1,1 +1,1 @@
-"""The network between hosts, and what can be done to it."""
+"""The network between hosts, its faults and impairments."""

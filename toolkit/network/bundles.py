@@ -1,4 +1,4 @@
-"""Bundles of packets (segmentation offload): between namespaces of one machine TCP hands over 64 KiB at once."""
+"""Segmentation offload: between namespaces of one machine TCP passes on 64 KiB at once, as one packet."""
 
 import ctypes
 import fcntl
@@ -15,10 +15,10 @@ _MOST_SEGMENTS = 65_535
 
 
 def allow_bundles(addresses: AbstractSet[str], *, allowed: bool) -> None:
-    """Say whether the interfaces with these addresses send bundles, in the namespace of the calling thread.
+    """Enable or disable segmentation offload on the interfaces with these addresses, in this thread's namespace.
 
-    Without segmentation offload bundles are taken apart behind the interface's queue, whatever connection they are
-    of; new connections make none.
+    When it is disabled, large packets of existing connections are split behind the interface's queue; new
+    connections send none.
     """
     with rtnetlink() as route, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         indices = {one["index"] for one in route.get_addr() if one.get("address") in addresses}

@@ -1,4 +1,4 @@
-"""The veth pairs of hosts that another program plugged into a bridge of this machine, as Docker does."""
+"""Find the veth pairs of hosts that another program attached to a bridge of this machine, as Docker does."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 
 def find_cables(label: Label, places: Places) -> list[Cable]:
-    """The cables of all hosts, found by their addresses; what a wire needs beside them is named after the label.
+    """Return the cables of all hosts, found by their addresses; new names are derived from the label.
 
     Raises:
-        LocalError: a host has no interface with one of its addresses, or it is no veth pair.
+        LocalError: a host has no interface with one of its addresses, or it is not part of a veth pair.
     """
     with rtnetlink() as machine:
         return [
@@ -52,7 +52,7 @@ def _cables_of(label: Label, place: Place, number: int, places: Places, machine:
 
 
 def _interfaces() -> dict[str, tuple[str, str, int, int | None]]:
-    """By address: name, MAC address, MTU and the index of the other end, of the interfaces in a namespace."""
+    """Return name, MAC address, MTU and the peer's index of each interface in the namespace, by address."""
     with rtnetlink() as route:
         links = {link["index"]: link for link in route.get_links()}
         by_address = {address.get("address"): links[address["index"]] for address in route.get_addr()}

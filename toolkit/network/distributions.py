@@ -1,8 +1,8 @@
-"""Distributions of the jitter, as tables of quantiles: what netem in the kernel takes, and the wire uses as well.
+"""Distributions of the jitter as tables of quantiles, for netem in the kernel and for the wire.
 
-An entry is a deviation from the mean in 8192ths of the jitter, so that four times the jitter either way is the
-most that a table can say; a random number picks an entry. All have mean 0 and, but for uniform, deviation 1
-(a Pareto distribution loses some of both where it is cut off).
+An entry is a deviation from the mean in 8192ths of the jitter, so a table covers four times the jitter in either
+direction; a random number selects an entry. All have mean 0 and, except uniform, standard deviation 1 (for a
+Pareto distribution both are slightly off, because it is cut off).
 """
 
 from functools import cache
@@ -14,14 +14,14 @@ SCALE = 8192
 ENTRIES = 4096
 _LEAST, _MOST = -32768, 32767
 _SHAPE = 3.0
-"""Of the Pareto distribution; its variance exists, its skewness does not."""
+"""Shape of the Pareto distribution; its variance exists, its skewness does not."""
 _NORMAL_SHARE = 0.25
-"""Of paretonormal; the rest is Pareto."""
+"""Weight of the normal part in paretonormal."""
 
 
 @cache
 def table(distribution: Distribution) -> tuple[int, ...]:
-    """Entries in ascending order."""
+    """Return the entries in ascending order."""
     shares = [(entry + 0.5) / ENTRIES for entry in range(ENTRIES)]
     if distribution == "uniform":
         return tuple(round((2 * share - 1) * SCALE) for share in shares)
@@ -38,6 +38,6 @@ def table(distribution: Distribution) -> tuple[int, ...]:
 
 
 def _standard(quantiles: list[float]) -> list[float]:
-    """The same distribution with mean 0 and deviation 1."""
+    """Return the quantiles scaled to mean 0 and standard deviation 1."""
     mean, deviation = fmean(quantiles), pstdev(quantiles)
     return [(value - mean) / deviation for value in quantiles]

@@ -1,4 +1,4 @@
-"""What can be done to the network between hosts, whatever it is made of."""
+"""The interface for faults of the network between hosts, independent of the backend."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -16,7 +16,7 @@ _DIGITS = 6
 
 
 def delayed(least_s: float, spread_s: float) -> dict[str, Any]:
-    """The fields of a :class:`LinkState` that delays packets by ``least_s``, and up to ``spread_s`` more."""
+    """Return the fields of a :class:`LinkState` with a delay of ``least_s`` plus up to ``spread_s`` at random."""
     return {
         "delay_ms": round((least_s + spread_s / 2) * 1000, _DIGITS),
         "jitter_ms": round(spread_s * 500, _DIGITS),
@@ -24,84 +24,87 @@ def delayed(least_s: float, spread_s: float) -> dict[str, Any]:
 
 
 class NetworkFaults(ABC):
-    """Faults between hosts, by their names; each lasts until it is undone or healed.
+    """Faults between hosts, given by name; each lasts until it is undone or healed.
 
-    Whatever a backend cannot do raises :class:`toolkit.errors.Unsupported`, which says what can.
+    Operations that a backend does not support raise :class:`toolkit.errors.Unsupported`; its message says what is
+    possible.
     """
 
     lacks: Mapping[str, str] = MappingProxyType({})
-    """What is never possible here, and why: names of methods, ``packets`` for faults of single packets, and
-    ``time`` for faults that go on by themselves."""
+    """What this network never supports, and why, by the names of methods; also ``packets`` for faults of single
+    packets, and ``time`` for faults with steps over time."""
     has_rdma = False
-    """True if nodes reach each other by RDMA devices."""
+    """True if nodes have RDMA devices."""
     initial: "Mapping[tuple[str, str], LinkState]" = MappingProxyType({})
-    """Impairments that links came up with, by sender and receiver; set by the cluster, and in force already."""
+    """Impairments of the spec by sender and receiver; set by the cluster, and in force already."""
 
     @abstractmethod
     def set_link(self, sender: str, receiver: str, state: "LinkState") -> None:
-        """Have packets from one host to another treated so, from one moment on.
+        """Set the impairment of packets from one host to another, at one moment.
 
         ``LinkState()`` is a link without impairments.
         """
 
     @abstractmethod
     def link(self, sender: str, receiver: str) -> "LinkState":
-        """How they are treated, read back from what treats them."""
+        """Return the impairment of a link, read back from the kernel, switch or proxy that applies it."""
 
     @abstractmethod
     def block(self, sender: str, receiver: str, *, port: int = 0) -> None:
-        """Lose every packet from one host to another: all, or those to and from one TCP port of the receiver."""
+        """Drop packets from one host to another: all, or those to and from one TCP port of the receiver."""
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Have packets lost or refused on several ways from the same moment on, if that can be had.
+        """Apply the blocks and refusals of a ``with`` block together at its end, where that is possible.
 
-        What is asked for inside takes effect at the end of it, and nothing of it after an error.
+        After an error in the block none of them is applied.
         """
         yield
 
     @abstractmethod
     def unblock(self, sender: str, receiver: str, *, port: int = 0) -> None:
-        """No longer do so."""
+        """Remove a block."""
 
     def is_blocked(self, sender: str, receiver: str) -> bool:  # noqa: ARG002 - no backend
-        """True if :meth:`block` loses every packet from one host to another; False if that is unknown."""
+        """True if :meth:`block` drops all packets from one host to another; False if that is unknown."""
         return False
 
     @abstractmethod
     def refuse(self, sender: str, receiver: str, *, port: int = 0, refused: bool = True) -> None:
-        """Answer the sender's attempts to connect with a reset, for all ports of the receiver or for one."""
+        """Answer the sender's connection attempts with RST, for all ports of the receiver or for one."""
 
     @abstractmethod
     def black_hole(self, sender: str, receiver: str, mtu_bytes: int) -> None:
-        """Lose packets from one to the other that are longer, without an error; 0 ends it."""
+        """Drop longer packets from one host to the other, without an ICMP error; 0 ends it."""
 
     @abstractmethod
     def nat(self, sender: str, receiver: str, *, translated: bool = True) -> None:
-        """Have what one host dials at another leave with other source ports, as behind a NAT, or no longer.
+        """Translate one host's connections to another, like a NAT; ``translated=False`` ends it.
 
-        Connections that there are stay as they are in the beginning, those that were translated break in the end.
+        Translated connections have other source ports. Existing connections are not translated at the start;
+        translated ones break at the end.
         """
 
     @abstractmethod
     def nat_flush(self, sender: str, receiver: str, *, silent: bool = False) -> int:
-        """Have the NAT between two hosts forget its connections; returns how many.
+        """Drop the NAT's state of the connections between two hosts; returns their number.
 
-        What still comes of them gets a new port, and a reset from its receiver; with ``silent`` it is lost.
+        Later packets of them get a new port, which their receiver answers with RST; with ``silent`` they are
+        dropped.
         """
 
     def set_rdma_port(self, name: str, *, is_up: bool) -> None:  # noqa: ARG002 - no backend
-        """Take the port of a host's RDMA device up or down; raises Unsupported where there are none."""
+        """Take the port of a host's RDMA device up or down; raises Unsupported without RDMA devices."""
         raise Unsupported(f"RDMA port of {name}: {NO_RDMA}")
 
     @abstractmethod
     def reset(self, a: str, b: str) -> int:
-        """End the TCP connections between two hosts by a forged RST to both sides; returns how many."""
+        """Reset the TCP connections between two hosts by an RST forged to both sides; returns their number."""
 
     @abstractmethod
     def finish(self, sender: str, receiver: str) -> int:
-        """Forge a FIN from one host to another into every TCP connection; returns how many."""
+        """Forge a FIN from one host to another into every TCP connection; returns their number."""
 
     @abstractmethod
     def heal(self) -> None:
-        """Undo all of it; links get back the impairments they came up with, if any."""
+        """Revert all faults; links get back their initial impairments, if any."""

@@ -1,10 +1,10 @@
-"""Segments forged into TCP connections that stand: RST and FIN with the right sequence numbers.
+"""Forge segments in existing TCP connections: RST and FIN with valid sequence numbers.
 
-A receiver believes an RST only if its sequence number is exactly the one it waits for (RFC 5961 §3), so that
-number has to be known. No socket option returns it, but the receiver does: it answers a SYN into an established
-connection by an ACK with its next sequence number and the one it expects (RFC 5961 §4), and changes nothing.
-Meanwhile rules drop everything else between the two hosts, so that the numbers stay valid; TCP retransmits what
-they drop. Sockets need not be ours, and their processes may be frozen.
+A receiver accepts an RST only if its sequence number is exactly the next one (RFC 5961 §3), so that number has to
+be known. No socket option returns it, but the receiver does: it answers a SYN in an established connection by an
+ACK with its next sequence number and the one it expects (RFC 5961 §4), without changing its state. Meanwhile rules
+drop everything else between the two hosts, so that the numbers stay valid; TCP retransmits what they drop. The
+sockets may belong to other programs, and their processes may be frozen.
 """
 
 import select
@@ -24,7 +24,7 @@ from toolkit.network.sockets import CLOSE_WAIT, ESTABLISHED, FIN_WAIT, connectio
 _ETH_P_ALL, _ETH_P_IP, _ETH_P_IPV6 = 0x0003, 0x0800, 0x86DD
 _SNAP_BYTES = 256
 _OLD_ANSWER_S = 0.55
-"""The kernel answers a connection's SYNs every half a second at most (tcp_invalid_ratelimit)."""
+"""The kernel answers such SYNs on a connection at most every half a second (tcp_invalid_ratelimit)."""
 _ANSWER_S = 0.1
 _TAKES_EFFECT_S = 1.0
 _POLL_S = 0.002
@@ -35,8 +35,8 @@ class Forger:
 
     Args:
         places: the hosts.
-        rules: of the network between them.
-        arrive: lets a packet arrive at a host, as if it came from the network.
+        rules: packet rules of the network between them.
+        arrive: delivers a packet to a host, as if it came from the network.
     """
 
     def __init__(self, places: Places, rules: Rules, arrive: Callable[[str, bytes], None]) -> None:
@@ -45,7 +45,7 @@ class Forger:
         self._arrive = arrive
 
     def reset(self, a: str, b: str) -> int:
-        """End the TCP connections between two hosts by a forged RST to both sides; returns how many."""
+        """Reset the TCP connections between two hosts by an RST forged to both sides; returns their number."""
 
         def forge(ends: dict[str, set[Flow]]) -> dict[str, set[Flow]]:
             for host, flows in ends.items():
@@ -56,12 +56,12 @@ class Forger:
         return self._while_still(a, b, {a: _STANDING, b: _STANDING}, forge, _STANDING)
 
     def finish(self, sender: str, receiver: str) -> int:
-        """Forge a FIN from one host to another into every TCP connection; returns how many."""
+        """Forge a FIN from one host to another into every TCP connection; returns their number."""
 
         def forge(ends: dict[str, set[Flow]]) -> dict[str, set[Flow]]:
             at_sender = self._ask(sender, {flow.other_end for flow in ends[receiver]} & ends[sender])
             for answer in self._ask(receiver, ends[receiver]).values():
-                # It confirms what has really arrived; a sender that knows nothing of the connection confirms all.
+                # Acknowledge what the sender has received; if it has lost the connection, acknowledge everything.
                 real = at_sender.get(answer.flow.other_end)
                 ack, window = (real.ack, real.window) if real else (answer.seq, answer.window)
                 forged = Segment(answer.flow.other_end, FIN | ACK, answer.ack, ack, window)
@@ -78,20 +78,20 @@ class Forger:
         forge: Callable[[dict[str, set[Flow]]], dict[str, set[Flow]]],
         left: frozenset[int],
     ) -> int:
-        """Forge while nothing else passes between two hosts.
+        """Forge while no other packets pass between two hosts.
 
         Args:
             a: one of the hosts.
-            b: the other.
-            states: of connections that are considered, by host.
-            forge: given the ends of connections by host, says which of them it has forged into.
-            left: the states in which these are no longer once that has taken effect.
+            b: the other host.
+            states: states of the connections to consider, by host.
+            forge: takes the ends of connections by host; returns those that it has forged into.
+            left: states that these connections leave once the segment has been accepted.
 
         Returns:
-            In how many connections that was.
+            The number of connections.
 
         Raises:
-            LocalError: some have not believed what was forged.
+            LocalError: some have not accepted the forged segments.
         """
         still = Rule("still", a, b)
         self._rules.change(add=[still])
@@ -113,7 +113,7 @@ class Forger:
         return len({frozenset((flow, flow.other_end)) for flows in forged.values() for flow in flows})
 
     def _ends(self, host: str, peer: str, states: frozenset[int]) -> set[Flow]:
-        """A host's connections with another."""
+        """Return a host's connections with another host."""
         own = {direction.sender for direction in self._places.directions(host, peer)}
         others = {direction.receiver for direction in self._places.directions(host, peer)}
         found = inside(self._places.namespace(host), lambda: connections(states))
@@ -123,7 +123,7 @@ class Forger:
         self._arrive(host, segment.packet())
 
     def _ask(self, host: str, flows: Iterable[Flow]) -> dict[Flow, Segment]:
-        """What a host's ends of connections say of themselves."""
+        """Return the sequence numbers of a host's connections, from its answers to SYNs."""
         waiting, answers = set(flows), dict[Flow, Segment]()
         with closing(inside(self._places.namespace(host), _listener)) as listener:
             deadline_s = time.monotonic() + _OLD_ANSWER_S + _ANSWER_S
@@ -141,17 +141,17 @@ class Forger:
 
 
 _OPEN = frozenset((ESTABLISHED, *FIN_WAIT))
-"""States in which a FIN of the peer has not come yet."""
+"""States before a FIN of the peer."""
 _STANDING = _OPEN | {CLOSE_WAIT}
 
 
 def _listener() -> socket.socket:
-    """Hears everything that leaves and reaches a namespace."""
+    """Return a socket that receives all packets that leave and reach a namespace."""
     return socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(_ETH_P_ALL))
 
 
 def by_port(switch: Path, port: str, mac: str, packet: bytes) -> None:
-    """Let a packet leave a port of a switch, towards the host there."""
+    """Send a packet from a port of a switch, to the host there."""
     protocol = _ETH_P_IPV6 if packet[0] >> 4 == 6 else _ETH_P_IP
 
     def send() -> None:
@@ -162,7 +162,7 @@ def by_port(switch: Path, port: str, mac: str, packet: bytes) -> None:
 
 
 def by_loopback(namespace: Path, packet: bytes) -> None:
-    """Let a packet reach a host over its own ``lo``: TCP does not ask where a segment came from."""
+    """Deliver a packet to a host over its own ``lo``: TCP does not check the interface of a segment."""
     is_v6 = packet[0] >> 4 == 6
     destination = (
         socket.inet_ntop(socket.AF_INET6, packet[24:40])

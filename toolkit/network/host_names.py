@@ -1,4 +1,4 @@
-"""Names of hosts in addresses: what this machine calls them, in /etc/hosts or DNS."""
+"""Host names in addresses, resolved by this machine (/etc/hosts or DNS)."""
 
 import re
 import socket
@@ -13,10 +13,10 @@ _NUMERIC = re.compile("[0-9.]+")
 
 
 def numeric(text: str) -> str:
-    """An address in Ceph's text form with the IP address instead of the name of a host; others as they are.
+    """Replace the host name in an address, in Ceph's text form, by its IP address; others are returned unchanged.
 
     Raises:
-        LocalError: no host of that name is known.
+        LocalError: the name cannot be resolved.
 
     >>> numeric("v2:10.1.2.3:3300/0"), numeric("v2:localhost:3300")
     ('v2:10.1.2.3:3300/0', 'v2:127.0.0.1:3300')
@@ -24,7 +24,7 @@ def numeric(text: str) -> str:
     match = _ADDRESS.fullmatch(text.strip())
     if match is None or _NUMERIC.fullmatch(match["host"]):
         return text
-    if match["host"] == _LOCALHOST:  # whatever /etc/hosts says, or if there is none (RFC 6761 §6.3)
+    if match["host"] == _LOCALHOST:  # RFC 6761 §6.3, whatever /etc/hosts has
         return f"{match['type']}127.0.0.1{match['rest']}"
     try:
         found = socket.getaddrinfo(match["host"], None, type=socket.SOCK_STREAM)

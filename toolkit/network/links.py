@@ -1,6 +1,6 @@
-"""The links between hosts: their states set and read back, by the kernel's netem or by the wire in user space.
+"""The links between hosts: set their states and read them back, with the kernel's netem or the wire in user space.
 
-The caller that opens the links may choose; otherwise it is netem where the kernel has it.
+The default is netem where the kernel has it.
 """
 
 import os
@@ -16,52 +16,52 @@ from toolkit.network.state import LinkState
 
 Way = Literal["netem", "wire"]
 WAY_VARIABLE = "MSGRLAB_LINKS"
-"""Names the way to use instead of the best one: ``netem`` or ``wire``."""
+"""Environment variable that selects ``netem`` or ``wire``."""
 Pair = tuple[str, str]
-"""Sender and receiver, by the names of their hosts."""
+"""Names of the sending and the receiving host."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cable:
-    """What connects a host with the bridge of a network: a veth pair."""
+    """The veth pair between a host and the bridge of a network."""
 
     host: str
     network: str
     namespace: Path
     """File of the host's network namespace."""
     interface: str
-    """The end at the host."""
+    """Its end at the host."""
     mac: str
-    """Its Ethernet address."""
+    """Ethernet address of the host's end."""
     mtu: int
     port: str
-    """The end at the bridge."""
+    """Its end at the bridge."""
     switch: Path | None
-    """File of the namespace that the bridge is in; None: that of this process."""
+    """File of the bridge's network namespace; None for this process's own."""
     tap: str = ""
-    """Name for the wire's interface beside the port, if it should need one."""
+    """Name for the wire's tap beside the port, if a wire is needed."""
     bridge: str = ""
-    """Name for the bridge that then joins the two."""
+    """Name for the bridge that then joins port and tap."""
 
 
 @dataclass(frozen=True, slots=True)
 class Passed:
-    """What a link has seen."""
+    """Counters of a link."""
 
     packets: int
     bytes: int
     lost: int
-    """By its state: packets for which the queue was full among them."""
+    """Packets lost by the link's state, including those for which the queue was full."""
     queued: int
-    """Under way now."""
+    """Packets in the queue now."""
 
 
 class Links(ABC):
-    """The links between hosts, each in one direction, on all networks that both are on.
+    """The links between hosts, one per direction, on all networks that both hosts are on.
 
     Args:
-        cables: of all hosts.
-        states: of links that are not clear in the beginning, and after :meth:`heal`.
+        cables: cables of all hosts.
+        states: states of impaired links, at the start and after :meth:`heal`.
     """
 
     way: ClassVar[Way]
@@ -75,11 +75,11 @@ class Links(ABC):
             self._of_host.setdefault(cable.host, []).append(cable)
 
     def set(self, states: Mapping[Pair, LinkState]) -> None:
-        """Impair packets in this way from now on; packets under way are not affected.
+        """Set the states of links; packets that are already queued keep their fate.
 
         Raises:
             LocalError: there is no such link.
-            Unsupported: this way cannot do it; the text says which can.
+            Unsupported: netem or the wire cannot do it; the message names the other one if that can.
         """
         for pair in states:
             self._check(pair)
@@ -90,7 +90,7 @@ class Links(ABC):
             self._touched |= wanted.keys()
 
     def get(self, sender: str, receiver: str) -> LinkState:
-        """The impairments of a link, read back from the kernel or the switch.
+        """Return the state of a link, read back from the kernel or the wire.
 
         Raises:
             LocalError: there is no such link.
@@ -99,16 +99,16 @@ class Links(ABC):
         return self._read((sender, receiver)) if (sender, receiver) in self._touched else LinkState()
 
     def heal(self) -> None:
-        """Give all links the state that they began with."""
+        """Restore the initial states of all links."""
         self.set({pair: LinkState() for pair in self._touched} | self.initial)
 
     def passed(self) -> dict[Pair, Passed]:
-        """Counters of the links since each was first impaired."""
+        """Return the counters of the links that have been impaired, since they first were."""
         return self._passed() if self._touched else {}
 
     @abstractmethod
     def describe(self) -> str:
-        """Describe in one line what impairs packets."""
+        """Return one line on what impairs packets."""
 
     @abstractmethod
     def close(self) -> None:
@@ -121,7 +121,7 @@ class Links(ABC):
         self.close()
 
     def _shared(self, pair: Pair) -> list[tuple[Cable, Cable]]:
-        """The cables of a sender and a receiver, on each network that both are on."""
+        """Return the cables of a sender and a receiver, on each network that both are on."""
         return [
             (one, other)
             for one in self._of_host.get(pair[0], ())
@@ -155,21 +155,21 @@ def open_links(
     environment: Mapping[str, str] | None = None,
     log: Path | None = None,
 ) -> Links:
-    """Links over veth pairs and bridges that are there, clear but for some.
+    """Return the links over existing veth pairs and bridges, unimpaired unless ``states`` says otherwise.
 
-    Nothing is made until a link first gets a state that is not clear.
+    No queue or wire is made until a link first gets an impairment.
 
     Args:
-        cables: of all hosts; there may be several networks.
-        states: of links that are not clear.
-        way: how packets are to be treated; netem where the kernel has it, unless given here or in MSGRLAB_LINKS.
+        cables: cables of all hosts; there may be several networks.
+        states: states of impaired links.
+        way: netem or wire; if None, MSGRLAB_LINKS decides, else netem where the kernel has it.
         note: called with interfaces in this process's own namespace before they are made (``lease.journal.note``).
-        environment: for the wire's process: its cluster's label.
-        log: file for the wire's process.
+        environment: environment of the wire's process, with its cluster's label.
+        log: log file of the wire's process.
 
     Raises:
-        LocalError: a state is of no link, or MSGRLAB_LINKS names no way.
-        Unsupported: the way cannot be had here, or cannot do what a state wants.
+        LocalError: a state is of no link, or MSGRLAB_LINKS has another value.
+        Unsupported: netem or the wire is not available, or cannot do what a state requires.
     """
     from toolkit.network.netem.links import NetemLinks
     from toolkit.network.wire.links import WireLinks

@@ -1,4 +1,4 @@
-"""Faults of the network between namespaces of this machine: of our hosts or of containers."""
+"""Faults of the network between namespaces of this machine: of netns hosts or of containers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,17 +22,17 @@ from toolkit.network.translation import Translations
 
 _LAST_PORT = 65_535
 _LEAST_MTU = 68
-"""RFC 791: what every link must carry."""
+"""Least MTU of a link (RFC 791)."""
 
 
 class NamespaceNetwork(NetworkFaults):
-    """What is done to packets on their way from one namespace to another.
+    """Impairs and drops packets between network namespaces.
 
     Args:
-        lease: of the cluster.
-        hosts: by name; may grow.
-        switch: the namespace that all of it passes through, if it is one of ours (:mod:`toolkit.network.switch`).
-            Without one, interfaces are found by the addresses of the hosts.
+        lease: lease of the cluster.
+        hosts: hosts by name; more may be added.
+        switch: namespace of the bridges, if the cluster made it (:mod:`toolkit.network.switch`). Without it,
+            interfaces are found by the addresses of the hosts.
     """
 
     def __init__(self, lease: Lease, hosts: Mapping[str, Place], switch: Path | None = None) -> None:
@@ -45,10 +45,10 @@ class NamespaceNetwork(NetworkFaults):
         self._translations = Translations(self._places)
         self._forger = Forger(self._places, self._rules, self._arrive)
         self._one_by_one: set[str] = set()
-        """Hosts that send no bundles of packets."""
+        """Hosts with segmentation offload disabled."""
 
     def plug(self, cables: Sequence[Cable]) -> None:
-        """Hosts have been plugged into the switch; links that have impairments keep them."""
+        """Include hosts that were attached to the switch; impaired links keep their states."""
         states = self._impaired()
         self.close()
         self._cables += cables
@@ -57,7 +57,7 @@ class NamespaceNetwork(NetworkFaults):
         self._rules.renew()
 
     def unplug(self, name: str) -> None:
-        """Treat no packets of a host any more, which is about to leave; others are treated as before."""
+        """Remove all faults of a host that is about to leave; others stay in force."""
         self._rules.change(remove=[rule for rule in self._rules if name in {rule.sender, rule.receiver}])
         self._translations.drop(name)
         states = {pair: state for pair, state in self._impaired().items() if name not in pair}
@@ -69,7 +69,7 @@ class NamespaceNetwork(NetworkFaults):
         self._one_by_one.discard(name)
 
     def close(self) -> None:
-        """Treat packets no longer."""
+        """Stop impairing packets."""
         if self._links is not None:
             self._links.close()
             self._links = None
@@ -102,7 +102,7 @@ class NamespaceNetwork(NetworkFaults):
         )
 
     def _impaired(self) -> dict[tuple[str, str], LinkState]:
-        """The links that are not clear."""
+        """Return the states of impaired links."""
         if self._links is None:
             return {}
         pairs = {
@@ -119,7 +119,7 @@ class NamespaceNetwork(NetworkFaults):
     @contextmanager
     @override
     def at_once(self) -> Iterator[None]:
-        """Apply changes together; the user-space switch applies them to all hosts at one moment."""
+        """Apply changes together; with a switch they take effect for all hosts at one moment."""
         with self._rules.at_once():
             yield
 
@@ -157,11 +157,11 @@ class NamespaceNetwork(NetworkFaults):
     def is_blocked(self, sender: str, receiver: str) -> bool:
         """True if the kernel blocks packets between the hosts."""
         rule = Rule("block", sender, receiver)
-        # The kernel is asked only about rules that should exist: a look at all links asks about many.
+        # Ask the kernel only about rules that should exist, because a status asks about every pair of hosts.
         return rule in self._rules and rule in self._rules.standing()
 
     def standing(self) -> list[str]:
-        """Which packets are lost or refused now, by the kernel's rules, a line each."""
+        """Return a line for each rule by which the kernel drops or refuses packets now."""
         return [str(rule) for rule in self._rules.standing()]
 
     def _checked(self, sender: str, receiver: str, port: int) -> int:
@@ -172,7 +172,7 @@ class NamespaceNetwork(NetworkFaults):
         return port
 
     def _send_one_by_one(self, name: str) -> None:
-        """Have a host send packets as long as on a wire: their length, or the fate of each, matters now."""
+        """Disable a host's segmentation offload, since the length or fate of single packets matters now."""
         if name not in self._one_by_one:
             self._one_by_one.add(name)
             own = frozenset(self._places[name].addresses.values())
@@ -206,7 +206,7 @@ class NamespaceNetwork(NetworkFaults):
         return self._forger.finish(sender, receiver)
 
     def _arrive(self, name: str, packet: bytes) -> None:
-        """Let a packet reach a host; on our own switch, by its interface, where captures see it."""
+        """Deliver a packet to a host; with a switch, through its interface, where captures see it."""
         if self._switch is None:
             by_loopback(self._places.namespace(name), packet)
             return

@@ -1,4 +1,4 @@
-"""Network namespaces of this machine: made, entered by a thread at a time, and looked at."""
+"""Network namespaces of this machine: create them, and run code in them, one thread at a time."""
 
 import ctypes
 import os
@@ -16,24 +16,24 @@ from toolkit.machine.rtnetlink import rtnetlink
 T = TypeVar("T")
 
 DIRECTORY = Path("/run/netns")
-"""Where named namespaces lie, as iproute2 has it too."""
+"""Directory of named namespaces, as in iproute2."""
 _CLONE_NEWNET = 0x40000000
 _SYSCTL = Path("/proc/sys/net")
-"""Of the namespace of the caller."""
+"""Network sysctls of the calling thread's namespace."""
 _OWN = Path("/proc/thread-self/ns/net")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class AlreadyThereError(LocalError):
-    """A namespace of that name is there, made by another program."""
+    """A namespace of that name exists, made by another program."""
 
 
 def create(name: str) -> Path:
-    """Make a namespace with a name; ``lo`` is up in it, and interfaces do without IPv6 until they get an address.
+    """Create a named namespace; its ``lo`` is up, and interfaces have no IPv6 until they get an address.
 
     Raises:
         AlreadyThereError: there is one of that name.
-        LocalError: it cannot be made.
+        LocalError: it cannot be created.
     """
     from pyroute2 import netns
 
@@ -42,7 +42,7 @@ def create(name: str) -> Path:
         netns.attach(name, "thread-self")
         with rtnetlink() as route:
             route.link("set", index=1, state="up")
-        # The kernel sends nothing by itself: no router solicitations, no MLD reports.
+        # Without IPv6 the kernel sends nothing by itself: no router solicitations, no MLD reports.
         set_sysctl("ipv6/conf/default/disable_ipv6", "1")
 
     try:
@@ -57,7 +57,7 @@ def create(name: str) -> Path:
 
 
 def inside(namespace: Path, what: Callable[[], T]) -> T:
-    """Do something in a namespace, in a thread of its own; what is opened or started there stays there.
+    """Run a function in a namespace, in a thread of its own; sockets and processes that it starts stay there.
 
     Raises:
         LocalError: the namespace cannot be entered; and whatever ``what`` raises.
@@ -71,17 +71,17 @@ def inside(namespace: Path, what: Callable[[], T]) -> T:
 
 
 def set_sysctl(name: str, value: str) -> None:
-    """Set a value below net/ of the namespace that the calling thread is in, if there is such a value."""
+    """Set a sysctl below net/ in the calling thread's namespace, if it exists."""
     path = _SYSCTL / name
     if path.exists():
         path.write_text(value)
 
 
 def check() -> None:
-    """Whether namespaces, veth pairs and bridges can be had; what is made to find out goes with its thread.
+    """Check that namespaces, veth pairs and bridges can be made, by making some in a temporary namespace.
 
     Raises:
-        Unsupported: they cannot: what is missing, and the command that helps.
+        Unsupported: they cannot; the message says what is missing and names a remedy.
     """
     require("pyroute2")
     from pyroute2 import NetlinkError
@@ -112,13 +112,13 @@ def check() -> None:
 
 
 def unshare() -> None:
-    """Have the calling thread be in a new namespace that has no name; raises OSError."""
+    """Move the calling thread to a new unnamed namespace; raises OSError."""
     if _libc.unshare(_CLONE_NEWNET) != 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
 def join(namespace: Path) -> None:
-    """Have the calling thread be in a namespace, by its file; raises OSError."""
+    """Move the calling thread to the namespace of a file; raises OSError."""
     descriptor = os.open(namespace, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if _libc.setns(descriptor, _CLONE_NEWNET) != 0:
@@ -128,7 +128,7 @@ def join(namespace: Path) -> None:
 
 
 def enter(namespace: Path) -> None:
-    """Have the calling thread, and what it starts from now on, be in a namespace; not for the main thread.
+    """Move the calling thread, and what it starts from now on, to a namespace; not for the main thread.
 
     Raises:
         LocalError: the namespace cannot be entered.
@@ -141,7 +141,7 @@ def enter(namespace: Path) -> None:
 
 @contextmanager
 def within(namespace: Path | None) -> Iterator[None]:
-    """Have this thread in a namespace for as long as this lasts; None: where it is.
+    """Move this thread to a namespace for the duration of a ``with`` block; None changes nothing.
 
     Sockets and devices that are opened there stay there.
 
@@ -160,7 +160,7 @@ def within(namespace: Path | None) -> Iterator[None]:
 
 
 def _in_thread(what: Callable[[], T]) -> T:
-    """The result of ``what``, run in a thread that ends afterwards: it may change its namespace."""
+    """Run ``what`` in a thread that ends afterwards, since it may change its namespace; returns the result."""
     results: list[T] = []
     errors: list[BaseException] = []
 

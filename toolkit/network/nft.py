@@ -1,4 +1,4 @@
-"""The command by which rules get into the kernel's nftables."""
+"""Run nft, the command for the kernel's nftables."""
 
 import subprocess
 
@@ -7,15 +7,15 @@ from toolkit.errors import Unsupported
 
 
 def nft(*words: str, text: str = "") -> str:
-    """What ``nft`` prints, in the namespace that the calling thread is in.
+    """Run ``nft`` in the calling thread's namespace and return its output.
 
     Args:
         words: its arguments.
         text: its input.
 
     Raises:
-        LocalError: the kernel takes no such rules; with its words.
-        Unsupported: there is no such program.
+        LocalError: the kernel rejects the rules; with nft's error.
+        Unsupported: nft is not installed.
     """
     try:
         done = subprocess.run(["nft", *words], input=text, capture_output=True, text=True, check=False)

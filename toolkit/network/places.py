@@ -1,4 +1,4 @@
-"""What faults of a network need to know of the hosts on it."""
+"""The hosts of a network, as faults need them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,24 +14,24 @@ Address = IPv4Address | IPv6Address
 
 
 class Place(Protocol):
-    """A host: :class:`toolkit.cluster.backends.base.Host` is one."""
+    """A host, such as :class:`toolkit.cluster.backends.base.Host`."""
 
     @property
     def name(self) -> str:
-        """Of its node."""
+        """Name of its node."""
 
     @property
     def addresses(self) -> Mapping[str, str]:
-        """By network."""
+        """Addresses by network."""
 
     @property
     def namespace(self) -> Path | None:
-        """File of its network namespace, on this machine."""
+        """File of its network namespace; None if it is on another machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Direction:
-    """From one address to another of the same network."""
+    """Packets from one address to another of the same family."""
 
     sender: Address
     receiver: Address
@@ -41,14 +41,14 @@ class Places:
     """The hosts of a network, by name.
 
     Args:
-        hosts: may grow.
+        hosts: hosts by name; more may be added.
     """
 
     def __init__(self, hosts: Mapping[str, Place]) -> None:
         self.hosts = hosts
 
     def __getitem__(self, name: str) -> Place:
-        """The host of that name.
+        """Return the host of that name.
 
         Raises:
             LocalError: there is none.
@@ -58,7 +58,7 @@ class Places:
         return self.hosts[name]
 
     def namespace(self, name: str) -> Path:
-        """The namespace of a host.
+        """Return the namespace of a host.
 
         Raises:
             LocalError: there is no such host.
@@ -70,7 +70,7 @@ class Places:
         return found
 
     def directions(self, sender: str, receiver: str) -> list[Direction]:
-        """The ways from one host to another: an address of either, both of the same kind.
+        """Return all pairs of a sender's and a receiver's address of the same family.
 
         Raises:
             LocalError: there is no such host, or both are the same.

@@ -1,8 +1,8 @@
-"""Dials of a host that its kernel redirects to a port of the host itself, by rules of nftables.
+"""Redirect a host's outgoing connections to a port of the host itself, by rules of nftables.
 
 Neither end sees the redirection: the connector has a connection to the address that it dialled, and the listener
-at the port reads the original destination from the kernel (SO_ORIGINAL_DST) and dials it from the same host, with
-a mark.
+at the port reads the original destination from the kernel (SO_ORIGINAL_DST) and connects to it from the same host,
+with a mark.
 """
 
 from collections.abc import Iterable
@@ -14,12 +14,13 @@ from toolkit.network.namespaces import inside
 from toolkit.network.nft import nft
 
 MARK = 0x6D736772
-"""Dials with this mark (SO_MARK) are not redirected: the listener reaches the original destination by it."""
+"""Connections with this mark (SO_MARK) are not redirected; the listener uses it to reach the original
+destination."""
 _LOOPBACK = {4: "127.0.0.1", 6: "::1"}
 
 
 def way_in(addresses: Iterable[str]) -> str:
-    """The address at which dials of these arrive once they are redirected.
+    """Return the address at which redirected connections to these addresses arrive.
 
     Raises:
         Unsupported: there are addresses of both families.
@@ -31,18 +32,18 @@ def way_in(addresses: Iterable[str]) -> str:
 
 
 def redirect(namespace: Path, addresses: Iterable[str], port: int) -> None:
-    """Have connections from a namespace to some addresses arrive at a port of :func:`way_in` from now on.
+    """Redirect new connections from a namespace to some addresses to a port of :func:`way_in`.
 
-    It belongs before the first of them: the kernel decides about a connection when it sees its first packet.
+    Call it before the first connection: the kernel decides when it sees the first packet.
 
     Args:
-        namespace: of the connector.
-        addresses: of the acceptor, at any port.
-        port: of the listener in that namespace.
+        namespace: namespace of the connector.
+        addresses: addresses of the acceptor; all ports are redirected.
+        port: port of the listener in that namespace.
 
     Raises:
-        LocalError: the kernel takes no such rules.
-        Unsupported: there is no nft.
+        LocalError: the kernel rejects the rules.
+        Unsupported: nft is not installed.
     """
     lines = ["type nat hook output priority -100;", *(_line(ip_address(each), port) for each in addresses)]
     text = "\n".join([f"{_table(port)} {{", "chain dials {", *lines, "}", "}", ""])
@@ -50,7 +51,7 @@ def redirect(namespace: Path, addresses: Iterable[str], port: int) -> None:
 
 
 def end_redirection(namespace: Path, port: int) -> None:
-    """Redirect no more connections from a namespace to a port; raises as :func:`redirect`."""
+    """Remove the redirection to a port; raises as :func:`redirect`."""
     inside(namespace, lambda: nft("-f", "-", text=f"delete {_table(port)}\n"))
 
 

@@ -1,9 +1,9 @@
-"""Packets that are lost or refused on their way, as rules of nftables.
+"""Drop or refuse packets by rules of nftables.
 
-On a switch of ours the rules see packets as they come in from the hosts: a capture at the sender's interface has
-the lost packets, one at the receiver's has not. Without such a switch, each receiver's namespace has the rules for
-what it receives. All rules lie in a table of their own, which is replaced as a whole, in one transaction; the
-table itself records which faults there are.
+With a switch namespace the rules see packets as they come in from the hosts: a capture at the sender's interface
+shows the dropped packets, one at the receiver's does not. Without it, each receiver's namespace has the rules for
+the packets that it receives. All rules are in a table of their own, which is replaced as a whole in one
+transaction; comments in the table record the faults.
 """
 
 import json
@@ -24,25 +24,25 @@ _TABLE = "msgrlab"
 
 @dataclass(frozen=True, slots=True, order=True)
 class Rule:
-    """What happens to packets from one host to another."""
+    """Drops or refuses packets from one host to another."""
 
     what: Literal["still", "block", "black_hole", "refuse"]
-    """``still``: all of TCP waits, in both directions, while segments are forged."""
+    """``still`` drops all TCP in both directions, while segments are forged."""
     sender: str
     receiver: str
     port: int = 0
-    """Of the receiver; 0: all."""
+    """TCP port of the receiver; 0 for all."""
     mtu_bytes: int = 0
-    """The longest that gets through a black hole."""
+    """Longest packet that passes a black hole."""
 
     def __str__(self) -> str:
-        """As the kernel keeps it, in the comment of its rule."""
+        """Return the text that the kernel stores as the comment of its rule."""
         words = [self.what, self.sender, self.receiver]
         return " ".join(words + [f"{name}={value}" for name in _NUMBERS if (value := getattr(self, name))])
 
     @classmethod
     def parse(cls, text: str) -> "Rule":
-        """The rule of a comment."""
+        """Parse the comment of a rule."""
         what, sender, receiver, *named = text.split()
         numbers = {name: int(value) for name, _, value in (word.partition("=") for word in named)}
         return cls(what, sender, receiver, **numbers)  # type: ignore[arg-type]
@@ -50,7 +50,7 @@ class Rule:
 
 _NUMBERS = [field.name for field in fields(Rule) if field.default == 0]
 _ORDER = ("still", "block", "black_hole", "refuse")
-"""What is lost is not answered."""
+"""Dropping comes first, so that dropped packets are not answered."""
 
 
 class Rules:
@@ -58,8 +58,8 @@ class Rules:
 
     Args:
         places: its hosts.
-        switch: the namespace through which all of it passes, if there is one.
-        cables: of the hosts; their ends at the switch are where packets come in. May grow, see :meth:`renew`.
+        switch: namespace that all packets pass through, if there is one.
+        cables: cables of the hosts, at whose ports packets come in; more may be added, see :meth:`renew`.
     """
 
     def __init__(self, places: Places, switch: Path | None = None, cables: Sequence[Cable] = ()) -> None:
@@ -69,14 +69,14 @@ class Rules:
         self._lock = threading.RLock()
         self._rules: frozenset[Rule] = frozenset()
         self._waiting: frozenset[Rule] | None = None
-        """What is to be there at the end of :meth:`at_once`."""
+        """Rules to apply at the end of :meth:`at_once`; None outside of it."""
 
     def change(self, add: Iterable[Rule] = (), remove: Iterable[Rule] = ()) -> None:
-        """Have some rules more, and some no longer, from one moment on. From any thread.
+        """Add and remove rules in one transaction; from any thread.
 
         Raises:
-            LocalError: there is no such host, or the kernel takes no such rules.
-            Unsupported: without nft.
+            LocalError: there is no such host, or the kernel rejects the rules.
+            Unsupported: nft is not installed.
         """
         with self._lock:
             known = self._rules if self._waiting is None else self._waiting
@@ -88,7 +88,7 @@ class Rules:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Have all changes inside take effect together, at its end; none of them after an error."""
+        """Apply all changes in a ``with`` block together at its end; after an error none of them."""
         with self._lock:
             if self._waiting is not None:
                 yield
@@ -107,24 +107,24 @@ class Rules:
             self._rules = wanted
 
     def renew(self) -> None:
-        """There are other cables: look after what comes in there as well."""
+        """Apply the rules to the ports of added cables as well."""
         with self._lock:
             if self._rules:
                 self._put(self._rules, self._namespaces(self._rules))
 
     def clear(self) -> None:
-        """Have none."""
+        """Remove all rules."""
         self.change(remove=self._rules)
 
     def __iter__(self) -> Iterator[Rule]:
-        """The rules that there are, as far as this object knows."""
+        """Return the rules, without asking the kernel."""
         return iter(self._rules)
 
     def standing(self) -> list[Rule]:
-        """The rules that there are, as the kernel says.
+        """Return the rules in the kernel.
 
         Raises:
-            Unsupported: without nft.
+            Unsupported: nft is not installed.
         """
         found: set[Rule] = set()
         for namespace in [self._switch] if self._switch else map(self._places.namespace, self._places.hosts):
@@ -146,7 +146,7 @@ class Rules:
         return "netdev" if self._switch else "inet"
 
     def _namespaces(self, changed: Iterable[Rule]) -> list[Path]:
-        """Where the tables lie that some rules are in."""
+        """Return the namespaces whose tables have these rules."""
         if self._switch is not None:
             return [self._switch]
         return [
@@ -154,7 +154,7 @@ class Rules:
         ]
 
     def _table(self, lines: list[str]) -> str:
-        """The text that replaces a table, or removes it if there is nothing to be in it."""
+        """Return the text that replaces a table, or removes it if there are no lines."""
         table = f"table {self._family} {_TABLE}"
         text = f"{table}\ndelete {table}\n"
         if lines:
@@ -165,7 +165,7 @@ class Rules:
         return text
 
     def _lines(self, rule: Rule, namespace: Path) -> Iterator[str]:
-        """The lines of a rule that belong into a namespace."""
+        """Yield the lines of a rule for the table in a namespace."""
         for direction in self._places.directions(rule.sender, rule.receiver):
             back = Direction(direction.receiver, direction.sender)
             if self._belongs(rule.receiver, namespace):
@@ -185,11 +185,11 @@ def _order(rule: Rule) -> tuple[int, Rule]:
 
 def _line(rule: Rule, direction: Direction, port: str) -> str:
     family = "ip" if direction.sender.version == 4 else "ip6"
-    # Forged segments may come by lo; between hosts nothing else does.
+    # Forged segments may arrive on lo, and must pass; other packets between hosts never do.
     way = f'{family} saddr {direction.sender} {family} daddr {direction.receiver} iifname != "lo"'
     at_port = f" tcp {port} {rule.port}" if rule.port else ""
     if rule.what == "refuse":
-        # Only attempts to connect: what is connected stays so.
+        # Only SYNs, so that established connections stay.
         what = f"{at_port} tcp flags & (syn|ack) == syn reject with tcp reset"
     elif rule.what == "black_hole":
         what = f" meta length > {rule.mtu_bytes} drop"

@@ -1,4 +1,4 @@
-"""TCP segments without data or options, as packets of IPv4 and IPv6: made, and read as far as forging needs it."""
+"""TCP segments without data or options, in IPv4 and IPv6 packets: built and parsed as far as forging needs it."""
 
 import struct
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ class Flow:
 
     @property
     def other_end(self) -> "Flow":
-        """The same connection as the peer has it."""
+        """The same connection from the peer's side."""
         return Flow(self.peer_address, self.peer_port, self.address, self.port)
 
 
@@ -37,23 +37,23 @@ class Segment:
     """A segment of TCP."""
 
     flow: Flow
-    """As its sender has it."""
+    """The connection from the sender's side."""
     flags: int
     seq: int
     ack: int = 0
     window: int = 0
-    """As it is in the header, not scaled."""
+    """Window field of the header, not scaled."""
     size_bytes: int = 0
-    """Of its data; only of segments that were read."""
+    """Size of its data; only for parsed segments."""
 
     @property
     def next_seq(self) -> int:
-        """What comes behind it."""
+        """Sequence number that follows it."""
         count = self.size_bytes + bool(self.flags & SYN) + bool(self.flags & FIN)
         return (self.seq + count) % _SEQUENCE_NUMBERS
 
     def packet(self) -> bytes:
-        """The packet that carries it, with checksums."""
+        """Return the IP packet with this segment, with checksums."""
         flow = self.flow
         header = self._header(0)
         ends = flow.address.packed + flow.peer_address.packed
@@ -72,7 +72,7 @@ class Segment:
 
     @classmethod
     def read(cls, packet: bytes) -> "Segment | None":
-        """The segment in a packet, if it is a whole one of TCP; nothing is looked for behind extension headers."""
+        """Parse the segment in a packet; None unless it is unfragmented TCP without IPv6 extension headers."""
         try:
             if packet[0] >> 4 == 6:
                 _, size, kind, _, source, destination = _IPV6.unpack_from(packet)
@@ -97,7 +97,7 @@ def _halves(ends: bytes) -> Iterator[bytes]:
 
 
 def _checksum(raw: bytes) -> int:
-    """RFC 1071; everything here has an even length."""
+    """Compute the checksum of RFC 1071; ``raw`` has an even length."""
     total: int = sum(struct.unpack(f">{len(raw) // 2}H", raw))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)

@@ -1,4 +1,4 @@
-"""The TCP connections of a namespace, as the kernel reports them (sock_diag)."""
+"""TCP connections in a namespace, as the kernel lists them (sock_diag)."""
 
 import socket
 from collections.abc import Set as AbstractSet
@@ -13,7 +13,7 @@ CLOSE_WAIT = 8
 
 
 def connections(states: AbstractSet[int]) -> set[Flow]:
-    """Those of the namespace that the calling thread is in, if they are in one of these states."""
+    """Return the connections in the calling thread's namespace that are in one of these states."""
     from pyroute2 import DiagSocket
 
     found = set()
@@ -27,7 +27,7 @@ def connections(states: AbstractSet[int]) -> set[Flow]:
 
 
 def _plain(text: str) -> Address:
-    """An address; those of IPv4 as such, though the socket may be one for both."""
+    """Return an address; IPv4-mapped ones, of sockets for both families, as IPv4."""
     address = ip_address(text)
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
     return mapped or address

@@ -1,7 +1,7 @@
-"""Everything that can happen to packets on a link, in one direction; the words are those of Linux netem.
+"""Impairments of packets on a link, in one direction; the terms are those of Linux netem.
 
-The model knows what makes sense together and refuses the rest, so that neither the kernel nor the wire in user
-space (docs/links.md) ever has to guess.
+The model validates which fields go together and rejects the rest, so that neither the kernel nor the wire in user
+space (docs/links.md) has to guess.
 """
 
 from collections.abc import Iterable
@@ -21,30 +21,31 @@ class _Model(BaseModel):
 
 
 class RandomLoss(_Model):
-    """Every packet is lost with the same probability, or more like the one before."""
+    """Independent losses, or losses correlated with the previous packet's."""
 
     percent: Percent
     correlation_percent: Percent = 0.0
 
 
 class GilbertElliott(_Model):
-    """Two states: a good one, in which few packets are lost, and a bad one (netem ``loss gemodel``)."""
+    """Two states: a good one with few losses, and a bad one (netem ``loss gemodel``)."""
 
     to_bad_percent: Percent
-    """p: from good to bad."""
+    """p: probability of a transition from good to bad."""
     to_good_percent: Percent = 100.0
-    """r: from bad to good."""
+    """r: probability of a transition from bad to good."""
     bad_loss_percent: Percent = 100.0
-    """1-h: lost in the bad state."""
+    """1-h: probability of loss in the bad state."""
     good_loss_percent: Percent = 0.0
-    """1-k: lost in the good state."""
+    """1-k: probability of loss in the good state."""
 
 
 class FourStates(_Model):
     """Bursts and gaps, each with losses of its own (netem ``loss state``).
 
-    The states are 1, packets arrive in a gap between bursts; 2, they arrive within a burst; 3, they are lost
-    within a burst; 4, one is lost in a gap. ``p13`` leads from 1 to 3, and so on; 4 always leads to 1.
+    The states are 1, packets arrive in a gap between bursts; 2, packets arrive within a burst; 3, packets are lost
+    within a burst; 4, a packet is lost in a gap. ``p13`` is the probability of a transition from 1 to 3, and so
+    on; 4 always leads to 1.
     """
 
     p13: Percent
@@ -66,15 +67,15 @@ def _at_most_all(one: str, one_percent: float, other: str, other_percent: float)
 
 
 class Slot(_Model):
-    """Packets are held and released in bursts, as on a radio link.
+    """Packets are collected and sent in bursts, as on a radio link.
 
-    A burst begins a time after the first packet came that it is for, between the least and the most.
+    A burst starts between ``min_delay_ms`` and ``max_delay_ms`` after the arrival of its first packet.
     """
 
     min_delay_ms: Milliseconds
     max_delay_ms: Milliseconds
     packets: Annotated[int, Field(ge=0, lt=1 << 31)] = 0
-    """At most so many in a burst; 0: any number."""
+    """Most packets in a burst; 0 for no limit."""
     bytes: Annotated[int, Field(ge=0, lt=1 << 31)] = 0
 
     @model_validator(mode="before")
@@ -94,7 +95,7 @@ class Slot(_Model):
 
 
 def _model_of(loss: Any) -> str | None:  # noqa: ANN401 - whatever was given
-    """Which loss model is meant, so that complaints are about that one."""
+    """Return the name of the loss model that the keys belong to, so that errors are about that model."""
     if not isinstance(loss, dict):
         return type(loss).__name__
     for model in (GilbertElliott, FourStates):
@@ -113,38 +114,37 @@ Loss = Annotated[
 
 _TIME_DIGITS = 9
 _OF_STREAMS = frozenset({"delay_ms", "jitter_ms", "rate_bits_per_s", "limit_packets", "seed"})
-"""What can be done to a stream as a whole, or need not."""
+"""Fields that can be applied to a byte stream, or do not matter for it."""
 
 
 class LinkState(_Model):
-    """What happens to packets from one host to another; by default nothing."""
+    """Impairments of packets from one host to another; none by default."""
 
     delay_ms: Milliseconds = 0.0
     jitter_ms: Annotated[float, Field(ge=0, le=2000)] = 0.0
-    """Around the delay: the most of it if ``uniform``, else its standard deviation. Nothing leaves before it came.
-
-    The kernel takes no more than 2.1 s."""
+    """Variation of the delay: its maximum if ``uniform``, else its standard deviation. A negative delay counts as
+    0. The kernel accepts at most 2.1 s."""
     delay_correlation_percent: Percent = 0.0
     distribution: Distribution = "uniform"
-    """Of the jitter around the delay."""
+    """Distribution of the jitter."""
     loss: Loss | None = None
     duplicate_percent: Percent = 0.0
     duplicate_correlation_percent: Percent = 0.0
     reorder_percent: Percent = 0.0
-    """So many packets leave at once and overtake those that are delayed."""
+    """Probability that a packet is sent at once and overtakes delayed ones."""
     reorder_correlation_percent: Percent = 0.0
     reorder_gap: Annotated[int, Field(ge=0, lt=1 << 32)] = 0
-    """Only every so many; 0: any."""
+    """Only every n-th packet can be reordered; 0 for all."""
     corrupt_percent: Percent = 0.0
-    """One bit of so many packets is flipped."""
+    """Probability that one bit of a packet is flipped."""
     corrupt_correlation_percent: Percent = 0.0
     rate_bits_per_s: Annotated[int, Field(ge=0, le=10**13)] = 0
-    """0: as fast as it goes. Whole bytes per second count."""
+    """Rate limit, rounded down to whole bytes per second; 0 for no limit."""
     limit_packets: Annotated[int, Field(ge=1, lt=1 << 32)] = 1000
-    """The queue's; what comes on top is lost."""
+    """Most packets in the queue; further ones are lost."""
     slot: Slot | None = None
     seed: Annotated[int, Field(ge=0, lt=1 << 64)] | None = None
-    """Of everything random, where that is wanted the same again."""
+    """Seed of all random decisions, to make them repeatable; a random one unless given."""
 
     @field_validator("loss")
     @classmethod
@@ -174,7 +174,7 @@ class LinkState(_Model):
 
     @property
     def is_clear(self) -> bool:
-        """True if it leaves packets alone."""
+        """True if packets are not impaired."""
         return not (
             self.delay_ms
             or self.loss
@@ -186,34 +186,34 @@ class LinkState(_Model):
 
     @property
     def least_delay_s(self) -> float:
-        """The delay of a packet that jitter delays least."""
+        """Least delay with jitter, in seconds."""
         return round(max(0.0, self.delay_ms - self.jitter_ms) / 1000, _TIME_DIGITS)
 
     @property
     def spread_s(self) -> float:
-        """By how much longer jitter may delay others."""
+        """Difference between the greatest and the least delay, in seconds."""
         return round((self.delay_ms + self.jitter_ms) / 1000 - self.least_delay_s, _TIME_DIGITS)
 
     def require_only(self, about: str, why: str, *also: str) -> None:
-        """Require that nothing is set but delay, jitter and rate, and the fields that are named.
+        """Check that only delay, jitter, rate and the named fields are set.
 
         Raises:
-            Unsupported: ``why`` there is no such field.
+            Unsupported: another field is set; ``why`` is the reason in the message.
         """
         for name in self.model_fields_set - _OF_STREAMS - set(also):
             if getattr(self, name) != LinkState.model_fields[name].default:
                 raise Unsupported(f"{about}: no {name}: {why}")
 
     def bare(self) -> "LinkState":
-        """The same without whatever a subclass adds."""
+        """Return a LinkState without the fields of a subclass."""
         return LinkState.model_construct(**{name: getattr(self, name) for name in LinkState.model_fields})
 
     @classmethod
     def from_words(cls, words: Iterable[str]) -> Self:
-        """A state in words such as ``delay-ms=50`` and ``loss=1``; docs/links.md lists them.
+        """Parse words such as ``delay-ms=50`` and ``loss=1``; docs/links.md lists them.
 
         Raises:
-            LocalError: an unknown word, no value for it, or values that do not go together.
+            LocalError: an unknown word, a wrong value, or values that do not go together.
         """
         from toolkit.network import words as language
 
@@ -221,7 +221,7 @@ class LinkState(_Model):
 
     @classmethod
     def from_text(cls, text: str) -> Self:
-        """What :meth:`__str__` has made, or a user wrote likewise: ``delay 50ms ± 5ms normal, loss 1%``.
+        """Parse the format of :meth:`__str__`: ``delay 50ms ± 5ms normal, loss 1%``.
 
         Raises:
             LocalError: as for :meth:`from_words`.
@@ -246,4 +246,4 @@ _NEEDS = (
     ("reorder_gap", "reorder_percent"),
     ("corrupt_correlation_percent", "corrupt_percent"),
 )
-"""Fields that mean something only beside another; reordering lets packets overtake those that are delayed."""
+"""Fields that require another one; reordering requires a delay, because packets overtake delayed ones."""

@@ -1,6 +1,6 @@
-"""A switch: a namespace with a bridge for every network, and hosts in namespaces of their own plugged into it.
+"""A switch: a namespace with a bridge for each network, and hosts in their own namespaces attached to it.
 
-Nothing of it is visible outside of these namespaces, so its addresses collide with no others.
+Nothing of it is visible outside of these namespaces, so its addresses cannot collide with others.
 """
 
 import os
@@ -22,56 +22,56 @@ if TYPE_CHECKING:
     from pyroute2 import IPRoute
 
 _PORT_BYTES = 14
-"""Of the name of a port: what a wire puts beside it has one letter more, and 15 is the most."""
+"""Longest name of a port: a wire's interface has one more letter, and 15 is the kernel's limit."""
 _NO_DUPLICATE_DETECTION = 0x02
-"""IFA_F_NODAD: an address is there at once."""
+"""IFA_F_NODAD: the address can be used at once."""
 _PERMANENT = 0x80
-"""NUD_PERMANENT: a neighbour that needs not be asked for."""
+"""NUD_PERMANENT: a neighbour entry that needs no resolution."""
 _FORWARDING = 3
-"""Of a bridge's port: BR_STATE_FORWARDING."""
+"""BR_STATE_FORWARDING, the state of a bridge's port."""
 _UP_TIMEOUT_S = 5.0
 _POLL_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
 class Plug:
-    """Where a host is plugged into a network."""
+    """A host's attachment to a network."""
 
     host: str
     namespace: Path
     network: str
     interface: str
-    """At the host: eth0 and so on."""
+    """Name of the interface at the host: eth0 and so on."""
     address: IPv4Interface | IPv6Interface
     mtu: int
 
     @property
     def port(self) -> str:
-        """The other end of the cable, at the switch."""
+        """Name of the other end of the cable, at the switch."""
         return f"{self.host}-{self.interface.removeprefix('eth')}"
 
     @property
     def mac(self) -> str:
-        """Follows from the address, so that it can be read from a capture."""
+        """Ethernet address, derived from the IP address, so that captures are readable."""
         return (b"\x02\x00" + self.address.packed[-4:]).hex(":")
 
     def cable(self, switch: Path) -> Cable:
-        """What plugs it in."""
+        """Return the cable of the attachment."""
         return Cable(
             self.host, self.network, self.namespace, self.interface, self.mac, self.mtu, self.port, switch
         )
 
 
 def wire(switch: Path, plugs: Sequence[Plug], present: Sequence[Plug] = ()) -> None:
-    """Make the bridges in a namespace and plug hosts into them; everything can be reached when this returns.
+    """Make the bridges in a namespace and attach hosts to them; returns once packets pass.
 
     Args:
-        switch: the namespace.
-        plugs: of new hosts.
-        present: of those that are there already.
+        switch: namespace of the switch.
+        plugs: attachments of new hosts.
+        present: attachments of existing hosts.
 
     Raises:
-        LocalError: the kernel does not want it.
+        LocalError: the kernel rejects an operation, or an interface does not come up.
     """
     for plug in plugs:
         if len(plug.port) > _PORT_BYTES:
@@ -91,7 +91,7 @@ def wire(switch: Path, plugs: Sequence[Plug], present: Sequence[Plug] = ()) -> N
 
 
 def unwire(switch: Path, plugs: Sequence[Plug]) -> None:
-    """Unplug a host from the bridges in a namespace; raises LocalError."""
+    """Detach a host from the bridges in a namespace; raises LocalError."""
 
     def remove() -> None:
         with _route() as route:
@@ -132,7 +132,8 @@ def _make_port(route: "IPRoute", plug: Plug, bridge: int) -> None:
 def _settle(new: Sequence[Plug], own: Sequence[Plug], neighbours: Sequence[Plug]) -> None:
     """Give a host its addresses, and the MAC addresses of its neighbours.
 
-    What a host has to learn first would be lost or late on a bad link, and look like another fault than it is.
+    On an impaired link, neighbour discovery would be delayed or lost, which would look like another fault than the
+    one that was set.
     """
     with _route() as route:
         for plug in new:
@@ -148,11 +149,11 @@ def _settle(new: Sequence[Plug], own: Sequence[Plug], neighbours: Sequence[Plug]
             for other in neighbours:
                 if other.network == plug.network:
                     known = {"dst": str(other.address.ip), "lladdr": other.mac, "state": _PERMANENT}
-                    route.neigh("replace", ifindex=index, **known)  # a host that is gone may have had it
+                    route.neigh("replace", ifindex=index, **known)  # a removed host may have had the address
 
 
 def _wait_up(names: AbstractSet[str]) -> None:
-    """Wait until interfaces carry packets: the kernel notices in its own time that both ends of a cable are up."""
+    """Wait until interfaces carry packets: the kernel detects the carrier of a veth pair asynchronously."""
     deadline_s = time.monotonic() + _UP_TIMEOUT_S
     with _route() as route:
         while True:

@@ -1,8 +1,9 @@
-"""A NAT on the outgoing connections of a host: the acceptor sees translated source ports.
+"""A NAT for a host's outgoing connections: the acceptor sees translated source ports.
 
-The host's own kernel translates what leaves it, by rules of nftables, and its connection tracking remembers which
-port is whose. What a NAT has forgotten in the middle of a connection it either takes for something new, which gets
-another port, so that its receiver answers with a reset; or it loses it, as a firewall that wants to see a SYN.
+The host's own kernel translates outgoing packets by rules of nftables, and its connection tracking maps the ports.
+When a NAT loses its state in the middle of a connection, it either treats the next packet as a new connection,
+which gets another port, so that the receiver answers with RST; or it drops the packet, like a firewall that
+requires a SYN.
 """
 
 import errno
@@ -25,42 +26,42 @@ _TABLE = "table inet msgrlab_nat"
 _FIRST_PORT = 10_000
 _PORTS = 1000
 _RANGES = 20
-"""Below the kernel's ephemeral ports, so that translated connections can be recognised."""
+"""Port ranges below the kernel's ephemeral ports, so that translated connections can be recognised."""
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 _TCP_STATE = ("CTA_PROTOINFO", "CTA_PROTOINFO_TCP", "CTA_PROTOINFO_TCP_STATE")
 _OVER = frozenset({7, 8})
-"""TIME_WAIT and CLOSE, of enum tcp_conntrack: such connections are remembered for a while."""
+"""TIME_WAIT and CLOSE of enum tcp_conntrack: the kernel tracks such connections for a while."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Flow:
-    """A connection that is translated."""
+    """A translated connection."""
 
     way: Direction
     own_port: int
     port: int
-    """That was dialled."""
+    """The port that was dialled."""
     seen_port: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Nat:
-    """What there is from one host to another."""
+    """State of the NAT from one host to another."""
 
     turn: int = 0
-    """How often it has forgotten everything; each time it goes on with other ports."""
+    """Number of flushes; each one changes the port range."""
     forgotten: frozenset[_Flow] = frozenset()
     silent: bool = False
-    """What was forgotten is lost."""
+    """True to drop packets of flushed connections."""
 
     @property
     def ports(self) -> str:
-        """As nftables has them."""
+        """Port range in nftables' syntax."""
         first = _FIRST_PORT + self.turn % _RANGES * _PORTS
         return f"{first}-{first + _PORTS - 1}"
 
     def translations(self, way: Direction) -> Iterator[str]:
-        """Which packets get a port of it: the first of a connection, or of what is left of one."""
+        """Yield the rules that translate: for SYNs, and for packets of flushed connections."""
         family, receiver = _words(way)
         to = f"masquerade to :{self.ports} random"
         yield f"{family} daddr {receiver} tcp flags & (syn|ack) == syn {to}"
@@ -68,7 +69,7 @@ class _Nat:
             yield f"{family} daddr {receiver} tcp sport {_set(flow.own_port for flow in self.forgotten)} {to}"
 
     def losses(self, way: Direction) -> Iterator[tuple[str, str]]:
-        """Which packets are lost: the hook where, and the rule."""
+        """Yield hook and rule for packets of flushed connections that are dropped."""
         if not (self.forgotten and self.silent):
             return
         family, receiver = _words(way)
@@ -83,7 +84,7 @@ class Translations:
     """The NATs of a network.
 
     Args:
-        places: its hosts.
+        places: hosts of the network.
     """
 
     def __init__(self, places: Places) -> None:
@@ -91,37 +92,37 @@ class Translations:
         self._nats: dict[tuple[str, str], _Nat] = {}
 
     def begin(self, sender: str, receiver: str) -> None:
-        """Translate what a host dials at another from now on; connections that there are stay as they are.
+        """Translate new connections of one host to another; existing connections are not affected.
 
         Raises:
-            LocalError: the kernel takes no such rules.
-            Unsupported: the host is on another machine, or there is no nft.
+            LocalError: the kernel rejects the rules.
+            Unsupported: the host is on another machine, or nft is not installed.
         """
         self._become(self._nats | {(sender, receiver): _Nat()}, sender)
 
     def end(self, sender: str, receiver: str) -> None:
-        """Translate no longer; the connections that were translated break."""
+        """Remove a NAT; its translated connections break."""
         nats = {way: nat for way, nat in self._nats.items() if way != (sender, receiver)}
         if nats != self._nats:
             self._become(nats, sender)
 
     def clear(self) -> None:
-        """Translate nothing."""
+        """Remove all NATs."""
         for way in list(self._nats):
             self.end(*way)
 
     def drop(self, name: str) -> None:
-        """Translate nothing from or to a host any more."""
+        """Remove all NATs from and to a host."""
         for way in [way for way in self._nats if name in way]:
             self.end(*way)
 
     def forget(self, sender: str, receiver: str, *, silent: bool) -> int:
-        """Have the NAT forget the connections of one host with another; returns how many there were.
+        """Flush the NAT's state of the connections from one host to another; returns their number.
 
         Args:
-            sender: whose dials are translated.
-            receiver: whom it dials.
-            silent: what still comes of them is lost, instead of getting another port.
+            sender: host whose connections are translated.
+            receiver: host that it dials.
+            silent: True to drop later packets of them, instead of translating them to another port.
 
         Raises:
             LocalError: there is no NAT between them.
@@ -133,7 +134,7 @@ class Translations:
         namespace = self._places.namespace(sender)
         flows = frozenset(inside(namespace, lambda: list(_translated(ways))))
         nat = _Nat(nat.turn + 1, flows, silent)
-        # The rules first: the next packet of a connection that is forgotten is theirs.
+        # Change the rules first, because they decide about the next packet of a flushed connection.
         self._become(self._nats | {(sender, receiver): nat}, sender)
         inside(namespace, lambda: _forget(flows))
         return len(flows)
@@ -166,10 +167,10 @@ def _set(ports: Iterable[int]) -> str:
 
 
 def _translated(ways: Collection[Direction]) -> Iterator[_Flow]:
-    """The connections on some ways that are translated, in the namespace of the calling thread.
+    """Yield the translated connections in the calling thread's namespace.
 
     Raises:
-        LocalError: its kernel does not report them.
+        LocalError: the kernel does not list them.
     """
     from pyroute2.netlink.nfnetlink.nfctsocket import NFCTAttrTuple
 
@@ -190,7 +191,7 @@ def _translated(ways: Collection[Direction]) -> Iterator[_Flow]:
 
 
 def _forget(flows: Iterable[_Flow]) -> None:
-    """Have the namespace of the calling thread know nothing of connections; raises as :func:`_translated`."""
+    """Delete connections from the connection tracking of this thread's namespace; raises LocalError."""
     from pyroute2.netlink.nfnetlink.nfctsocket import NFCTAttrTuple
 
     for flow in flows:

@@ -1,4 +1,4 @@
-"""The states of links in words, as on a command line, and as text for people; each can be read again."""
+"""Link states as words of a command line and as readable text; both can be parsed."""
 
 import difflib
 import re
@@ -26,7 +26,7 @@ def _milliseconds(value: str) -> float:
 
 
 def _rate(value: str) -> int:
-    """Bits per second: 10mbit, 1gbit, or a number."""
+    """Parse a rate in bits per second: 10mbit, 1gbit, or a number."""
     digits = value.rstrip("abcdefghijklmnopqrstuvwxyz")
     return round(float(digits) * _RATE_UNITS[value[len(digits) :] or "bit"])
 
@@ -67,10 +67,10 @@ _WORD_OF = {field: word for word, (field, _) in _WORDS.items()}
 
 
 def from_words(model: type[S], words: Iterable[str]) -> S:
-    """The state that ``KEY=VALUE`` words describe.
+    """Parse the state in ``KEY=VALUE`` words.
 
     Raises:
-        LocalError: an unknown word, no value for it, or values that do not go together.
+        LocalError: an unknown word, a wrong value, or values that do not go together.
     """
     values: dict[str, Any] = {}
     for word in words:
@@ -97,7 +97,7 @@ def _kind(convert: Callable[[str], object]) -> str:
 
 
 def _complaints(error: ValidationError) -> Iterator[str]:
-    """What is wrong, by the words rather than the model's fields."""
+    """Yield validation errors with the words in place of the model's fields."""
     for found in error.errors():
         parts = [str(part) for part in found["loc"] if part not in {"RandomLoss", "GilbertElliott", "FourStates"}]
         field = ".".join(parts)
@@ -110,10 +110,10 @@ def _complaints(error: ValidationError) -> Iterator[str]:
 
 
 def words_of_text(text: str) -> list[str]:
-    """The words for ``delay 50ms ± 5ms normal, loss 1%``.
+    """Return the words for a text such as ``delay 50ms ± 5ms normal, loss 1%``.
 
     Raises:
-        LocalError: no such sentence.
+        LocalError: the text is not of that form.
     """
     if text.strip() in {"", CLEAR}:
         return []
@@ -143,7 +143,7 @@ def _words_of_clause(head: str, rest: list[str]) -> Iterator[str]:
 
 
 def text(state: LinkState) -> str:
-    """All that a state says, for people and for :func:`words_of_text`."""
+    """Return the state as text, which :func:`words_of_text` parses."""
     return ", ".join(_clauses(state)) or CLEAR
 
 

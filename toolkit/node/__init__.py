@@ -1,4 +1,4 @@
-"""Nodes of a scenario: what they are, and the application that runs on them."""
+"""Nodes of a scenario: their specs, and the application that runs on them."""
 
 from toolkit.node.app import NodeApp, Writer
 from toolkit.node.spec import NodeSpec, parse_entity

@@ -1,4 +1,4 @@
-"""The application that runs on a node of a scenario; the same on every backend."""
+"""The application on a scenario's node, the same on every backend: it sends messages and records events."""
 
 import re
 from collections import Counter
@@ -26,7 +26,7 @@ from toolkit.node.rhythm import Later, Rhythm
 from toolkit.node.spec import NodeSpec, parse_entity
 
 _TIDS_OF_A_LIFE = 1_000_000
-"""A node that comes back counts on from here: no number means two messages, however empty they are."""
+"""Tids per incarnation: a restarted node continues at the next multiple, so that no tid means two messages."""
 
 _LAST_NONCE = re.compile(r"/([0-9]{1,10})]?$")
 
@@ -34,26 +34,26 @@ Writer = Callable[[float, str, dict[str, Any]], None]
 """Takes a history record of this node: time in seconds since the run began, kind, fields."""
 
 Stop = Callable[[bool, Callable[[], None]], None]
-"""Shuts a messenger down, gracefully or not, and says when that is done."""
+"""Shuts a messenger down, cleanly or not, and calls the second argument when that is done."""
 
 
 @dataclass(slots=True)
 class _Reaction:
-    """A command to be carried out while a message is dispatched."""
+    """A command to run while a message is dispatched."""
 
     due: int
-    """At which delivery from now on."""
+    """Number of deliveries until it runs."""
     command: str
     args: dict[str, Any]
     every: int
-    """Again after so many more; 0: once."""
+    """Deliveries between repetitions; 0 to run once."""
 
 
 class NodeApp(Inside, Dispatcher):
-    """Sends numbered messages and records what it sends and receives, and its events.
+    """Sends numbered messages, and records messages, session events and commands in the history.
 
     Args:
-        spec: what it is to be.
+        spec: options of the node.
         write: takes history records.
     """
 
@@ -72,7 +72,7 @@ class NodeApp(Inside, Dispatcher):
         self._driver: Driver | None = None
         self._names = {AddrVec.parse(addr).front.nonce: name for name, addr in spec.peers.items()}
         self._outdated: set[int] = set()
-        """Nonces of addresses that peers no longer have."""
+        """Nonces that peers had before they got a new address."""
         self._connections: dict[str, Connection] = {}
         self._sent: dict[str, int] = {}
         self._last_message: dict[str, Message] = {}
@@ -86,26 +86,26 @@ class NodeApp(Inside, Dispatcher):
         self._rhythms: dict[tuple[str, bool], Rhythm] = {}
         self._calls: Counter[str] = Counter()
         self.points = ArmedPoints()
-        """Its interceptor."""
+        """The messenger's interceptor, with breakpoints."""
         self.logins = Logins(self, Credentials(spec))
-        """What it says to monitors, or says as one."""
+        """The node's logins at monitors, or as a monitor those of its peers."""
 
     def has_connection(self, peer: str) -> bool:
-        """True if there is a connection with a peer."""
+        """True if there is a connection with the peer."""
         return peer in self._connections
 
     def last_tid(self, peer: str) -> int:
-        """The number of the message sent last to a peer; 0 before the first."""
+        """Return the tid of the last message sent to a peer; 0 before the first."""
         return self._sent.get(peer, 0)
 
     def learn(self, peer: str, addr: str, entity: str = "", routes: Mapping[str, str] | None = None) -> None:
-        """A peer has another address now; what was opened with the old one stays, what comes late does not.
+        """Add a peer, or change its address. Open connections stay; later ones from the old address are closed.
 
         Args:
-            peer: which.
-            addr: where it is.
-            entity: its messenger name, of one that was not there before.
-            routes: where to dial instead of its addresses, see :attr:`ProgramSpec.routes`.
+            peer: name of the peer.
+            addr: its addresses.
+            entity: its entity name, for a new peer.
+            routes: addresses to dial instead of its own, see :attr:`ProgramSpec.routes`.
         """
         self.spec.routes.update(routes or {})
         if entity:
@@ -116,7 +116,7 @@ class NodeApp(Inside, Dispatcher):
         self._names[nonce] = peer
 
     def moved(self, peer: str, addr: str) -> None:
-        """As :meth:`learn`; and end connections to the peer's former life: no peer has that nonce any more."""
+        """Change a peer's address as :meth:`learn` does, and close connections with its previous nonce."""
         self.learn(peer, addr)
         for connection in list(self.driver.connections.values()):
             former = connection.session.peer_addrs.front.nonce in self._outdated
@@ -124,7 +124,7 @@ class NodeApp(Inside, Dispatcher):
                 self.give_up(connection)
 
     def forget(self, peer: str) -> None:
-        """A peer leaves the cluster: send it nothing more, and end the sessions with it.
+        """Remove a peer that leaves the cluster: stop traffic to it and close the sessions with it.
 
         Raises:
             LocalError: there is no such peer.
@@ -143,34 +143,34 @@ class NodeApp(Inside, Dispatcher):
             self.spec.routes.pop(f"{addr.host}:{addr.port}", None)
 
     def attach(self, driver: Driver, stop: Stop | None = None, later: Later | None = None) -> None:
-        """Use this messenger from now on; ``stop`` is how it is shut down, ``later`` its host's timer."""
+        """Set the messenger, the function that shuts it down, and its host's timer."""
         self._driver = driver
         self._stop = stop
         self._later = later
 
     @property
     def driver(self) -> Driver:
-        """The messenger it runs on."""
+        """The messenger that the application runs on."""
         assert self._driver is not None
         return self._driver
 
     @property
     def connections(self) -> Mapping[str, Connection]:
-        """The connections it has, by the names of peers."""
+        """Connections by the names of peers."""
         return self._connections
 
     @property
     def wall_s(self) -> float:
-        """Unix time by its host's clock."""
+        """Unix time of the host's clock."""
         return self.driver.endpoint.wall_time_s(self.driver.now())
 
     @property
     def keeps(self) -> bool:
-        """True while it keeps what arrives."""
+        """True while delivered messages are kept (:meth:`hold`)."""
         return self._keeps
 
     def give_up(self, connection: Connection) -> None:
-        """End a connection."""
+        """Mark a connection down and remove it."""
         self._mark_down(connection)
         self._forget(connection)
 
@@ -181,7 +181,7 @@ class NodeApp(Inside, Dispatcher):
     # ---- commands
 
     def auth(self, do: str, **args: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
-        """Carry out one of the commands of :class:`Logins`.
+        """Run a command of :class:`Logins`.
 
         Raises:
             LocalError: no such command.
@@ -191,7 +191,7 @@ class NodeApp(Inside, Dispatcher):
         return getattr(self.logins, do)(**args) or {}
 
     def connect(self, peer: str, policy: str = "", anonymous: bool = False, alias: str = "") -> None:  # noqa: FBT001, FBT002 - JSON
-        """Open a session with a peer; see :meth:`Driver.connect`. Commands find it by ``alias`` as well."""
+        """Open a session with a peer; see :meth:`Driver.connect`. Later commands may name it by ``alias``."""
         if alias:
             self._aliases[alias] = peer
             peer = alias
@@ -200,7 +200,7 @@ class NodeApp(Inside, Dispatcher):
         self._connection(peer, policy, anonymous=anonymous)
 
     def connect_by(self, peer: str, addrs: AddrVec) -> None:
-        """Open a session with a peer at some of its addresses, or take the one that there is with it."""
+        """Open a session with a peer at the given addresses, or use the present one."""
         peer_type = parse_entity(self.spec.peer_entities[peer]).type
         self._connections[peer] = self.driver.connect(addrs, peer_type)
 
@@ -216,7 +216,7 @@ class NodeApp(Inside, Dispatcher):
     ) -> None:
         """Send ``count`` messages with data of ``size_bytes``, numbered by their tid.
 
-        Unless it ``dials``, nothing is sent where there is no connection any more.
+        With ``dials=False`` nothing is sent unless there is a connection.
         """
         if not dials and not self.has_connection(peer):
             return
@@ -233,7 +233,7 @@ class NodeApp(Inside, Dispatcher):
                 self._record_message("send", connection, {"tid": tid}, message)
 
     def send_parts(self, peer: str, front: Buffer, middle: Buffer, data: Buffer) -> None:
-        """Send one message with such parts, numbered like all others."""
+        """Send one message with these segments, with the next tid."""
         connection = self._connection(peer)
         self._last_tid += 1
         self._sent[peer] = self._last_tid
@@ -242,7 +242,7 @@ class NodeApp(Inside, Dispatcher):
         connection.send(message)
 
     def say(self, connection: Connection, payload: Payload) -> None:
-        """Send a message with a meaning, numbered like all others."""
+        """Send a message with a payload, with the next tid."""
         self._last_tid += 1
         message = Message.of(payload, tid=self._last_tid)
         message.encode_front(connection.session.features)
@@ -257,17 +257,17 @@ class NodeApp(Inside, Dispatcher):
         count: int = 0,
         keepalive: bool = False,  # noqa: FBT001, FBT002 - JSON
     ) -> None:
-        """Send a message to a peer every so many milliseconds, or with ``keepalive`` ask for signs of life.
+        """Send a message to a peer at regular intervals, or with ``keepalive`` a KEEPALIVE2 frame.
 
         Args:
-            peer: to whom; replaces an earlier schedule for the same peer.
-            every_ms: 0: no more.
-            size_bytes: of each message.
-            count: so many in all; 0: for good.
-            keepalive: KEEPALIVE2 frames instead of messages.
+            peer: name of the peer; an earlier schedule for it is replaced.
+            every_ms: interval; 0 stops the traffic.
+            size_bytes: size of each message's data.
+            count: number of messages; 0 for no end.
+            keepalive: True to send KEEPALIVE2 frames instead of messages.
 
         Raises:
-            LocalError: there is no timer here; time of simulations is the runner's.
+            LocalError: there is no such peer, or no timer: in a simulation time belongs to the runner.
         """
         if self._later is None:
             raise LocalError("traffic: nodes have no timer here")
@@ -280,41 +280,41 @@ class NodeApp(Inside, Dispatcher):
             self._rhythms[peer, keepalive] = Rhythm(beat, every_ms / 1000, count, self._later)
 
     def send_again(self, peer: str) -> None:
-        """Send the message that was sent last once more: the same object."""
+        """Send the last message object to the peer once more."""
         connection = self._connection(peer)
         message = self._last_message[self._aliases.get(peer, peer)]
         self._record_message("send", connection, {"tid": message.tid}, message)
         connection.send(message)
 
     def keepalive(self, peer: str) -> None:
-        """Ask a peer for a sign of life."""
+        """Send a KEEPALIVE2 to a peer."""
         self._connection(peer).keepalive()
 
     def keep_alive(self, peer: str, interval_s: float, timeout_s: float) -> None:
-        """Ask the peer for a sign of life at regular times, until the session ends."""
+        """Send KEEPALIVE2 frames at regular intervals until the session ends."""
         self._connection(peer).keep_alive(interval_s, timeout_s)
 
     def mark_down(self, peer: str, keep: bool = False) -> None:  # noqa: FBT001, FBT002 - JSON
-        """End the session with a peer; with ``keep``, commands go on with the ended one."""
+        """Mark the session with a peer down; with ``keep``, later commands use the closed connection."""
         connection = self._connection(peer)
         self._mark_down(connection)
         if not keep:
             self._connections.pop(peer, None)
 
     def shut(self, peer: str, keep: bool = False) -> None:  # noqa: FBT001, FBT002 - JSON
-        """End the session with a peer once what is queued has been acknowledged; ``keep`` as above."""
+        """Close the session once its queue is drained and acknowledged; ``keep`` as for :meth:`mark_down`."""
         self._connection(peer).begin_shutdown()
         if not keep:
             del self._connections[peer]
 
     def stop(self, graceful: bool) -> None:  # noqa: FBT001 - JSON
-        """Shut the messenger down, and write so once that is done."""
+        """Shut the messenger down, and record that once it is done."""
         assert self._stop is not None
         incarnation = self.spec.incarnation
         self._stop(graceful, lambda: self.record("process", action="stop", incarnation=incarnation))
 
     def on_delivery(self, nth: int, command: str, args: dict[str, Any], every: int = 0) -> None:
-        """While the ``nth`` message from now on is dispatched, carry out a command; again at every so many more.
+        """Run a command while the ``nth`` message from now on is dispatched, and at every ``every``-th after it.
 
         Raises:
             LocalError: no such command.
@@ -324,7 +324,7 @@ class NodeApp(Inside, Dispatcher):
         self._reactions.append(_Reaction(nth, command, args, every))
 
     def hold(self, held: bool) -> None:  # noqa: FBT001 - JSON
-        """Keep what arrives from now on, or be done with all that was kept."""
+        """Keep delivered messages from now on; ``held=False`` releases all of them to the dispatch throttle."""
         self._keeps = held
         if not held:
             kept, self._kept = self._kept, []
@@ -332,43 +332,43 @@ class NodeApp(Inside, Dispatcher):
                 connection.release(message)
 
     def configure(self, options: dict[str, Any]) -> None:
-        """Change options."""
+        """Change options of the messenger."""
         self.driver.configure(**options)
 
     def jump_clock(self, seconds: float) -> None:
-        """The host's wall clock is set that much forward or back."""
+        """Step the host's wall clock by a number of seconds, forward or back."""
         endpoint = self.driver.endpoint
         for host in (endpoint, *endpoint.shards.hosts):
             host.wall_offset_s += seconds
 
     def arm(self, point: str, action: str, nth: int) -> None:
-        """Take ``action`` when the conversation comes to ``point`` for the ``nth`` time from now on."""
+        """Arm ``action`` at the ``nth`` pass of ``point`` from now on."""
         self.points.arm(point, action, nth)
 
     def disarm(self) -> None:
-        """Cancel the armed actions that have not struck yet."""
+        """Cancel the armed actions that were not taken yet."""
         self.points.disarm()
 
     def unblock(self, point: str) -> None:
-        """Let what is blocked or stalled go on."""
+        """Continue the links that are blocked or stalled at a point, or at any if it is empty."""
         for link_id in self.points.held(point):
             self.driver.unblock(link_id)
-        self.driver.pump()  # what comes of it is written down before what the application does next
+        self.driver.pump()  # so that its records precede those of the application's next command
 
     def hits(self, point: str) -> dict[str, int]:
-        """Number of armings of a point that have taken effect."""
+        """Return the number of armed actions that were taken at a point."""
         wanted = parse_point(point)
         return {"hits": sum(a.link_id is not None for a in self.points.armed if a.point == wanted)}
 
     def visits(self) -> dict[str, list[tuple[str, str, int]]]:
-        """How often each action was taken at each point."""
+        """Return how often each action was taken at each point."""
         return {"visits": [(point, action, count) for (point, action), count in self.points.visited.items()]}
 
     def calls(self) -> dict[str, int]:
-        """How often the messenger has called this application with each kind of session event.
+        """Return how often the messenger has called this application with each kind of session event.
 
-        ``silenced`` counts the connections that were marked down when their session was over already: of how it
-        ended the application may have heard nothing, and the history has no mark_down.
+        ``silenced`` counts the connections that were marked down after their session had closed: the application
+        may not have been called with the reason, and the history has no mark_down.
         """
         return dict(self._calls)
 
@@ -386,7 +386,7 @@ class NodeApp(Inside, Dispatcher):
         return connection
 
     def _dialled(self, peer: str) -> AddrVec:
-        """The addresses of a peer that are good for this node."""
+        """Return the addresses of a peer that this node dials: with ``v1_only`` those of v1, if there are any."""
         addrs = AddrVec.parse(self.spec.peers[peer])
         if not self.spec.v1_only:
             return addrs
@@ -395,7 +395,7 @@ class NodeApp(Inside, Dispatcher):
     # ---- callbacks of the messenger
 
     def ms_dispatch(self, connection: Connection, message: Message) -> bool | None:
-        """Write down a message; keep it, if everything is to be kept."""
+        """Record a message, and keep it while :meth:`hold` says so."""
         self._record_message("deliver", connection, {"tid": message.tid, "seq": message.seq}, message)
         if message.type in AUTH_TYPES and self.logins.take(connection, message):
             return None
@@ -418,12 +418,12 @@ class NodeApp(Inside, Dispatcher):
             getattr(self, reaction.command)(**reaction.args)
 
     def ms_handle_connect(self, connection: Connection) -> None:
-        """Log in, where there is a monitor."""
+        """Log in, if the peer is a monitor."""
         self._calls[EventKind.CONNECT] += 1
         self.logins.opened(connection)
 
     def ms_handle_accept(self, connection: Connection) -> None:
-        """Remember the connection for later answers; end it if it belongs to a former life of the peer."""
+        """Use the connection for later messages; close it if the peer has another nonce now."""
         self._calls[EventKind.ACCEPT] += 1
         if connection.session.peer_addrs.front.nonce in self._outdated:
             self.give_up(connection)
@@ -433,16 +433,16 @@ class NodeApp(Inside, Dispatcher):
             self.logins.accepted(connection)
 
     def ms_handle_refused(self, connection: Connection, fault: Fault) -> None:
-        """Perhaps other tickets are needed."""
+        """Renew tickets, if the peer rejected them."""
         self._calls[EventKind.REFUSED] += 1
         self.logins.refused(connection, fault)
 
     def ms_handle_remote_reset(self, connection: Connection, fault: Fault) -> None:  # noqa: ARG002 - the trace has both
-        """Count it."""
+        """Count the event."""
         self._calls[EventKind.REMOTE_RESET] += 1
 
     def ms_handle_reset(self, connection: Connection, fault: Fault) -> None:  # noqa: ARG002 - the trace has it
-        """Forget a session that ended."""
+        """Remove the connection of a session that ended."""
         self._calls[EventKind.RESET] += 1
         self.logins.lost(connection)
         self._forget(connection)
@@ -455,7 +455,7 @@ class NodeApp(Inside, Dispatcher):
     # ---- history
 
     def trace(self, record: TraceRecord) -> None:
-        """Take a line of the core's history, with names for its numbers."""
+        """Write a record of the messenger, with names for links and peers."""
         fields = record.fields  # ours from here on
         if "link" in fields:
             fields["link"] = self._link_name(fields["link"])
@@ -464,7 +464,7 @@ class NodeApp(Inside, Dispatcher):
         self._put(record.time_s, record.kind, fields)
 
     def record(self, kind: str, **fields: Any) -> None:  # noqa: ANN401 - as JSON
-        """Write a record of the application's own."""
+        """Write a record of the application."""
         self._put(self.driver.moment_s, kind, fields)
 
     def _put(self, now: float, kind: str, fields: dict[str, Any]) -> None:
@@ -480,17 +480,17 @@ class NodeApp(Inside, Dispatcher):
         return f"{self.spec.name}{restarts}/{number}"
 
     def name_of(self, connection: Connection) -> str:
-        """What scenarios call the peer of a connection."""
+        """Return the peer's node name; its addresses if it is not a node."""
         addrs = connection.session.peer_addrs
         return self._names.get(addrs.front.nonce) or str(addrs)
 
     def _name_of(self, addrs: object) -> str:
-        """A peer's node name; every node has a nonce of its own, which is what its addresses end in."""
+        """Return the node name for addresses; a node is identified by the nonce at their end."""
         text = str(addrs)
         nonce = _LAST_NONCE.search(text)
         return text if nonce is None else self._names.get(int(nonce[1]), text)
 
 
 def _payload(label: bytes, size_bytes: int) -> bytes:
-    """Bytes that distinguish messages, whatever their size."""
+    """Return bytes that differ between messages, as far as their size allows."""
     return (label * (size_bytes // len(label) + 1))[:size_bytes]

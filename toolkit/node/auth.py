@@ -1,21 +1,20 @@
-"""How a node authenticates and verifies peers: by a key that all nodes share, or by monitors among them.
+"""Authentication of a node: by a key that all nodes share, or by monitors among them.
 
-What :attr:`NodeSpec.auth` says, as plain JSON values, each of which may be missing:
+Fields of :attr:`NodeSpec.auth`, as JSON values, all optional:
 
-* ``methods``: cephx and none, those that it offers and allows, the preferred one first. ``offers`` and ``allows``
+* ``methods``: cephx and none, those that it offers and accepts, the preferred one first. ``offers`` and ``allows``
   are the same for one side only.
-* ``secrets``: the service keys by secret_id that open tickets here, in their text form; ``mints``: the secret_id,
-  ``key`` and ``validity_s`` of the tickets that it makes itself, and whether it ``keeps`` them, as those of
-  monitors are kept: until they are refused or due. Without them the lab's shared key does for both.
-* ``login``: at monitors it is ``name`` with ``key``, and its tickets are theirs. A daemon also gets its service
-  keys from them, which live for ``service_ttl_s``.
-* ``entities``: it is a monitor, and these are the entities it knows: name -> ``key``, ``caps`` by service, and
-  perhaps a ``pending_key``. All monitors of a lab have the same service keys. ``allowed``: ciphers that it
-  accepts of entities; ``service_cipher``; ``auth_ttl_s`` and ``service_ttl_s`` of tickets;
-  ``cluster_required`` and ``service_required``: methods; ``insecure_reclaim``; ``ready``: it is in the quorum;
-  ``first_global_id``.
+* ``secrets``: service keys by secret_id that decrypt tickets here, in their text form; ``mints``: secret_id,
+  ``key`` and ``validity_s`` of the tickets that it makes itself, and whether it ``keeps`` them until they are
+  rejected or due for renewal, as tickets of monitors are. The lab's shared key is used for both by default.
+* ``login``: it logs in at monitors as ``name`` with ``key``, and uses their tickets. A daemon also gets its
+  service keys from them, which live for ``service_ttl_s``.
+* ``entities``: it is a monitor, and these are its entities: name -> ``key``, ``caps`` by service, and optionally a
+  ``pending_key``. All monitors of a lab have the same service keys. ``allowed``: ciphers that it accepts from
+  entities; ``service_cipher``; ``auth_ttl_s`` and ``service_ttl_s`` of tickets; ``cluster_required`` and
+  ``service_required``: methods; ``insecure_reclaim``; ``ready``: it is in the quorum; ``first_global_id``.
 
-Defects of its authorizers are set while it runs: :class:`Spoiler`.
+Defects of its authorizers are set while it runs, see :class:`Spoiler`.
 """
 
 from collections.abc import Mapping
@@ -48,9 +47,9 @@ if TYPE_CHECKING:
     from toolkit.node.spec import NodeSpec
 
 SERVICE_SECRET_ID = 1
-"""Of the key that nodes share where no monitor is about."""
+"""Secret id of the shared key, where there is no monitor."""
 _VERSION_AT = 2
-"""Where a request has the version of its proof: behind the number of the request."""
+"""Offset of the proof's version in a request, behind the request's number."""
 _FIELDS = frozenset(
     {
         *("methods", "offers", "allows", "secrets", "mints", "login", "entities", "allowed", "service_cipher"),
@@ -61,23 +60,23 @@ _FIELDS = frozenset(
 
 
 class Spoiler:
-    """Says what is wrong with what a node proves itself by: by default nothing.
+    """Defects in the authorizers and login requests of a node; none by default.
 
-    To services, ``ticket`` and so on are about its authorizers: ``ticket`` is byte and mask of what is flipped in
-    the sealed ticket, ``authorizer`` the same in the whole, ``envelope`` the same in what the authorizer seals,
-    before it is encrypted; ``answer`` is added to the answer to a challenge, ``silent`` leaves it out;
-    ``global_id`` is added to the one that is claimed; ``keep_bytes`` says how much of it all is left,
-    ``extra_bytes`` how many zeros come behind it.
+    Keys for authorizers, which go to services: ``ticket`` is byte and mask of the bits to flip in the sealed
+    ticket, ``authorizer`` the same in the whole authorizer, ``envelope`` the same in the plaintext of its
+    encrypted part; ``answer`` is added to the answer to a challenge, ``silent`` leaves it out; ``global_id`` is
+    added to the claimed one; ``keep_bytes`` truncates the authorizer to that size, ``extra_bytes`` appends as many
+    zeros.
 
-    To monitors, ``claim`` is added to the global_id that it wants back, ``old_ticket`` is ``none`` or ``forged``
-    where it has one to prove that, and ``version`` is that of its request.
+    Keys for requests to monitors: ``claim`` is added to the global_id that the node reclaims, ``old_ticket`` is
+    ``none`` or ``forged`` and replaces the ticket that proves it, and ``version`` is that of its request.
     """
 
     def __init__(self) -> None:
         self.what: dict[str, Any] = {}
 
     def build(self, ticket: Ticket, global_id: int, authorize: Authorize, rng: RandomSource) -> bytes:
-        """The authorizer that presents a ticket, with what is to be wrong with it."""
+        """Return the authorizer that presents a ticket, with the defects."""
         what = self.what
         if "ticket" in what:
             ticket = replace(
@@ -98,7 +97,7 @@ class Spoiler:
         return payload[: what.get("keep_bytes", len(payload))] + bytes(what.get("extra_bytes", 0))
 
     def old_ticket(self, ticket: Ticket | None) -> Ticket | None:
-        """The ticket that is to prove a global_id."""
+        """Return the ticket that is sent to prove a global_id."""
         how = self.what.get("old_ticket", "")
         if ticket is None or how == "none":
             return None
@@ -108,7 +107,7 @@ class Spoiler:
 
 
 def _flipped(raw: bytes, place: tuple[int, int]) -> bytes:
-    """With bits of one byte flipped; bytes are counted from the end if negative, and round and round."""
+    """Flip bits of one byte; the index may be negative, and is taken modulo the length."""
     byte, mask = place
     changed = bytearray(raw)
     changed[byte % len(raw)] ^= mask
@@ -118,7 +117,7 @@ def _flipped(raw: bytes, place: tuple[int, int]) -> bytes:
 def _with_envelope(
     ticket: Ticket, global_id: int, authorize: Authorize, place: tuple[int, int], rng: RandomSource
 ) -> bytes:
-    """As :func:`build_authorizer`, with flipped bits in the plaintext that is sealed: version, magic, content."""
+    """Do as :func:`build_authorizer`, but flip bits in the plaintext before it is encrypted."""
     key = ticket.session_key
     plaintext = _flipped(wrap(encoded(authorize)), place)
     sealed = CIPHERS[key.type].encrypt(key.secret, KeyUsage.AUTHORIZE, plaintext, rng)
@@ -126,7 +125,7 @@ def _with_envelope(
 
 
 class _SpoiltExchange(AuthorizerExchange):
-    """An exchange with a service whose authorizers a spoiler makes."""
+    """An exchange with a service, with the defects of a spoiler."""
 
     def __init__(
         self, source: TicketSource, service: EntityType, wall_time_s: float, rng: RandomSource, spoiler: Spoiler
@@ -139,7 +138,7 @@ class _SpoiltExchange(AuthorizerExchange):
 
 
 class _Client(CephxClient):
-    """An entity with a key of its own."""
+    """An entity with a key of its own, that logs in at monitors."""
 
     def __init__(self, name: AuthName, key: CryptoKey, wanted_services: int, spoiler: Spoiler) -> None:
         self._spoiler = spoiler
@@ -206,13 +205,13 @@ class _Minting(MintingClient):
 
 
 class Credentials:
-    """What a node proves itself with, and judges others by; one for each life of a node.
+    """Authenticates one node to others, and others to it; made anew for each incarnation.
 
     Args:
-        spec: whose.
+        spec: spec of the node.
 
     Raises:
-        LocalError: ``spec.auth`` has a field that is not known, or a value that means nothing.
+        LocalError: ``spec.auth`` has an unknown field or an invalid value.
     """
 
     def __init__(self, spec: "NodeSpec") -> None:
@@ -225,19 +224,19 @@ class Credentials:
         self._spec = spec
         login = spec.auth.get("login")
         self.spoiler = Spoiler()
-        """What is wrong with its authorizers."""
+        """Defects of its authorizers."""
         self.identity = _identity(login, self.spoiler) if login else None
-        """At monitors."""
+        """Its client for logins at monitors; None without ``login``."""
         daemon = spec.entity_name.type in DAEMONS_WITH_ROTATING_KEYS
         ttl_s = spec.auth.get("service_ttl_s", DEFAULT_SERVICE_TTL_S)
         self.rotating = RotatingKeyring(spec.entity_name.type, ttl_s) if login and daemon else None
-        """A daemon's service keys, from monitors."""
+        """A daemon's service keys from monitors; None for other nodes."""
         self.monitor = self._new_monitor() if "entities" in spec.auth else None
-        """What it knows as a monitor."""
+        """Its authentication server as a monitor; None for other nodes."""
         self.secrets = self._own_secrets()
-        """The service keys that open tickets here, by secret_id; changed in place."""
+        """Service keys that decrypt tickets here, by secret_id; changed in place."""
         self.minting: MintingClient | None = None
-        """What makes its tickets, if it does so itself."""
+        """Its client that makes its own tickets; None if monitors make them."""
         self.client = self._new_client()
         self.server = self._new_server()
 
@@ -282,7 +281,7 @@ class Credentials:
         return dict.fromkeys({_entity_type(text) for text in self._spec.peer_entities.values()}, service_key)
 
     def mint_with(self, mints: Mapping[str, Any]) -> None:
-        """Make tickets with another key from now on; those that are kept serve until they are refused."""
+        """Make tickets with another key from now on; tickets that are kept serve until they are rejected."""
         if self.minting is None:
             raise LocalError("node auth: a node that logs in makes no tickets itself")
         self.minting.use_keys(self._service_keys(mints))
@@ -322,7 +321,7 @@ class Credentials:
 
 
 def read_secrets(given: Mapping[str, str]) -> dict[int, CryptoKey]:
-    """Service keys by secret_id, of JSON."""
+    """Parse service keys by secret_id from JSON."""
     return {int(secret_id): CryptoKey.from_base64(key) for secret_id, key in given.items()}
 
 

@@ -1,4 +1,4 @@
-"""What can be seen of a node from inside, and what of its process can be limited."""
+"""Commands that inspect a node's messenger and limit its process."""
 
 import resource
 from abc import abstractmethod
@@ -11,58 +11,59 @@ from messenger.link import Link
 
 
 class Inside:
-    """Commands of a node about its messenger and its process."""
+    """Commands of a node on its messenger and its process."""
 
     _connections: dict[str, Connection]
-    """Its connections by the names of their peers."""
+    """Connections by the names of their peers."""
     _descriptors = 0
-    """How many descriptors the process may open, while it is limited to fewer."""
+    """Limit on descriptors before :meth:`limit_descriptors` lowered it."""
 
     @property
     @abstractmethod
     def driver(self) -> Driver:
-        """The messenger it runs on."""
+        """The messenger that the node runs on."""
 
     def own_address(self) -> dict[str, str]:
-        """What the messenger takes for its own address."""
+        """Return the messenger's own addresses, as it has learnt them."""
         return {"addrs": str(self.driver.addrs)}
 
     def limit_descriptors(self, limited: bool) -> None:  # noqa: FBT001 - JSON
-        """Let this process open no more descriptors than it has, or as many as ever."""
+        """Limit the process to the descriptors it has open; ``limited=False`` restores the limit."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if limited:
             self._descriptors = soft
-            soft = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())  # the one for looking
+            # the highest one is that of the listing itself
+            soft = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
         else:
             soft = self._descriptors
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
     def limit_memory(self, more_bytes: int | None) -> None:
-        """Let this process have so much memory more than it has; None: as much as ever."""
+        """Limit the address space that the process can still allocate; None removes the limit."""
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
         soft = hard if more_bytes is None else pages * resource.getpagesize() + more_bytes
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
     def perf_dump(self) -> dict[str, Any]:
-        """What the messenger counts."""
+        """Return the messenger's perf counters."""
         return dict(self.driver.perf_dump())
 
     def snapshot(self) -> dict[str, Any]:
-        """The endpoint's counters."""
+        """Return the endpoint's counters."""
         return self.driver.endpoint.snapshot()
 
     def resources(self) -> dict[str, Any]:
-        """What the endpoint has in use beside that."""
+        """Return further resources that the endpoint has in use."""
         return self.driver.endpoint.resources()
 
     def fail_queue_pair(self, peer: str) -> None:
-        """Take the queue pair of the link with a peer to its error state.
+        """Set the queue pair of the link with a peer to its error state.
 
         Raises:
-            LocalError: there is no such link now, or it is none over RDMA.
+            LocalError: there is no link with it now, or it does not use RDMA.
         """
-        # few nodes have RDMA, and simulated ones no event loop
+        # imported here, because few nodes use RDMA, and simulated nodes have no event loop
         from messenger.messenger import Messenger  # noqa: PLC0415
         from messenger.transport.rdma.stream import RdmaStream  # noqa: PLC0415
 
@@ -77,19 +78,19 @@ class Inside:
             raise LocalError(f"queue pair with {peer}: {error.strerror}") from None
 
     def use_up_nonces(self, peer: str, left: int) -> None:
-        """Have the keys of the link with a peer as good as used up: so many nonces are left in each direction."""
+        """Advance the ciphers of the link with a peer, so that ``left`` nonces remain in each direction."""
         connection = self._connections.get(peer)
         link = connection.session.link if connection is not None else None
         for cipher in link.ciphers if isinstance(link, Link) else ():
             cipher.use_up(left)
 
     def session(self, peer: str) -> dict[str, Any]:
-        """What is known of the session with a peer, without opening one; empty if there is none."""
+        """Return the state of the session with a peer; empty if there is none. It opens no session."""
         connection = self._connections.get(peer)
         return {} if connection is None else self._about(connection)
 
     def sessions(self) -> dict[str, Any]:
-        """The same of all sessions, with the names of their peers."""
+        """Return the states of all sessions, with the names of their peers."""
         return {
             "sessions": [{"peer": peer, **self._about(each)} for peer, each in list(self._connections.items())]
         }
@@ -102,7 +103,7 @@ class Inside:
         return {**about, **session.counters(), **numbers}
 
     def holdings(self) -> dict[str, Any]:
-        """What the messenger holds on all its shards: links, bytes of unfinished frames, throttles, timers."""
+        """Return resources of all shards: links, bytes of incomplete frames, throttles, timers."""
         endpoint = self.driver.endpoint
         hosts = [endpoint, *endpoint.shards.hosts]
         links = [link for host in hosts for link in host.links]

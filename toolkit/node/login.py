@@ -1,4 +1,4 @@
-"""Logins: what a node says to monitors about itself, and at a monitor, what it answers (docs/protocol.md §5.6)."""
+"""Logins by messages: a node's requests to monitors, and a monitor's replies (docs/protocol.md §5.6)."""
 
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from toolkit.node.app import NodeApp
 
 AUTH_TYPES = frozenset({MessageType.AUTH, MessageType.AUTH_REPLY})
-"""Types of the messages that logins consist of."""
+"""Message types of logins."""
 _DENIED = frozenset({FaultReason.AUTH_DENIED, FaultReason.AUTH_METHOD})
 
 
 class _Line:
-    """What a login needs of a connection; what it sends is written into the history."""
+    """The part of a connection that a login uses; messages that it sends are recorded."""
 
     def __init__(self, connection: Connection, app: "NodeApp") -> None:
         self.protocol = connection.protocol
@@ -33,40 +33,40 @@ class _Line:
         self._app = app
 
     def send(self, payload: Payload) -> None:
-        """Send one step of the login."""
+        """Send a message of the login."""
         self._app.say(self._connection, payload)
 
 
 class Logins:
-    """The conversations about authentication that a node's messages carry.
+    """The logins of a node at monitors; on a monitor, those of its peers.
 
-    It logs in at every monitor it has a connection to. When several were asked at once (:meth:`hunt`), each login
-    that succeeds replaces the tickets of the one before: the one whose tickets are current is kept as soon as it
-    is through, and the others are ended. Those that were through but overtaken wait until then: if the one that
-    has overtaken them is lost, they log in again.
+    It logs in at every monitor that it has a connection to. When it dials several at once (:meth:`hunt`), each
+    login that succeeds replaces the tickets of the one before. The first connection whose tickets are current when
+    its login is complete is kept, and the others are closed. Connections whose login was complete but no longer
+    current wait until then: if the connection that replaced their tickets is lost, one of them logs in again.
     """
 
     def __init__(self, app: "NodeApp", credentials: Credentials) -> None:
         self._app = app
         self.credentials = credentials
         self._logins: dict[int, MonLogin] = {}
-        """By session id, on the side that logs in."""
+        """Logins of this node, by session id."""
         self._sessions: dict[int, MonAuthSession] = {}
-        """By session id, on the monitor's side."""
+        """Logins at this monitor, by session id."""
         self._hunted: list[Connection] = []
         self._overtaken: list[Connection] = []
         self.monitor = ""
-        """The monitor that a hunt has found, by its name."""
+        """Name of the monitor that a hunt has kept."""
         self.strays = 0
         """Replies of monitors whose login was dropped."""
         self.failures: list[str] = []
-        """Why logins by messages have failed."""
+        """Reasons of failed logins."""
 
     COMMANDS = frozenset({"hunt", "renew", "rotate", "change", "state"})
 
     @property
     def done(self) -> list[str]:
-        """The monitors where it is logged in, by their names."""
+        """Names of the monitors where its login is complete."""
         return [name for name, connection in self._app.connections.items() if self._is_done(connection)]
 
     def _login_of(self, name: str) -> MonLogin:
@@ -79,7 +79,7 @@ class Logins:
     # ---- callbacks of the messenger
 
     def opened(self, connection: Connection) -> None:
-        """A connection is open that this side dialled."""
+        """Log in on a connection that this side dialled, if the peer is a monitor."""
         identity = self.credentials.client
         if connection.peer_type is not EntityType.MON or self.credentials.monitor is not None:
             return
@@ -95,7 +95,7 @@ class Logins:
             self._logged_in(connection)
 
     def accepted(self, connection: Connection) -> None:
-        """A connection is open that the peer dialled."""
+        """Prepare for the login of a peer that dialled this monitor."""
         monitor = self.credentials.monitor
         if monitor is None or connection.peer_type is EntityType.MON:
             return
@@ -108,7 +108,7 @@ class Logins:
         )
 
     def take(self, connection: Connection, message: Message) -> bool:
-        """True if a message is part of a login, which then goes on."""
+        """Process a message of a login; returns False for other messages."""
         payload = message.payload
         if isinstance(payload, MAuth):
             self._answer(connection, payload)
@@ -119,14 +119,14 @@ class Logins:
         return True
 
     def refused(self, connection: Connection, fault: Fault) -> None:
-        """A peer refused: a service may want another ticket, which is asked for at once (§5.8)."""
+        """Renew the tickets if a service rejected one (§5.8); go on with the hunt if a monitor refused."""
         if connection.peer_type is not EntityType.MON and fault.reason in _DENIED:
             self.renew()
         elif connection in self._hunted:
             self._fall_back()
 
     def lost(self, connection: Connection) -> None:
-        """A session is over."""
+        """Drop the logins of a session that ended."""
         if connection in self._hunted:
             self._hunted.remove(connection)
             self._fall_back()
@@ -136,7 +136,7 @@ class Logins:
     # ---- commands
 
     def hunt(self, monitors: list[str]) -> None:
-        """Dial all these monitors at once, and keep the one that is logged in at first."""
+        """Dial all these monitors at once, and keep the first whose login is complete and current."""
         self.monitor = ""
         self._overtaken = []
         for name in monitors:
@@ -144,13 +144,13 @@ class Logins:
         self._hunted = [self._app.connections[name] for name in monitors]
 
     def renew(self) -> None:
-        """Ask for what is missing or about to expire, wherever it is logged in, as on every tick."""
+        """Request missing and expiring tickets wherever it is logged in, as on every tick."""
         for login in self._logins.values():
             if login.done:
                 login.renew(self._app.wall_s)
 
     def rotate(self, *, wipe: bool) -> None:
-        """As a monitor, make the service keys that are due; ``wipe``: discard all, start again."""
+        """As a monitor, rotate the service keys that are due; with ``wipe`` replace all of them."""
         monitor = self.credentials.monitor
         assert monitor is not None
         if wipe:
@@ -159,9 +159,9 @@ class Logins:
             monitor.keys.rotate(self._app.wall_s)
 
     def change(self, changes: dict[str, Any]) -> None:
-        """Other ``secrets``, or what it ``mints`` tickets with; ``spoil`` authorizers.
+        """Change ``secrets``, the key that it ``mints`` tickets with, or the defects (``spoil``).
 
-        As a monitor, ``ready``; as an entity that logs in, another ``key``.
+        A monitor also takes ``ready``, and an entity that logs in another ``key``.
         """
         credentials = self.credentials
         if "secrets" in changes:
@@ -177,7 +177,7 @@ class Logins:
             credentials.identity.key = CryptoKey.from_base64(changes["key"])
 
     def state(self) -> dict[str, Any]:
-        """What it has: its global_id, tickets by service with the secret_id that seals them, service keys."""
+        """Return its global_id, secret_ids of tickets by service, secret_ids of service keys, and its logins."""
         identity = self.credentials.identity
         tickets = {} if identity is None else identity.tickets
         return {
@@ -239,7 +239,7 @@ class Logins:
             self._app.give_up(loser)
 
     def _fall_back(self) -> None:
-        """The login that has overtaken others may be lost: have one of them log in again."""
+        """Log in again at a monitor whose tickets were replaced by a login that may be lost now."""
         if self._overtaken:
             name = self._app.name_of(connection := self._overtaken.pop())
             self.lost(connection)

@@ -1,4 +1,4 @@
-"""The history record of a message that is sent or delivered; the same for all programs."""
+"""History records of messages; the same for all programs."""
 
 import hashlib
 from typing import Any
@@ -10,13 +10,13 @@ _DIGEST_BYTES = 8
 
 
 def message_fields(connection: Connection, peer: str, numbers: dict[str, int], message: Message) -> dict[str, Any]:
-    """The fields of the record.
+    """Return the fields of the record of a message that is sent or delivered.
 
     Args:
-        connection: that carries the message.
+        connection: connection of the message.
         peer: name of the peer, for the history.
-        numbers: its tid and, of a delivered one, its seq.
-        message: whose digest covers the data and, where there are any, front and middle.
+        numbers: the message's tid and, for a delivered one, its seq.
+        message: the message; its digest covers the data and, unless empty, front and middle.
     """
     digest = hashlib.blake2b(message.data, digest_size=_DIGEST_BYTES)
     if len(message.front) or len(message.middle):

@@ -1,4 +1,4 @@
-"""A messenger whose messages are in the history of its node, for programs that have one in their process."""
+"""A messenger that records its messages in the history of its node, for programs with one messenger."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,10 +17,10 @@ Write = Callable[[float, str, dict[str, Any]], None]
 
 
 class Records:
-    """The records of one node, with names for its numbers.
+    """The records of one node, with names for links and peers.
 
     Args:
-        spec: of the node.
+        spec: spec of the node.
         names: names of nodes by their address vectors.
         write: takes the records.
     """
@@ -31,21 +31,21 @@ class Records:
         self._write = write
 
     def name_of(self, connection: Connection) -> str:
-        """The name of a peer; its addresses where it has none."""
+        """Return the name of a peer; its addresses if it has none."""
         return self._named(str(connection.session.peer_addrs))
 
     def sent(self, messenger: Messenger, connection: Connection, message: Message) -> None:
-        """Write down a message that is about to be sent."""
-        # before the session is open, as the endpoint encodes it
+        """Record a message that is about to be sent."""
+        # before the session is ready its features are unknown; the endpoint uses the same default
         message.encode_front(connection.session.features or messenger.endpoint.config.features_supported)
         self._message(messenger, "send", connection, {"tid": message.tid}, message)
 
     def delivered(self, messenger: Messenger, connection: Connection, message: Message) -> None:
-        """Write down a message that is dispatched."""
+        """Record a message that is dispatched."""
         self._message(messenger, "deliver", connection, {"tid": message.tid, "seq": message.seq}, message)
 
     def trace(self, record: TraceRecord) -> None:
-        """Take a line of the core's history."""
+        """Write a record of the messenger, with names for links and peers."""
         fields = record.fields  # ours from here on
         if "link" in fields:
             restarts = "" if self._spec.incarnation == 1 else f".{self._spec.incarnation}"
@@ -68,7 +68,7 @@ class Records:
 
 
 class _RecordingConnection(LiveConnection):
-    """A connection that writes down what is sent."""
+    """A connection that records what is sent."""
 
     @override
     def send(self, message: Message | Payload) -> bool:
@@ -80,7 +80,7 @@ class _RecordingConnection(LiveConnection):
 
 
 class RecordingMessenger(Messenger):
-    """A messenger that writes down what is sent; :attr:`records` is set once it is made."""
+    """A messenger that records what is sent; :attr:`records` has to be set after its creation."""
 
     connection_class = _RecordingConnection
     records: Records

@@ -1,4 +1,4 @@
-"""What a node does again and again by itself."""
+"""Actions that a node repeats by itself."""
 
 import contextlib
 from collections.abc import Callable
@@ -6,18 +6,18 @@ from collections.abc import Callable
 from messenger.errors import MsgrError
 
 Later = Callable[[float, Callable[[], None]], object]
-"""Calls something after so many seconds."""
+"""Calls a function after a number of seconds."""
 
 
 class Rhythm:
-    """Does something now, and again every so many seconds.
+    """Runs an action now, and then at regular intervals.
 
-    A beat that is impossible at its moment, because the peer cannot be dialled, is skipped.
+    An action that fails, because the peer cannot be dialled, is skipped.
 
     Args:
-        beat: what is done.
-        every_s: how often.
-        count: so many times; 0: until :meth:`end`.
+        beat: the action.
+        every_s: seconds between actions.
+        count: number of actions; 0 until :meth:`end`.
         later: the timer of the host.
     """
 
@@ -29,7 +29,7 @@ class Rhythm:
         self._on()
 
     def end(self) -> None:
-        """No more."""
+        """Run no more actions."""
         self._left = 0
 
     def _on(self) -> None:

@@ -1,4 +1,4 @@
-"""Programs on the control channel of :mod:`toolkit.cluster.node` whose commands may take their time."""
+"""Programs on the control channel of :mod:`toolkit.cluster.node` with asynchronous commands."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from messenger.errors import LocalError, MsgrError
 
 
 class Control(Protocol):
-    """Writes lines for the controller."""
+    """Writes lines to the controller."""
 
     def put(self, **values: Any) -> None:  # noqa: ANN401 - as JSON
         """Write one line."""
@@ -18,16 +18,16 @@ class Control(Protocol):
 
 
 class Served(Protocol):
-    """What runs behind a control channel."""
+    """A program behind a control channel."""
 
     async def open(self) -> None:
-        """Begin; raises LocalError."""
+        """Start the program; raises LocalError."""
 
     async def close(self) -> None:
-        """End."""
+        """Stop the program."""
 
     async def carry_out(self, verb: str, args: dict[str, Any]) -> dict[str, Any]:
-        """Carry out a command; raises MsgrError, or TypeError for other arguments than it takes."""
+        """Run a command and return its answer; raises MsgrError, or TypeError for wrong arguments."""
 
 
 async def serve(app: Served, ready: str, reader: asyncio.StreamReader, control: Control) -> None:
@@ -35,12 +35,12 @@ async def serve(app: Served, ready: str, reader: asyncio.StreamReader, control: 
 
     Args:
         app: the program.
-        ready: its name, which the controller is sent once it has begun.
+        ready: name that is sent to the controller once the program has started.
         reader: its commands.
-        control: takes answers.
+        control: takes replies.
 
     Raises:
-        LocalError: it cannot begin.
+        LocalError: it cannot start.
     """
     await app.open()
     try:
@@ -52,7 +52,7 @@ async def serve(app: Served, ready: str, reader: asyncio.StreamReader, control: 
 
 
 async def _carry_out(app: Served, line: bytes) -> dict[str, Any]:
-    """One command; whatever is wrong with it becomes the answer."""
+    """Run one command and return the reply; any error in it becomes an error reply."""
     number = None
     try:
         command = json.loads(line)

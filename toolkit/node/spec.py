@@ -1,4 +1,4 @@
-"""What a node of a scenario is: everything it needs to know to start, as plain values."""
+"""The spec of a node: its start parameters, as plain values."""
 
 import re
 from dataclasses import dataclass, field
@@ -16,46 +16,47 @@ from toolkit.node.auth import Credentials
 from toolkit.node.program import ProgramSpec
 
 MODES = ("crc", "secure", "compressed")
-"""Connection modes; ``compressed`` is crc with every frame between OSDs compressed."""
+"""Connection modes; ``compressed`` is crc with all frames between OSDs compressed."""
 _COMPRESSED = {"ms_osd_compress_mode": "force", "ms_osd_compress_min_size": 1}
-"""Options of mode ``compressed``: between OSDs, every frame that can be."""
+"""Options of mode ``compressed``: compress every frame between OSDs that can be."""
 
 _ENTITY_NUMBER = re.compile("-?[0-9]{1,18}")
-"""What surely fits into the 64 bits of the wire."""
+"""Numbers that fit in 64 bits on the wire."""
 
 
 @dataclass(slots=True, kw_only=True)
 class NodeSpec(ProgramSpec):
-    """Everything a node needs to know to start, as plain JSON values."""
+    """Start parameters of a node, as JSON values."""
 
     WHAT = "node"
 
     entity: str
-    """Messenger name as TYPE.NUM, for example ``osd.1``."""
+    """Entity name as TYPE.NUM, for example ``osd.1``."""
     addr: str
-    """Own address; a client that does not listen has port 0."""
+    """Its address; a client that does not listen has port 0."""
     policy: str
-    """Policy towards every peer; others for some types may follow: ``lossless_peer client=stateless_server``."""
+    """Policy towards all peers; others for some entity types may follow:
+    ``lossless_peer client=stateless_server``."""
     mode: str
-    """Connection mode: crc or secure."""
+    """Connection mode, one of :data:`MODES`."""
     service_key: str
-    """The key all nodes share, in its text form; authentication is cephx with tickets made from it."""
+    """The key that all nodes share, in its text form; they authenticate by cephx with tickets made from it."""
     peers: dict[str, str]
     """Addresses of all nodes by name."""
     peer_entities: dict[str, str]
-    """Messenger names of all nodes by name."""
+    """Entity names of all nodes by name."""
     auth: dict[str, Any] = field(default_factory=dict)
-    """How it authenticates and whom it believes, if not by the shared key; see toolkit/node/auth.py."""
+    """Authentication other than by the shared key; see toolkit/node/auth.py."""
     workers: int = 0
-    """Other shards that run the data phases; 0: everything on one."""
+    """Number of further shards, which run open connections; 0 for a single shard."""
     throttle: dict[str, int] = field(default_factory=dict)
-    """What the policy limits the application to: ``messages`` and ``size_bytes``, where there is a limit."""
+    """Limits of the policy's dispatch throttles, ``messages`` and ``size_bytes``; none by default."""
     requires: int = 0
     """Feature bits that the policy requires of every peer."""
     key_log: str = ""
-    """File to append the keys of its links to (docs/keylog.md); none unless given."""
+    """File to append the keys of its links to (docs/keylog.md); empty for none."""
     v1_only: bool = False
-    """It dials peers at their v1 addresses, if they have any; otherwise v2 comes first."""
+    """True to dial peers at their v1 addresses, if they have any; otherwise v2 is preferred."""
 
     @property
     def listens(self) -> bool:
@@ -64,12 +65,12 @@ class NodeSpec(ProgramSpec):
 
     @property
     def addrs(self) -> AddrVec:
-        """Own addresses."""
+        """Its addresses."""
         return AddrVec.parse(self.addr)
 
     @property
     def entity_name(self) -> EntityName:
-        """Own messenger name."""
+        """Its entity name."""
         return parse_entity(self.entity)
 
     @property
@@ -78,15 +79,15 @@ class NodeSpec(ProgramSpec):
         return CryptoKey.from_base64(self.service_key)
 
     def auth_client(self) -> AuthClient:
-        """How it authenticates to others."""
+        """Return the client that authenticates it to others."""
         return Credentials(self).client
 
     def auth_server(self) -> AuthServer:
-        """How others authenticate to it."""
+        """Return the server that authenticates others to it."""
         return Credentials(self).server
 
     def policies(self) -> PolicySet:
-        """The policies towards the types of peers."""
+        """Return the policies by entity type of the peer."""
         default, *others = self.policy.split()
         policy = _policy(default).requiring(self.requires)
         limits = {kind: ThrottleLimit(f"policy_{kind}", limit) for kind, limit in self.throttle.items()}
@@ -100,7 +101,7 @@ class NodeSpec(ProgramSpec):
         return policies
 
     def config(self) -> Config:
-        """Options with the connection mode applied."""
+        """Return its options, including those of the connection mode."""
         if self.mode not in MODES:
             raise LocalError(f"unknown mode {self.mode!r}; known: {', '.join(MODES)}")
         mode = ConMode.SECURE if self.mode == "secure" else ConMode.CRC
@@ -119,7 +120,7 @@ def _policy(name: str) -> Policy:
 
 @cache
 def parse_entity(text: str) -> EntityName:
-    """A messenger name from ``TYPE.NUM``.
+    """Parse an entity name, ``TYPE.NUM``.
 
     Raises:
         LocalError: it is not one.

@@ -1,8 +1,10 @@
-"""A RADOS client: the cluster as an application sees it.
+"""A RADOS client: a Ceph cluster from an application's point of view.
 
-async with Rados.connect("v2:127.0.0.1:3300", keyring="keyring") as rados:
-    pool = rados.pool("rbd")
-    await pool.write_full("greeting", b"hello")
+::
+
+    async with Rados.connect("v2:127.0.0.1:3300", keyring="keyring") as rados:
+        pool = rados.pool("rbd")
+        await pool.write_full("greeting", b"hello")
 """
 
 import asyncio
@@ -40,13 +42,13 @@ from toolkit.rados.objecter import Objecter
 from toolkit.rados.placement import Placement
 
 TICK_INTERVAL_S = 5.0
-"""How often sessions and tickets are looked at."""
+"""Interval of keepalives and of checks that tickets are still valid."""
 
 MonAddrs = str | AddrVec | Iterable[str | AddrVec]
 
 
 class Rados(Dispatcher):
-    """A client; an async context manager, connected while inside. Made by :meth:`connect`."""
+    """A client, made by :meth:`connect`; an async context manager that is connected inside the block."""
 
     def __init__(
         self,
@@ -74,16 +76,16 @@ class Rados(Dispatcher):
         timeout_s: float = 30.0,
         route: Route | None = None,
     ) -> Self:
-        """A client of the cluster whose monitors are at these addresses.
+        """Return a client of the cluster whose monitors have these addresses.
 
         Args:
-            mon_addrs: one monitor's address or bracketed vector of addresses, or several of them. Their types
-                say which protocols to use, with OSDs, too.
-            entity: the client's entity name.
-            keyring: where the key of ``entity`` is; None for a cluster without authentication.
+            mon_addrs: address or bracketed address vector of a monitor, or several of them. Their types select the
+                protocols, for OSDs, too.
+            entity: entity name of the client.
+            keyring: keyring with the key of ``entity``; None for a cluster without authentication.
             config: options of the messenger, such as connection modes.
-            timeout_s: how long entering may take.
-            route: where to dial for an address, when that is not the address itself (a proxy in between).
+            timeout_s: time limit for entering the context.
+            route: returns the address to dial for an address, where a proxy is in between.
 
         Raises:
             LocalError: a malformed address or name, no key for the entity, or no address at all.
@@ -100,14 +102,14 @@ class Rados(Dispatcher):
         return cls(addrs, CephxClient(name, ring.key(name)), config, timeout_s, route)
 
     def make_messenger(self, auth: CephxClient | NoneClient, config: Config | None) -> Messenger:
-        """The messenger of this client, with it as the dispatcher; subclasses may have one of another kind."""
+        """Return the client's messenger, with the client as dispatcher; subclasses may return another kind."""
         return Messenger(auth_client=auth, dispatcher=self, config=config, route=self._route)
 
     async def __aenter__(self) -> Self:
-        """Connect.
+        """Connect to a monitor and wait for the first maps.
 
         Raises:
-            RadosError: the monitors refuse this client, or none answers in time (ETIMEDOUT).
+            RadosError: the monitors reject this client, or none answers in time (ETIMEDOUT).
         """
         self._messenger = self.make_messenger(self._auth, self._config)
         self._monitors = Monitors(self._messenger, self._auth, self._addrs)
@@ -130,23 +132,23 @@ class Rados(Dispatcher):
 
     @property
     def global_id(self) -> int:
-        """What the monitors call this client by."""
+        """Global id that the monitors assigned to this client."""
         return self._auth.global_id
 
     @property
     def connections(self) -> dict[str, Connection]:
-        """The sessions it has, by whom with: ``mon``, ``osd.0`` and so on."""
+        """Its sessions by the peer's name: ``mon``, ``osd.0`` and so on."""
         mon = self._monitors.connection
         return ({} if mon is None else {"mon": mon}) | self._objecter.connections
 
     @property
     def osdmap(self) -> OSDMap:
-        """The newest OSD map that has come."""
+        """The newest OSD map received."""
         return self._objecter.placement.osdmap
 
     @property
     def placement(self) -> Placement:
-        """Where objects are by that map."""
+        """Placement of objects by that map."""
         return self._objecter.placement
 
     @property
@@ -156,18 +158,23 @@ class Rados(Dispatcher):
         return self._monitors.monmap
 
     def pool(self, name: str, namespace: str = "", locator_key: str = "") -> IoCtx:
-        """The objects of a pool. Whether there is such a pool shows at the first request (ENOENT)."""
+        """Return the objects of a pool; the first request raises RadosError (ENOENT) if there is no such pool."""
         return IoCtx(self._objecter, name, namespace, locator_key)
 
     async def command(self, command: dict[str, Any], data: Buffer = b"") -> CommandReply:
-        """Have the monitors carry out a command, given as its ``prefix`` and arguments; raises RadosError."""
+        """Run a monitor command, given as its ``prefix`` and arguments; raises RadosError.
+
+        ::
+
+            await rados.command({"prefix": "osd pool ls", "format": "json"})
+        """
         return await self._monitors.command(command, data)
 
     async def osd_command(self, osd: int, command: dict[str, Any], data: Buffer = b"") -> CommandReply:
-        """Have one OSD carry out a command, as ``ceph tell osd.N`` does.
+        """Run a command on an OSD, as ``ceph tell osd.N`` does.
 
         Raises:
-            RadosError: it failed; ENXIO, the OSD is not up; ECONNRESET, it went away before it answered.
+            RadosError: it failed; ENXIO: the OSD is not up; ECONNRESET: the session was lost before the reply.
         """
         payload = MCommand(self.monmap.fsid, [json.dumps(command)])
         message = await self._objecter.command(osd, payload, data)
@@ -181,29 +188,29 @@ class Rados(Dispatcher):
         """Create a pool and wait until this client's map has it.
 
         Args:
-            name: as ``ceph osd pool create`` takes it, like the rest.
-            pg_num: how many placement groups.
-            options: more arguments of that command, such as ``size`` or ``pool_type``.
+            name: name of the pool.
+            pg_num: number of placement groups.
+            options: further arguments of ``ceph osd pool create``, such as ``size`` or ``pool_type``.
 
         Raises:
-            RadosError: the monitors refuse.
+            RadosError: the monitors reject the command.
         """
         await self.command({"prefix": "osd pool create", "pool": name, "pg_num": pg_num, **options})
         await self.wait_for_newest_map()
         return self.pool(name)
 
     async def wait_for_newest_map(self) -> None:
-        """Wait until the OSD map is as new as the monitors' is now."""
+        """Wait until the OSD map is at least as new as the monitors' map at the time of the call."""
         await self._objecter.wait_for_newest_map()
 
     async def wait_for_epoch(self, epoch: int) -> None:
-        """Wait until the OSD map is at least that new."""
+        """Wait until the OSD map has at least this epoch."""
         await self._objecter.wait_for_epoch(epoch)
 
     # ---- the messenger's events
 
     def ms_dispatch(self, connection: Connection, message: Message) -> None:
-        """Hand a message to whom it concerns; one that makes no sense costs its sender the connection."""
+        """Process a message; one that does not decode closes the sender's session."""
         try:
             self._dispatch(connection, message)
         except DecodeError as error:
@@ -228,19 +235,19 @@ class Rados(Dispatcher):
             self._monitors.dispatch(connection, message, time.time())
 
     def ms_handle_connect(self, connection: Connection) -> None:
-        """A session is open."""
+        """Log in, if the peer is a monitor."""
         if connection.session.peer_type is EntityType.MON:
             self._monitors.connected(connection, time.time())
 
     def ms_handle_reset(self, connection: Connection, fault: Fault) -> None:
-        """A session ended."""
+        """Open a new session, and resend what was not answered."""
         if connection.session.peer_type is EntityType.MON:
             self._monitors.lost(connection, fault)
         else:
             self._objecter.lost(connection)
 
     def ms_handle_refused(self, connection: Connection, fault: Fault) -> None:
-        """A monitor does not let us in, or an OSD does not take our ticket."""
+        """Try the next monitor, or renew the ticket that an OSD rejected."""
         if connection.session.peer_type is EntityType.MON:
             self._monitors.lost(connection, fault)
         elif fault.reason is FaultReason.AUTH_DENIED:

@@ -1,4 +1,4 @@
-"""CRUSH: from a number, a rule and weights to devices, the same everywhere (docs/protocol.md §6.8)."""
+"""CRUSH: select devices for a number by a rule and weights, identically everywhere (docs/protocol.md §6.8)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from toolkit.rados.crush_map import ITEM_NONE, Alg, Bucket, ChooseArg, CrushMap,
 from toolkit.rados.hashing import crush_hash32_2, crush_hash32_3, crush_hash32_4
 
 IN = 0x10000
-"""Weight of a device that takes all that it is chosen for."""
+"""Weight of a device that accepts everything it is selected for."""
 
 _UNDEFINED = 0x7FFFFFFE
 _LN_LIMIT = 1 << 48
@@ -25,13 +25,13 @@ _SETTINGS = {
     RuleOp.SET_CHOOSELEAF_VARY_R: ("vary_r", 0),
     RuleOp.SET_CHOOSELEAF_STABLE: ("stable", 0),
 }
-"""What a SET step sets, and the least value that it takes."""
+"""Tunable of each SET step, and its least valid value."""
 _MSR_TYPES = (4, 5)
 
 
 @dataclass(slots=True)
 class _Knobs:
-    """Tunables, as a rule's steps change them for itself."""
+    """Tunables of one run, which SET steps of the rule may change."""
 
     choose_tries: int
     chooseleaf_tries: int
@@ -44,21 +44,21 @@ class _Knobs:
 def do_rule(
     crush: CrushMap, rule_id: int, x: int, count: int, weights: Sequence[int], choose_args_id: int | None = None
 ) -> list[int]:
-    """The devices that a rule chooses for ``x``.
+    """Return the devices that a rule selects for ``x``.
 
     Args:
         crush: the map.
-        rule_id: which rule; one that does not exist chooses nothing.
-        x: what is placed.
-        count: how many devices at most.
-        weights: how far each device is in, 16.16 fixed point.
-        choose_args_id: whose choose_args count, a pool's; those of -1 where it has none of its own.
+        rule_id: id of the rule; an unknown rule selects nothing.
+        x: the number to place.
+        count: most devices.
+        weights: reweight of each device, 16.16 fixed point.
+        choose_args_id: id of the choose_args to use, that of the pool; falls back to -1.
 
     Returns:
-        Devices; ``ITEM_NONE`` in the places that an indep rule could not fill.
+        Devices; ``ITEM_NONE`` at positions that an indep rule could not fill.
 
     Raises:
-        LocalError: a multi-step (MSR) rule, which is not spoken here.
+        LocalError: a multi-step (MSR) rule, which is not supported.
     """
     rule = crush.rules.get(rule_id)
     if rule is None:
@@ -73,7 +73,7 @@ def _choose_args(crush: CrushMap, args_id: int | None) -> dict[int, ChooseArg]:
 
 
 class _Run:
-    """One rule on one number."""
+    """One run of a rule for one number."""
 
     def __init__(
         self, crush: CrushMap, x: int, count: int, weights: Sequence[int], choose_args: dict[int, ChooseArg]
@@ -181,7 +181,7 @@ class _Run:
         tries: int,
         parent_r: int,
     ) -> int | None:
-        """One item for one replica; None if none will do."""
+        """Return an item for one replica; None if the tries are used up."""
         bucket, failed, failed_here = start, 0, 0
         while True:
             r = rep + parent_r + failed
@@ -210,14 +210,14 @@ class _Run:
             bucket, failed_here = start, 0
 
     def _pick_locally(self, bucket: Bucket, r: int, position: int, failed_here: int) -> int:
-        """Choose; with old tunables, by permutation once that bucket has failed often enough."""
+        """Select an item; with old tunables, by permutation after many failures in this bucket."""
         fallback = self._knobs.local_fallback_tries
         if fallback > 0 and failed_here >= len(bucket.items) >> 1 and failed_here > fallback:
             return self._permuted(bucket, r)
         return self._pick(bucket, r, position)
 
     def _descend(self, item: int, kind: int) -> Bucket | bool | None:
-        """The bucket to go on in, True if the item is of the wanted type, None if it is no good at all."""
+        """Return the bucket to descend into, True if the item has the wanted type, None if it is invalid."""
         if item >= self._crush.max_devices:
             return None
         if item >= 0:
@@ -230,7 +230,7 @@ class _Run:
     def _firstn_holds(
         self, item: int, r: int, position: int, room: int, leaves: list[int] | None, leaf_tries: int
     ) -> bool:
-        """True if the item is in, or has a device that is."""
+        """True if the item is not out; with ``leaves``, if a device below it is not out."""
         if leaves is not None:
             if item >= 0:
                 leaves[position] = item
@@ -246,7 +246,7 @@ class _Run:
                     return False
         return item < 0 or not self._is_out(item)
 
-    # ---- indep: each place for itself, holes stay holes
+    # ---- indep: every position is filled independently, and may stay empty
 
     def _indep(
         self,
@@ -260,7 +260,7 @@ class _Run:
         tries: int | None = None,
         parent_r: int = 0,
     ) -> None:
-        """Fill ``left`` places of ``out`` from ``first`` on, with ``ITEM_NONE`` where nothing will do."""
+        """Fill ``left`` positions of ``out`` from ``first`` on, with ``ITEM_NONE`` where no item is found."""
         tries = self._knobs.choose_tries if tries is None else tries
         places = range(first, first + left)
         for place in places:
@@ -291,7 +291,7 @@ class _Run:
         failed: int,
         parent_r: int,
     ) -> None:
-        """One try for one place."""
+        """Try once to fill one position."""
         while bucket.items:
             regular = bucket.alg is Alg.UNIFORM and len(bucket.items) % wanted == 0
             r = place + parent_r + (wanted + 1 if regular else wanted) * failed
@@ -321,7 +321,7 @@ class _Run:
     # ---- one bucket
 
     def _is_out(self, item: int) -> bool:
-        """True if a device refuses: always when its weight is 0, sometimes when it is less than 1."""
+        """True if a device rejects ``x``: always at weight 0, with a probability below weight 1."""
         if item >= len(self._weights):
             return True
         weight = self._weights[item]
@@ -337,7 +337,7 @@ class _Run:
         return self._from_tree(bucket, r) if bucket.alg is Alg.TREE else self._straw(bucket, r)
 
     def _straw2(self, bucket: Bucket, r: int, position: int) -> int:
-        """Each item draws from an exponential distribution; the shortest time wins."""
+        """Draw from an exponential distribution for each item; the shortest time wins."""
         ids, weights = bucket.items, bucket.weights
         arg = self._choose_args.get(bucket.id)
         if arg is not None:
@@ -353,7 +353,7 @@ class _Run:
         return bucket.items[winner]
 
     def _straw(self, bucket: Bucket, r: int) -> int:
-        """The longest straw wins."""
+        """Scale a hash by each item's straw; the longest wins."""
         draws = [
             (crush_hash32_3(self._x, item, r) & 0xFFFF) * straw
             for item, straw in zip(bucket.items, bucket.extra, strict=True)
@@ -361,7 +361,7 @@ class _Run:
         return bucket.items[draws.index(max(draws))]
 
     def _permuted(self, bucket: Bucket, r: int) -> int:
-        """The r-th of a shuffle of the items that is the same each time."""
+        """Return the r-th item of a pseudorandom permutation."""
         items = list(bucket.items)
         place = r % len(items)
         for at in range(min(place + 1, len(items) - 1)):
@@ -370,7 +370,7 @@ class _Run:
         return items[place]
 
     def _from_list(self, bucket: Bucket, r: int) -> int:
-        """From the newest on, each against the sum of those before it."""
+        """Compare each item, the newest first, with the sum of the weights before it."""
         for index in reversed(range(len(bucket.items))):
             draw = crush_hash32_4(self._x, bucket.items[index], r, bucket.id) & 0xFFFF
             if draw * bucket.extra[index] >> 16 < bucket.weights[index]:
@@ -378,7 +378,7 @@ class _Run:
         return bucket.items[0]
 
     def _from_tree(self, bucket: Bucket, r: int) -> int:
-        """Left or right by weight, from the root down to a leaf; leaves are the odd nodes."""
+        """Descend from the root to a leaf, left or right by weight; leaves are the odd nodes."""
         node = len(bucket.weights) >> 1
         while not node & 1:
             half = (node & -node) >> 1

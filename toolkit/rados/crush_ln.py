@@ -1,4 +1,4 @@
-"""CRUSH's logarithm: binary, times 2**44, by tables whose errors are part of it (docs/protocol.md §6.8)."""
+"""CRUSH's logarithm: binary, times 2**44, from tables whose errors are part of it (docs/protocol.md §6.8)."""
 
 from decimal import Decimal, localcontext
 from functools import cache
@@ -8,7 +8,7 @@ _DIGITS = 40
 _LL_OFFSET = 0x147700000
 _LAST_LH = 0xFFFF00000000
 
-# Where the historical table is not what its own formula gives.
+# Entries where the historical table differs from its own formula.
 _WRONG_LL = """
     56:a2b07f3458 127:16df6ca19bd 134:182b07f3458 181:209c06e6212 184:212b07f3458 188:21d6a73a78f 193:22c23679b4e
     198:23a2c3b0ea4 199:23d13ee805b 200:24035e9221f 203:247ed646bfe 207:25492644d65 210:25d13ee805b 212:26296453882
@@ -28,7 +28,7 @@ def _floor_log2(numerator: int, denominator: int) -> int:
 
 @cache
 def tables() -> tuple[list[int], list[int], list[int]]:
-    """Reciprocals and logarithms of the upper bits, and logarithms of the lower ones."""
+    """Return the reciprocals and logarithms of the upper bits, and the logarithms of the lower bits."""
     reciprocals = [-(-_ONE * 128 // (128 + k)) for k in range(129)]
     upper = [_floor_log2(128 + k, 128) for k in range(128)] + [_LAST_LH]
     lower = [0, 0x2E2A60A00, *(_floor_log2(32768 + k, 32768) + _LL_OFFSET for k in range(2, 256))]

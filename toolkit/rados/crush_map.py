@@ -12,7 +12,7 @@ from messenger.errors import DecodeError
 T = TypeVar("T")
 
 ITEM_NONE = 0x7FFFFFFF
-"""No item."""
+"""Stands for no item."""
 
 _MAGIC = 0x00010000
 _RULE_HEAD_SIZE = 4
@@ -20,7 +20,7 @@ _STEP_SIZE = 12
 
 
 class Alg(IntEnum):
-    """How a bucket chooses among its items."""
+    """How a bucket selects among its items."""
 
     UNIFORM = 1
     LIST = 2
@@ -30,7 +30,7 @@ class Alg(IntEnum):
 
 
 class RuleOp(IntEnum):
-    """What a step of a rule does."""
+    """Operation of a rule's step."""
 
     NOOP = 0
     TAKE = 1
@@ -55,18 +55,18 @@ class Bucket:
     """An inner node. Weights are 16.16 fixed point."""
 
     id: int
-    """Negative; devices are not."""
+    """Negative number, unlike devices."""
     type: int
-    """Host, rack and so on, by number; 0 would be a device."""
+    """Type number of host, rack and so on; 0 is a device."""
     alg: Alg
     hash: int
-    """0: Jenkins's, the only one there is."""
+    """0: Jenkins's hash, the only one defined."""
     weight: int
     items: tuple[int, ...]
     weights: tuple[int, ...]
-    """Of each item; in a uniform bucket one for all, in a tree of each node."""
+    """Weight of each item; a single one in uniform buckets, one per node in tree buckets."""
     extra: tuple[int, ...] = ()
-    """In a list the sums of weights, in a straw bucket the straws."""
+    """Sums of weights in list buckets, straws in straw buckets."""
 
     def encode(self, encoder: Encoder) -> None:
         """Append the encoding, algorithm first."""
@@ -88,7 +88,7 @@ class Bucket:
 
     @classmethod
     def decode(cls, decoder: Decoder, slot: int) -> Self | None:
-        """Read what is in a slot; None if it is empty. Raises DecodeError."""
+        """Read a slot; returns None if it is empty. Raises DecodeError."""
         number = decoder.u32()
         if not number:
             return None
@@ -128,11 +128,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How to choose."""
+    """A placement rule."""
 
     ruleset: int
     type: int
-    """1 replicated, 3 erasure, 4 and 5 multi-step."""
+    """1 replicated, 3 erasure-coded, 4 and 5 multi-step."""
     min_size: int
     max_size: int
     steps: tuple[Step, ...]
@@ -149,7 +149,7 @@ class Rule:
 
     @classmethod
     def decode(cls, decoder: Decoder) -> Self | None:
-        """Read what is in a slot; None if it is empty. Raises DecodeError."""
+        """Read a slot; returns None if it is empty. Raises DecodeError."""
         if not decoder.u32():
             return None
         count = decoder.u32()
@@ -162,7 +162,7 @@ class Rule:
 
 @dataclass(slots=True)
 class Tunables:
-    """Knobs of the algorithm. What an old map does not have is as it was before there was a knob."""
+    """Tunables of the algorithm. The defaults apply to old maps, which lack them."""
 
     choose_local_tries: int = 2
     choose_local_fallback_tries: int = 5
@@ -182,21 +182,21 @@ _TUNABLE_GROUPS: tuple[tuple[tuple[str, str], ...], ...] = (
     (("allowed_bucket_algs", "u32"),),
     (("chooseleaf_stable", "u8"),),
 )
-"""In the order in which they came to be; a map ends before any group."""
+"""Groups of tunables in the order of their introduction; a map may end before any of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChooseArg:
-    """Other weights and ids for the items of one bucket."""
+    """Alternative weights and ids for the items of one bucket."""
 
     weight_set: tuple[tuple[int, ...], ...] = ()
-    """By position among the replicas; the last counts for all further ones."""
+    """Weights by position of the replica; the last set applies to all further positions."""
     ids: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
 class CrushMap:
-    """The whole map."""
+    """A CRUSH map."""
 
     max_devices: int = 0
     buckets: dict[int, Bucket] = field(default_factory=dict)
@@ -206,7 +206,7 @@ class CrushMap:
     max_rules: int = 0
     type_names: dict[int, str] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
-    """Of devices and buckets."""
+    """Names of devices and buckets."""
     rule_names: dict[int, str] = field(default_factory=dict)
     tunables: Tunables = field(default_factory=Tunables)
     class_map: dict[int, int] = field(default_factory=dict)
@@ -215,7 +215,7 @@ class CrushMap:
     class_bucket: dict[int, dict[int, int]] = field(default_factory=dict)
     """For each bucket and class, the shadow bucket with the devices of that class only."""
     choose_args: dict[int, dict[int, ChooseArg]] = field(default_factory=dict)
-    """For a pool, or for -1, which is all pools: by bucket id."""
+    """Alternative weights by pool id (-1: all pools), then by bucket id."""
     msr_tunables: tuple[int, int] | None = None
     """Descents and collision tries of multi-step rules, since Squid."""
 
@@ -278,7 +278,7 @@ class CrushMap:
         return crush
 
     def _decode_classes(self, decoder: Decoder) -> None:
-        """Device classes and choose_args, since Luminous; what MSR rules need, since Squid."""
+        """Read device classes and choose_args, since Luminous, and the tunables of MSR rules, since Squid."""
         if decoder.remaining:
             self.class_map = decoder.mapping(decoder.i32, decoder.i32, 8)
             self.class_names = decoder.mapping(decoder.i32, decoder.string, 8)
@@ -297,7 +297,7 @@ def _slots(count: int, decode: Callable[[int], T | None], key: Callable[[int], i
 
 
 def _refuse_cycles(buckets: dict[int, Bucket]) -> None:
-    """Refuse a map with cycles, in which a descent would not end."""
+    """Raise DecodeError for a map with cycles, in which a descent would not end."""
     inner = {number: [item for item in bucket.items if item in buckets] for number, bucket in buckets.items()}
     try:
         TopologicalSorter(inner).prepare()

@@ -1,4 +1,4 @@
-"""What goes wrong between a client and its cluster."""
+"""Errors between a client and its cluster."""
 
 import errno
 import os
@@ -7,7 +7,7 @@ from messenger.errors import MsgrError
 
 
 class RadosError(MsgrError):
-    """The cluster refused a request, or cannot be reached. ``errno`` is the positive Linux error number."""
+    """The cluster rejected a request, or cannot be reached. ``errno`` is the positive Linux error number."""
 
     def __init__(self, number: int, what: str) -> None:
         super().__init__(f"{what}: {errno.errorcode.get(number, number)} ({os.strerror(number)})")

@@ -1,4 +1,4 @@
-"""The objects of one pool: what an application does with them."""
+"""Operations on the objects of one pool."""
 
 import errno
 import time
@@ -19,30 +19,30 @@ from toolkit.rados.request import Request, flags_for
 from toolkit.rados.watching import Notify, NotifyResult, Watch
 
 ALL_NAMESPACES = "\x01"
-"""As the namespace of an IoCtx that lists objects: those of all."""
+"""Namespace of an IoCtx that lists the objects of all namespaces."""
 
 PAGE_ENTRIES = 1000
-"""How many names or values are asked for at once; OSDs may give fewer."""
+"""Number of names or values per request; OSDs may return fewer."""
 
 _cookies = count(1)
 
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What an OSD knows of an object."""
+    """Size and modification time of an object."""
 
     size_bytes: int
     mtime: UTime
 
 
 class IoCtx:
-    """A pool, and a namespace in it. Every method raises RadosError where the cluster refuses.
+    """A pool and a namespace in it. Every method raises RadosError if the cluster rejects the request.
 
     Args:
-        objecter: carries requests out.
-        pool: its name; looked up at the first request.
-        namespace: objects of the same name in different ones are different objects.
-        locator_key: placed by this instead of by their names, if not empty.
+        objecter: sends the requests.
+        pool: name of the pool; looked up at the first request.
+        namespace: namespace; objects of the same name in different namespaces are different objects.
+        locator_key: if not empty, objects are placed by this key instead of by their names.
     """
 
     def __init__(self, objecter: Objecter, pool: str, namespace: str = "", locator_key: str = "") -> None:
@@ -55,36 +55,36 @@ class IoCtx:
     # ---- whole objects
 
     async def write_full(self, oid: str, data: Buffer) -> None:
-        """Make this the object, whatever it was."""
+        """Replace the data of an object, which is made if it does not exist."""
         await self.operate(oid, operation(OpCode.WRITEFULL, data))
 
     async def write(self, oid: str, data: Buffer, offset: int = 0) -> None:
-        """Overwrite a part of the object; what is between its end and ``offset`` becomes zeros."""
+        """Overwrite a part of the object; a gap between its end and ``offset`` is filled with zeros."""
         await self.operate(oid, operation(OpCode.WRITE, data, offset=offset))
 
     async def append(self, oid: str, data: Buffer) -> None:
-        """Write behind the end of the object."""
+        """Append to the object."""
         await self.operate(oid, operation(OpCode.APPEND, data))
 
     async def read(self, oid: str, length: int = 0, offset: int = 0) -> bytes:
-        """A part of the object, to its end if ``length`` is 0; less where there is less."""
+        """Return a part of the object, up to its end if ``length`` is 0; the result is shorter at its end."""
         return bytes(await self._ask(oid, operation(OpCode.READ, offset=offset, length=length), "data", b""))
 
     async def stat(self, oid: str) -> Stat:
-        """Size and modification time."""
+        """Return size and modification time."""
         reply = await self.operate(oid, operation(OpCode.STAT))
         return Stat(*output_of(reply.ops[0]).values())
 
     async def truncate(self, oid: str, size_bytes: int) -> None:
-        """Cut the object off, or fill it with zeros, to that size."""
+        """Truncate the object to that size, or extend it with zeros."""
         await self.operate(oid, operation(OpCode.TRUNCATE, offset=size_bytes))
 
     async def zero(self, oid: str, offset: int, length: int) -> None:
-        """Make a part of the object zeros."""
+        """Overwrite a part of the object with zeros."""
         await self.operate(oid, operation(OpCode.ZERO, offset=offset, length=length))
 
     async def create(self, oid: str, *, exclusive: bool = True) -> None:
-        """Make an empty object; EEXIST if there is one, unless that is all right."""
+        """Make an empty object; EEXIST if it exists, unless ``exclusive`` is False."""
         await self.operate(oid, operation(OpCode.CREATE, op_flags=OpFlag.EXCL if exclusive else 0))
 
     async def remove(self, oid: str) -> None:
@@ -92,9 +92,9 @@ class IoCtx:
         await self.operate(oid, operation(OpCode.DELETE))
 
     async def list_objects(self) -> AsyncIterator[ListEntry]:
-        """The objects of the namespace, in the order of their hashes.
+        """Yield the objects of the namespace, in the order of their hashes.
 
-        What is there from beginning to end is listed once; what comes or goes meanwhile may be.
+        Objects that exist throughout are listed once; those that are made or removed meanwhile may be listed.
         """
         pool_id = await self._resolve()
         cursor = HObject()
@@ -113,29 +113,29 @@ class IoCtx:
     # ---- extended attributes
 
     async def setxattr(self, oid: str, name: str, value: Buffer) -> None:
-        """Set one."""
+        """Set an extended attribute."""
         await self.operate(oid, operation(OpCode.SETXATTR, name, value))
 
     async def getxattr(self, oid: str, name: str) -> bytes:
-        """The value of one; ENODATA if there is none."""
+        """Return the value of an attribute; ENODATA if it does not exist."""
         return bytes(await self._ask(oid, operation(OpCode.GETXATTR, name), "value", b""))
 
     async def getxattrs(self, oid: str) -> dict[str, bytes]:
-        """All of them."""
+        """Return all attributes."""
         return dict(await self._ask(oid, operation(OpCode.GETXATTRS), "xattrs", {}))
 
     async def rmxattr(self, oid: str, name: str) -> None:
-        """Remove one."""
+        """Remove an attribute."""
         await self.operate(oid, operation(OpCode.RMXATTR, name))
 
     # ---- the map that every object of a replicated pool has
 
     async def omap_set(self, oid: str, values: Mapping[str, Buffer]) -> None:
-        """Set some values."""
+        """Set omap values."""
         await self.operate(oid, operation(OpCode.OMAPSETVALS, values))
 
     async def omap_get(self, oid: str, prefix: str = "") -> dict[str, bytes]:
-        """All values whose keys begin with ``prefix``."""
+        """Return all omap values whose keys begin with ``prefix``."""
         values: dict[str, bytes] = {}
         more = True
         while more:
@@ -147,7 +147,7 @@ class IoCtx:
         return values
 
     async def omap_get_keys(self, oid: str) -> list[str]:
-        """All keys, sorted."""
+        """Return all omap keys, sorted."""
         keys: list[str] = []
         more = True
         while more:
@@ -159,43 +159,43 @@ class IoCtx:
         return keys
 
     async def omap_get_by_keys(self, oid: str, keys: Collection[str]) -> dict[str, bytes]:
-        """The values of these keys, of those that are there."""
+        """Return the values of those of these keys that exist."""
         return dict(await self._ask(oid, operation(OpCode.OMAPGETVALSBYKEYS, keys), "values", {}))
 
     async def omap_rm_keys(self, oid: str, keys: Collection[str]) -> None:
-        """Remove some keys."""
+        """Remove omap keys."""
         await self.operate(oid, operation(OpCode.OMAPRMKEYS, keys))
 
     async def omap_clear(self, oid: str) -> None:
-        """Remove all keys, and the header."""
+        """Remove all omap keys and the omap header."""
         await self.operate(oid, operation(OpCode.OMAPCLEAR))
 
     async def omap_set_header(self, oid: str, header: Buffer) -> None:
-        """Set the header."""
+        """Set the omap header."""
         await self.operate(oid, operation(OpCode.OMAPSETHEADER, header))
 
     async def omap_get_header(self, oid: str) -> bytes:
-        """The header; empty if there is none."""
+        """Return the omap header; empty if there is none."""
         return bytes(await self._ask(oid, operation(OpCode.OMAPGETHEADER), "header", b""))
 
     # ---- classes, watches
 
     async def exec(self, oid: str, cls: str, method: str, data: Buffer = b"") -> bytes:
-        """What a method of an object class gives for ``data``."""
+        """Call a method of an object class with ``data``; returns its output."""
         return bytes(await self._ask(oid, operation(OpCode.CALL, cls, method, data), "output", b""))
 
     async def watch(self, oid: str, timeout_s: int = 0) -> Watch:
-        """Watch an object for notifications; leave the watch, or close it, to end that.
+        """Watch an object for notifications; leaving the watch's ``async with`` block or closing it ends it.
 
         Args:
-            oid: which; ENOENT if it does not exist.
-            timeout_s: how long the OSD waits for a watcher that it cannot reach; 0 is the OSD's own default.
+            oid: name of the object; ENOENT if it does not exist.
+            timeout_s: time after which the OSD drops an unreachable watcher; 0 for the OSD's default.
         """
         watch = Watch(self, self._objecter.lingering, oid, next(_cookies), timeout_s)
         return await watch.open()
 
     async def notify(self, oid: str, payload: Buffer = b"", timeout_s: int = 10) -> NotifyResult:
-        """Notify the watchers of an object, and wait until each has acknowledged or had time to."""
+        """Notify the watchers of an object, and wait until each has acknowledged or the time is over."""
         while True:
             cookie, notify = next(_cookies), Notify(oid)
             self._objecter.lingering[cookie] = notify
@@ -209,7 +209,7 @@ class IoCtx:
                 return result
 
     async def list_watchers(self, oid: str) -> list[Watcher]:
-        """The watchers of an object."""
+        """Return the watchers of an object."""
         return list(await self._ask(oid, operation(OpCode.LIST_WATCHERS), "watchers", []))
 
     # ---- several at once
@@ -221,16 +221,16 @@ class IoCtx:
         once: bool = False,
         on_success: Callable[[Request], None] | None = None,
     ) -> MOSDOpReply:
-        """Operations on one object, done all or none.
+        """Run operations on one object; either all of them take effect or none.
 
         Args:
-            oid: the object.
-            ops: made with :func:`messenger.messages.osd_op_data.operation`.
-            once: fail with ECONNRESET rather than ask again when the OSD is lost before it answers.
-            on_success: called as soon as the OSD has done them.
+            oid: name of the object.
+            ops: operations, made with :func:`messenger.messages.osd_op_data.operation`.
+            once: True to fail with ECONNRESET, instead of resending, if the session is lost before the reply.
+            on_success: called as soon as the OSD's reply has arrived.
 
         Returns:
-            The reply; :func:`messenger.messages.osd_op_data.output_of` reads what its operations give.
+            The reply; :func:`messenger.messages.osd_op_data.output_of` decodes the output of its operations.
         """
         locator = ObjectLocator(await self._resolve(), key=self.locator_key, nspace=self.namespace)
         flags = flags_for(ops)
@@ -246,7 +246,7 @@ class IoCtx:
         return output_of(reply.ops[0]).get(name, otherwise)
 
     async def _resolve(self) -> int:
-        """The pool's id, which a later renaming does not change."""
+        """Return the pool's id, which stays the same when the pool is renamed."""
         if self._pool_id is None:
             self._pool_id = await self._objecter.pool_id(self.pool)
         return self._pool_id

@@ -1,7 +1,7 @@
 """The client's session with one of the monitors (docs/protocol.md §6.2).
 
-A lossy session: when it breaks, the next monitor is dialled, what is subscribed to is asked for again from where
-it stopped, and questions without an answer are asked again.
+The session is lossy: when it breaks, the client dials the next monitor, renews its subscriptions from the next
+epoch, and resends unanswered requests.
 """
 
 import asyncio
@@ -36,25 +36,25 @@ from messenger.session.policy import LOSSY_CLIENT
 from toolkit.rados.errors import RadosError
 
 HUNT_INTERVAL_S = 3.0
-"""How long one monitor may take to let us in, Ceph's ``mon_client_hunt_interval``."""
+"""Time limit for a login at one monitor, Ceph's ``mon_client_hunt_interval``."""
 FIRST_PAUSE_S = 0.1
 PING_TIMEOUT_S = 30.0
-"""A monitor that does not answer keepalives for so long is given up, Ceph's ``mon_client_ping_timeout``."""
+"""Time without a keepalive ack after which the next monitor is dialled, Ceph's ``mon_client_ping_timeout``."""
 
 _HOPELESS = {
     FaultReason.AUTH_DENIED: errno.EACCES,
     FaultReason.AUTH_METHOD: errno.EOPNOTSUPP,
     FaultReason.MISSING_FEATURES: errno.EPROTONOSUPPORT,
 }
-"""Refusals that another monitor would repeat, as long as none has let us in."""
+"""Reasons that every monitor would give; they end the attempts before the first login."""
 
 
 class CommandReply(NamedTuple):
-    """What a command gave."""
+    """Result of a command."""
 
     output: bytes
     status: str
-    """Text for people."""
+    """Readable status text."""
 
 
 class _Question(NamedTuple):
@@ -67,10 +67,10 @@ class Monitors:
     """Keeps a session open with one of the monitors.
 
     Args:
-        messenger: dials; its owner hands this object the events of connections to monitors.
-        auth: the identity; it collects tickets here.
-        addrs: where monitors are; more are learned from the monitor map.
-        rotating: an OSD's service keys, which are then kept fresh.
+        messenger: messenger to dial with; its owner passes the events of monitor connections to this object.
+        auth: identity of the client; receives the tickets.
+        addrs: addresses of monitors; further ones are learnt from the monitor map.
+        rotating: an OSD's keyring of service keys, which is kept up to date.
     """
 
     def __init__(
@@ -98,15 +98,15 @@ class Monitors:
         self.monmap: MonMap | None = None
         self.has_monmap = asyncio.Event()
         self.refusal: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Fails when no monitor ever let us in and trying again is no use."""
+        """Fails when the monitors reject the first login for a reason that retries cannot cure."""
 
     # ---- for the application
 
     async def command(self, command: dict[str, Any], data: Buffer = b"") -> CommandReply:
-        """Have the monitors carry out a command.
+        """Run a monitor command.
 
         Args:
-            command: its ``prefix`` and arguments.
+            command: the command's ``prefix`` and arguments.
             data: its input.
 
         Raises:
@@ -122,18 +122,18 @@ class Monitors:
 
     @property
     def connection(self) -> Connection | None:
-        """The session with one of them, open or about to be; None between two attempts."""
+        """The session with a monitor, ready or being opened; None between two attempts."""
         return self._connection
 
     async def newest_epoch(self, what: str) -> int:
-        """The newest epoch of a map that the monitors have."""
+        """Return the newest epoch of a map, from the monitors."""
         tid = next(self._tids)
         message = await self._ask(MMonGetVersion(tid, what), b"", tid)
         assert isinstance(message.payload, MMonGetVersionReply)
         return message.payload.version
 
     def usable(self, addrs: AddrVec) -> AddrVec:
-        """Of a daemon's addresses, those of the protocols by which the monitors were given."""
+        """Return a daemon's addresses of the protocols that the monitors were given with."""
         return AddrVec(tuple(addr for addr in addrs if addr.type in self._types)) or addrs
 
     async def _ask(self, payload: Payload, data: Buffer, tid: int = 0) -> Message:
@@ -158,7 +158,7 @@ class Monitors:
         self._dial()
 
     def stop(self) -> None:
-        """Dial no more, and answer nothing."""
+        """Dial no more, and fail all pending requests."""
         self._cancel_timer()
         self._connection = None
         self._open = False
@@ -168,11 +168,11 @@ class Monitors:
                 question.answer.set_exception(RadosError(errno.ESHUTDOWN, "question to the monitors"))
 
     def got(self, what: str, epoch: int) -> None:
-        """A map of that epoch has arrived: the next session asks for newer ones."""
+        """Note that a map of that epoch has arrived; the next session subscribes from the following epoch on."""
         self._subscriptions[what] = max(self._subscriptions[what], epoch + 1)
 
     def tick(self, wall_time_s: float) -> None:
-        """Some seconds have passed: is the monitor alive, are the tickets good?"""
+        """Send a keepalive and renew tickets; dial the next monitor if this one does not answer."""
         if not self._open or self._connection is None:
             return
         heard_s = max(self._connection.session.keepalive_acked_s, self._opened_s)
@@ -183,12 +183,12 @@ class Monitors:
         self.renew_tickets(wall_time_s)
 
     def renew_tickets(self, wall_time_s: float) -> None:
-        """Ask for tickets that are about to expire or were refused."""
+        """Request new tickets for those that are about to expire or were rejected."""
         if self._open and self._login is not None:
             self._login.renew(wall_time_s)
 
     def connected(self, connection: Connection, wall_time_s: float) -> None:
-        """A session is open; on v1 it is to be logged in to now."""
+        """Start the login on a session that became ready; on v2 it is complete already."""
         if connection is not self._connection:
             return
         self._login = MonLogin(connection, self._auth, self._messenger.endpoint.rng, self._rotating)
@@ -220,7 +220,7 @@ class Monitors:
                 self._enter(connection, wall_time_s)
 
     def lost(self, connection: Connection, fault: Fault) -> None:
-        """The session ended, or the monitor refused it."""
+        """Dial the next monitor, because the session ended or the monitor rejected it."""
         if connection is not self._connection:
             return
         number = _HOPELESS.get(fault.reason)
@@ -229,7 +229,7 @@ class Monitors:
         self._hunt()
 
     def dispatch(self, connection: Connection, message: Message, wall_time_s: float) -> None:
-        """A message that is not for others; raises DecodeError."""
+        """Process a message of the monitor; raises DecodeError."""
         payload = message.payload
         if connection is not self._connection:
             return
@@ -257,7 +257,7 @@ class Monitors:
     # ---- hunting
 
     def _hunt(self) -> None:
-        """Give up this monitor and dial the next one, after a pause that grows."""
+        """Close the session and dial the next monitor, after a back-off."""
         if self._connection is not None:
             self._connection.mark_down()
         self._connection, self._login, self._open = None, None, False

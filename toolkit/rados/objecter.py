@@ -1,7 +1,7 @@
-"""Requests on their way to OSDs: sessions, new maps, backoffs, sending again (docs/protocol.md §6.4, §6.8).
+"""Requests to OSDs: sessions, new maps, backoffs, resends (docs/protocol.md §6.4, §6.8).
 
-What is sent again keeps its tid, by which an OSD knows what it has done already, and its place among the requests
-to the same object.
+A resent request keeps its tid, by which the OSD recognises what it has done already, and its order among the
+requests to the same object.
 """
 
 import asyncio
@@ -31,16 +31,16 @@ from toolkit.rados.placement import NO_OSD, Placement
 from toolkit.rados.request import Request
 
 INFLIGHT_OPS = 1024
-"""More requests than this wait for replies to earlier ones, Ceph's ``objecter_inflight_ops``."""
+"""Most requests in flight; further ones wait. Ceph's ``objecter_inflight_ops``."""
 
 
 class OsdSession:
-    """A connection to an OSD, and what that OSD asked to wait with."""
+    """A connection to an OSD, and the backoffs that the OSD sent."""
 
     def __init__(self, osd: int, addrs: AddrVec, connection: Connection) -> None:
         self.osd = osd
         self.addrs = addrs
-        """As the map had them; another address is another life of the OSD."""
+        """Addresses in the map; another address means another incarnation of the OSD."""
         self.connection = connection
         self._backoffs: dict[tuple[ShardedPgId, int], MOSDBackoff] = {}
 
@@ -51,11 +51,11 @@ class OsdSession:
         self.connection.send(MOSDBackoff(*acked))
 
     def unblock(self, backoff: MOSDBackoff) -> MOSDBackoff | None:
-        """Forget a backoff; returns it, if there was one."""
+        """Remove a backoff; returns it, None if there was none."""
         return self._backoffs.pop((backoff.pgid, backoff.id), None)
 
     def blocks(self, request: Request) -> bool:
-        """True if a request has to wait."""
+        """True if a backoff covers a request."""
         if not self._backoffs or request.target is None:
             return False
         pgid, hobject = request.target.pgid, request.hobject
@@ -63,7 +63,7 @@ class OsdSession:
 
 
 class Lingering(Protocol):
-    """What stays with an OSD after its request was answered: a watch, or a notification being delivered."""
+    """State that an OSD keeps after its reply: a watch, or a notification in progress."""
 
     def moved(self, placement: Placement) -> bool:
         """True if a new map places the object elsewhere."""
@@ -72,28 +72,28 @@ class Lingering(Protocol):
         """True if it depends on that session."""
 
     def lost(self) -> None:
-        """The OSD that knew of it does not any more."""
+        """Register again, because the OSD has lost it or another OSD is responsible."""
 
     def take(self, notify: MWatchNotify, message: Message) -> None:
         """Handle a message of an OSD about this watch or notify; raises DecodeError."""
 
     async def stop(self) -> None:
-        """End because the client ends."""
+        """End it, because the client ends."""
 
 
 class _Command(NamedTuple):
-    """A command that an OSD has yet to answer."""
+    """A command that an OSD has not answered yet."""
 
     session: OsdSession
     answer: "asyncio.Future[Message]"
 
 
 class Objecter:
-    """Sends requests where they belong, until they are answered.
+    """Sends requests to the responsible OSDs, again if needed, until they are answered.
 
     Args:
-        messenger: dials; its owner hands this object the events of connections to OSDs.
-        monitors: bring new maps.
+        messenger: messenger to dial with; its owner passes the events of OSD connections to this object.
+        monitors: source of new maps.
     """
 
     def __init__(self, messenger: Messenger, monitors: Monitors) -> None:
@@ -108,38 +108,38 @@ class Objecter:
         self._new_map = asyncio.Event()
         self._stopped = False
         self.lingering: dict[int, Lingering] = {}
-        """By cookie."""
+        """Watches and notifications by cookie."""
 
     # ---- maps
 
     @property
     def placement(self) -> Placement:
-        """By the newest map."""
+        """Placement by the newest map."""
         assert self._placement is not None, "the first map has not come"
         return self._placement
 
     @property
     def epoch(self) -> int:
-        """Of the newest map; 0 before the first."""
+        """Epoch of the newest map; 0 before the first."""
         return 0 if self._placement is None else self._placement.osdmap.epoch
 
     @property
     def connections(self) -> dict[str, Connection]:
-        """The sessions with OSDs, by their names."""
+        """Sessions with OSDs, by their names."""
         return {f"osd.{osd}": session.connection for osd, session in sorted(self._sessions.items())}
 
     async def wait_for_epoch(self, epoch: int) -> None:
-        """Wait until the map is at least that new."""
+        """Wait until the map has at least this epoch."""
         while self.epoch < epoch:
             self._new_map.clear()
             await self._new_map.wait()
 
     async def wait_for_newest_map(self) -> None:
-        """Wait until the map is as new as the monitors' is now."""
+        """Wait until the map is at least as new as the monitors' map at the time of the call."""
         await self.wait_for_epoch(await self._monitors.newest_epoch("osdmap"))
 
     async def pool_id(self, name: str) -> int:
-        """The number of a pool; raises RadosError ENOENT if not even the newest map has one of that name."""
+        """Return the id of a pool; raises RadosError ENOENT if the newest map has none of that name."""
         for attempt in range(2):
             for number, known in self.placement.osdmap.pool_names.items():
                 if known == name:
@@ -149,7 +149,7 @@ class Objecter:
         raise RadosError(errno.ENOENT, f"pool {name!r}")
 
     def take_maps(self, message: MOSDMap) -> None:
-        """Go on to the newest map that a message leads to.
+        """Advance to the newest map that a message contains, and resend requests that it affects.
 
         Raises:
             DecodeError: a map is malformed.
@@ -173,7 +173,7 @@ class Objecter:
         self._new_map.set()
 
     def _next_map(self, message: MOSDMap) -> OSDMap | None:
-        """The map after the present one, or the next one in full where some are missing."""
+        """Return the map of the next epoch, or a later full map if increments are missing."""
         if self._placement is None:
             return OSDMap.decode(message.maps[max(message.maps)]) if message.maps else None
         osdmap = self._placement.osdmap
@@ -186,7 +186,7 @@ class Objecter:
         return OSDMap.decode(message.maps[min(newer)]) if newer else None
 
     def _is_stale(self, request: Request, *, skipped: bool) -> bool:
-        """True if the new map asks for a request to be sent again; one without a pool any more is answered."""
+        """True if a request has to be resent by the new map; fails the request if its pool does not exist."""
         try:
             target = request.aim(self.placement)
         except RadosError as error:
@@ -196,7 +196,7 @@ class Objecter:
         return skipped or request.must_be_resent(target, self.placement.osdmap)
 
     def _close_old_sessions(self) -> None:
-        """Leave OSDs that are down, or that have another address by now."""
+        """Close sessions with OSDs that are down or have another address."""
         osds = self.placement.osdmap.osds
         for session in list(self._sessions.values()):
             known = session.osd < len(osds) and osds[session.osd].is_up
@@ -207,13 +207,13 @@ class Objecter:
     # ---- requests
 
     async def submit(self, request: Request) -> MOSDOpReply:
-        """Have an OSD carry out a request.
+        """Send a request, wait for the reply and return it.
 
         Returns:
-            The reply, with their output in its operations.
+            The reply, with the output of the operations.
 
         Raises:
-            RadosError: the cluster refuses it.
+            RadosError: the cluster rejects the request.
         """
         if self._stopped:
             raise RadosError(errno.ESHUTDOWN, request.what)
@@ -229,7 +229,7 @@ class Objecter:
                 self._requests.pop(request.tid, None)
 
     def _send_again(self, requests: Iterable[Request]) -> None:
-        """Send requests by the present map, oldest first; those without an OSD to take them wait for a new map."""
+        """Send requests by the present map, oldest first; those without a responsible OSD wait for a new map."""
         for request in sorted(requests, key=lambda request: request.tid):
             if request.answer.done():
                 continue
@@ -271,11 +271,11 @@ class Objecter:
                 one.lost()
 
     async def command(self, osd: int, payload: MCommand, data: Buffer) -> Message:
-        """Have an OSD carry out a command; returns the message with its MCommandReply.
+        """Run a command on an OSD; returns the message with its MCommandReply.
 
         Raises:
-            RadosError: ENXIO, the OSD is not up; ECONNRESET, it went away before it answered, and whether it
-                carried out the command is not known.
+            RadosError: ENXIO: the OSD is not up; ECONNRESET: the session was lost before the reply, so the command
+                may have run or not.
         """
         osds = self.placement.osdmap.osds
         if self._stopped or not 0 <= osd < len(osds) or not osds[osd].is_up:
@@ -291,13 +291,13 @@ class Objecter:
     # ---- what comes from OSDs
 
     def session_of(self, connection: Connection) -> OsdSession | None:
-        """The session that a connection carries; None if it is an old one."""
+        """Return the session of a connection; None if it has been replaced."""
         session = connection.user
         current = isinstance(session, OsdSession) and self._sessions.get(session.osd) is session
         return session if current else None
 
     def lost(self, connection: Connection) -> None:
-        """A connection ended: everything that was on it is sent again on a new one."""
+        """Resend on a new connection everything that was in flight on a lost one."""
         session = self.session_of(connection)
         if session is not None:
             requests = [request for request in self._requests.values() if request.session is session]
@@ -305,7 +305,7 @@ class Objecter:
             self._send_again(requests)
 
     def take_reply(self, connection: Connection, message: Message, reply: MOSDOpReply) -> None:
-        """An OSD has answered.
+        """Process an OSD's reply.
 
         Raises:
             DecodeError: its data does not fit its operations.
@@ -314,7 +314,7 @@ class Objecter:
         if request is None or request.session is not connection.user or request.answer.done():
             return
         if 0 <= reply.retry_attempt != request.attempts - 1:
-            return  # to an earlier sending; the answer to the last one is the one that holds
+            return  # reply to an earlier send; only the reply to the latest one counts
         if reply.redirect is not None or reply.result == -errno.EAGAIN:
             if reply.redirect is not None:
                 request.redirect(reply)
@@ -336,17 +336,17 @@ class Objecter:
         self._send_again([request])
 
     def take_command_reply(self, connection: Connection, message: Message) -> None:
-        """An OSD has carried out a command."""
+        """Process an OSD's reply to a command."""
         command = self._commands.get(message.tid)
         if command is not None and command.session is connection.user and not command.answer.done():
             command.answer.set_result(message)
 
     def take_backoff(self, session: OsdSession, backoff: MOSDBackoff) -> None:
-        """An OSD asks to hold requests back, or to send them now."""
+        """Process a backoff: stop sending the requests it covers, or resend them."""
         if backoff.op == BackoffOp.BLOCK:
             session.block(backoff)
         elif backoff.op == BackoffOp.UNBLOCK and (held := session.unblock(backoff)) is not None:
-            # what had been sent before the block was dropped there, so it is sent again as well
+            # resend also requests sent before the block, because the OSD dropped them
             self._send_again(
                 request
                 for request in self._requests.values()
@@ -357,7 +357,7 @@ class Objecter:
             )
 
     def take_notify(self, message: Message, notify: MWatchNotify) -> None:
-        """An OSD speaks of a watch or a notification; raises DecodeError."""
+        """Process a message about a watch or a notification; raises DecodeError."""
         one = self.lingering.get(notify.cookie)
         if one is not None:
             one.take(notify, message)
@@ -365,7 +365,7 @@ class Objecter:
     # ---- for the owner
 
     def tick(self) -> None:
-        """Some seconds have passed: a dead connection shows when it has something to carry."""
+        """Send keepalives on sessions with requests in flight, so that dead connections are noticed."""
         for session in self._sessions.values():
             busy = any(request.session is session for request in self._requests.values())
             busy = busy or any(command.session is session for command in self._commands.values())
@@ -373,7 +373,7 @@ class Objecter:
                 session.connection.keepalive()
 
     async def stop(self) -> None:
-        """Answer nothing any more."""
+        """Fail all pending requests."""
         self._stopped = True
         for request in self._requests.values():
             if not request.answer.done():

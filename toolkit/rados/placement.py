@@ -1,4 +1,4 @@
-"""Where objects are: from a name to a placement group to OSDs, by one OSD map (docs/protocol.md §6.8)."""
+"""Placement of objects by one OSD map: from a name to a placement group to OSDs (docs/protocol.md §6.8)."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,7 +12,7 @@ from toolkit.rados.crush_map import ITEM_NONE, CrushMap
 from toolkit.rados.hashing import crush_hash32_2, rjenkins_str
 
 NO_OSD = -1
-"""No primary of a placement group."""
+"""Stands for the primary of a placement group without OSDs."""
 
 _NSPACE_SEPARATOR = b"\x1f"
 
@@ -22,12 +22,12 @@ class PgMapping:
     """The OSDs of a placement group. In erasure-coded pools ``ITEM_NONE`` stands for shards without an OSD."""
 
     up: tuple[int, ...]
-    """OSDs that should have it."""
+    """OSDs that should store it."""
     up_primary: int
     acting: tuple[int, ...]
     """OSDs that serve it now."""
     acting_primary: int
-    """The OSD to ask; ``NO_OSD`` if there is none."""
+    """OSD that requests go to; ``NO_OSD`` if there is none."""
 
 
 def object_hash(oid: str, key: str = "", nspace: str = "") -> int:
@@ -39,17 +39,17 @@ def object_hash(oid: str, key: str = "", nspace: str = "") -> int:
 
 
 def stable_mod(x: int, count: int) -> int:
-    """``x`` modulo ``count`` such that a growing count moves as little as possible."""
+    """Return ``x`` modulo ``count``, such that few values change when ``count`` grows."""
     mask = (1 << (count - 1).bit_length()) - 1
     return x & mask if x & mask < count else x & mask >> 1
 
 
 class Placement:
-    """The placement by one epoch of the map; what was computed once is kept.
+    """Placement by one epoch of the map; results are cached.
 
     Args:
-        osdmap: the map; not changed while this is in use.
-        like: an older placement, whose CRUSH map is taken over if it is still the same.
+        osdmap: the map, which must not change.
+        like: an older placement, whose decoded CRUSH map is reused if it is the same.
     """
 
     def __init__(self, osdmap: OSDMap, like: "Placement | None" = None) -> None:
@@ -69,11 +69,11 @@ class Placement:
         return PgId(pool_id, stable_mod(name_hash, self.osdmap.pools[pool_id].pg_num))
 
     def mapping(self, pgid: PgId) -> PgMapping:
-        """The OSDs of a placement group.
+        """Return the OSDs of a placement group.
 
         Raises:
             KeyError: there is no such pool.
-            LocalError: its rule is of a kind that is not spoken here.
+            LocalError: its CRUSH rule is of an unsupported type.
             DecodeError: the CRUSH map is malformed.
         """
         found = self._mappings.get(pgid)
@@ -104,11 +104,11 @@ class Placement:
     @staticmethod
     def _placement_seed(pool: Pool, pgid: PgId) -> int:
         seed = stable_mod(pgid.seed, pool.pgp_num)
-        # the flag keeps the groups of different pools from lying on top of each other
+        # the flag keeps the groups of different pools from being placed on the same OSDs
         return crush_hash32_2(seed, pgid.pool) if pool.flags & PoolFlag.HASHPSPOOL else seed + pgid.pool
 
     def _filtered(self, pool: Pool, osds: list[int], *, up: bool) -> list[int]:
-        """Without OSDs that do not exist or, with ``up``, are down; shards keep their places."""
+        """Remove OSDs that do not exist or, with ``up``, are down; erasure-coded shards keep their positions."""
         known = self.osdmap.osds
         good = [0 <= osd < len(known) and (known[osd].is_up if up else known[osd].exists) for osd in osds]
         if pool.type == PoolType.ERASURE:
@@ -116,7 +116,7 @@ class Placement:
         return [osd for osd, fine in zip(osds, good, strict=True) if fine]
 
     def _upmapped(self, pgid: PgId, raw: list[int]) -> list[int]:
-        """What operators or the balancer want otherwise; targets that are out do not count."""
+        """Apply explicit mappings of operators and the balancer, unless their targets are out."""
         explicit = self.osdmap.pg_upmap.get(pgid)
         if explicit is not None:
             if any(map(self._marked_out, explicit)):
@@ -135,7 +135,7 @@ class Placement:
         return 0 <= osd < len(self._weights) and not self._weights[osd]
 
     def _by_affinity(self, pool: Pool, seed: int, osds: list[int]) -> tuple[list[int], int]:
-        """The OSDs and their primary: the first that does not decline by its affinity."""
+        """Return the OSDs and their primary: the first one that its primary affinity does not exclude."""
         known = self.osdmap.osd_primary_affinity
         if not known:
             return osds, _first(osds)

@@ -1,4 +1,4 @@
-"""One request to an object, from the application's call to the OSD's last word (docs/protocol.md §6.4.1)."""
+"""A request to an object, from the application's call to the final reply (docs/protocol.md §6.4.1)."""
 
 import asyncio
 import errno
@@ -23,19 +23,19 @@ _TRIES_WHEN_FULL = RequestFlag.FULL_TRY | RequestFlag.FULL_FORCE
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a request goes by one map. Two that are equal need no sending again."""
+    """Where one map sends a request. If two targets are equal, the request need not be resent."""
 
     osd: int
     """The acting primary; -1 if there is none."""
     pgid: ShardedPgId
     mapping: PgMapping
     layout: tuple[int, int, int, int]
-    """Size, min_size and pg_num of the pool, and its flags that begin a new interval."""
+    """Size, min_size and pg_num of the pool, and map flags whose change starts a new interval."""
 
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """A request and how far it got."""
+    """A request and its progress."""
 
     locator: ObjectLocator
     oid: str
@@ -44,44 +44,44 @@ class Request:
     mtime: UTime = EPOCH
     tid: int = 0
     attempts: int = 0
-    """How often it was sent."""
+    """Number of times it was sent."""
     sent_epoch: int = 0
-    """Of the map by which it was last sent."""
+    """Epoch of the map by which it was last sent."""
     target: Target | None = None
     session: object = None
-    """The OSD session it is to be answered on; None while it has none."""
+    """The OSD session that it was sent on; None if it has none."""
     once: bool = False
-    """Fails with ECONNRESET rather than be sent again."""
+    """True to fail with ECONNRESET instead of being resent."""
     on_success: "Callable[[Request], None] | None" = None
-    """Called when the OSD has done it, before anything else can happen to its session."""
+    """Called with the reply, before further events of its session."""
     answer: "asyncio.Future[MOSDOpReply]" = field(
         default_factory=lambda: asyncio.get_running_loop().create_future()
     )
 
     @property
     def what(self) -> str:
-        """For people: operations and object."""
+        """Operations and object, for messages."""
         names = "+".join(op.name.lower() for op in self.ops)
         return f"{names} of {self.oid!r}" if self.oid else f"{names} of placement group {self.locator.hash:x}"
 
     @property
     def hash(self) -> int:
-        """What places it: for requests to a placement group, its seed."""
+        """Hash that places it; for requests to a placement group, its seed."""
         if self.locator.hash >= 0:
             return self.locator.hash
         return object_hash(self.oid, self.locator.key, self.locator.nspace)
 
     @property
     def hobject(self) -> HObject:
-        """The object, in the order in which backoffs speak of them."""
+        """The object as backoffs identify and order it."""
         pool_id = self.locator.pool if self.target is None else self.target.pgid.pgid.pool
         return HObject(self.locator.key, self.oid, NOSNAP, self.hash, nspace=self.locator.nspace, pool=pool_id)
 
     def aim(self, placement: Placement) -> Target:
-        """The target by a map.
+        """Return the target by a map.
 
         Raises:
-            RadosError: ENOENT, there is no such pool.
+            RadosError: ENOENT: there is no such pool.
         """
         pool_id = self._pool_behind_overlay(placement.osdmap)
         pool = placement.osdmap.pools[pool_id]
@@ -100,12 +100,12 @@ class Request:
         return tier if overlaid else self.locator.pool
 
     def must_be_resent(self, target: Target, osdmap: OSDMap) -> bool:
-        """True if a new map takes what was sent elsewhere, or makes OSDs forget it."""
+        """True if the new target differs, or the map forces resends in the pool."""
         pool = osdmap.pools[target.pgid.pgid.pool]
         return target != self.target or pool.last_force_op_resend > self.sent_epoch
 
     def is_paused(self, osdmap: OSDMap) -> bool:
-        """True if flags of the map pause such requests."""
+        """True if flags of the map or the pool pause such requests."""
         if self.flags & RequestFlag.READ and osdmap.flags & MapFlag.PAUSERD:
             return True
         if not self.flags & RequestFlag.WRITE:
@@ -115,7 +115,7 @@ class Request:
         return bool(osdmap.flags & MapFlag.PAUSEWR or (full and not self.flags & _TRIES_WHEN_FULL))
 
     def message(self, osdmap: OSDMap) -> Message:
-        """The message for its next sending, by its target."""
+        """Return the message to send next, to its target."""
         assert self.target is not None
         request = MOSDOp(
             pgid=self.target.pgid,
@@ -133,7 +133,7 @@ class Request:
         return request.message(self.tid)
 
     def redirect(self, reply: MOSDOpReply) -> None:
-        """Aim at where an OSD says the object is."""
+        """Redirect the request to the object that an OSD's reply names."""
         assert reply.redirect is not None
         self.locator = reply.redirect.locator
         self.oid = reply.redirect.oid or self.oid

@@ -1,4 +1,4 @@
-"""Watches and notifications: what lingers at an OSD after its request was answered (docs/protocol.md §6.4)."""
+"""Watches and notifications, which OSDs keep after their first reply (docs/protocol.md §6.4)."""
 
 import asyncio
 import errno
@@ -21,13 +21,13 @@ from toolkit.rados.placement import Placement
 from toolkit.rados.request import Request, Target
 
 PING_INTERVAL_S = 5.0
-"""How often a watch is checked, Ceph's ``objecter_tick_interval``."""
+"""Interval of watch pings, Ceph's ``objecter_tick_interval``."""
 
 _WATCHER_SIZE = 16
 
 
 class WatchOp(IntEnum):
-    """What a WATCH operation wants."""
+    """Kinds of WATCH operations."""
 
     UNWATCH = 0
     WATCH = 3
@@ -36,7 +36,7 @@ class WatchOp(IntEnum):
 
 
 class Operator(Protocol):
-    """Carries out operations on the objects of a pool."""
+    """Runs operations on the objects of a pool."""
 
     async def operate(
         self,
@@ -45,11 +45,11 @@ class Operator(Protocol):
         once: bool = False,
         on_success: Callable[[Request], None] | None = None,
     ) -> MOSDOpReply:
-        """The reply; raises RadosError."""
+        """Run operations and return the reply; raises RadosError."""
 
 
 class _Lingering:
-    """Where something lingers."""
+    """A registration at an OSD."""
 
     def __init__(self, oid: str) -> None:
         self.oid = oid
@@ -58,11 +58,11 @@ class _Lingering:
         self._session: object = None
 
     def settle(self, request: Request) -> None:
-        """The OSD that answered this request knows of it."""
+        """Note the OSD that has registered it."""
         self._request, self._target, self._session = request, request.target, request.session
 
     def unsettle(self) -> None:
-        """No OSD knows of it."""
+        """Note that no OSD has it registered."""
         self._request = self._target = self._session = None
 
     @property
@@ -86,16 +86,16 @@ class _Lingering:
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """A notification to the watchers of an object, which waits until all have acknowledged."""
+    """A notification to the watchers of an object; the notifier waits until all have acknowledged."""
 
     payload: bytes
     notify_id: int
     notifier_gid: int
-    """Global id of the client that notifies."""
+    """Global id of the notifying client."""
     watch: "Watch"
 
     async def ack(self, reply: Buffer = b"") -> None:
-        """Acknowledge, with something for the notifier to read; raises RadosError."""
+        """Acknowledge, with a reply for the notifier; raises RadosError."""
         await self.watch.acknowledge(self.notify_id, reply)
 
 
@@ -115,10 +115,10 @@ class Watch(_Lingering):
         self._notifications: deque[Notification] = deque()
         self._news = asyncio.Event()
         self.error: RadosError | None = None
-        """Why it ended."""
+        """Why the watch ended; None while it exists."""
 
     async def open(self) -> Self:
-        """Register it; raises RadosError, ENOENT where there is no such object."""
+        """Register the watch; raises RadosError, ENOENT if there is no such object."""
         self._lingering[self.cookie] = self
         try:
             await self._register(WatchOp.WATCH)
@@ -137,7 +137,7 @@ class Watch(_Lingering):
         await self.close()
 
     async def close(self) -> None:
-        """End it; raises RadosError where the OSD does not take that."""
+        """Unregister the watch; raises RadosError if the OSD rejects that."""
         watching = self.error is None
         self._end(errno.ENOTCONN)
         await self._tasks_done()
@@ -145,7 +145,7 @@ class Watch(_Lingering):
             await self._operator.operate(self.oid, self._operation(WatchOp.UNWATCH))
 
     async def get(self) -> Notification:
-        """The next notification.
+        """Wait for the next notification and return it.
 
         Raises:
             RadosError: the watch has ended.
@@ -158,7 +158,7 @@ class Watch(_Lingering):
         return self._notifications.popleft()
 
     async def acknowledge(self, notify_id: int, reply: Buffer) -> None:
-        """Acknowledge, with something for the notifier to read; raises RadosError."""
+        """Acknowledge a notification, with a reply for the notifier; raises RadosError."""
         await self._operator.operate(self.oid, operation(OpCode.NOTIFY_ACK, notify_id, self.cookie, reply))
 
     def take(self, notify: MWatchNotify, _message: Message) -> None:
@@ -170,14 +170,14 @@ class Watch(_Lingering):
             self._end(errno.ENOTCONN)
 
     def lost(self) -> None:
-        """Register again, under the next generation."""
+        """Register the watch again, with the next generation."""
         if self.settled and self.error is None:
             self.unsettle()
             self._generation += 1
             self._start(self._reconnect)
 
     async def stop(self) -> None:
-        """End because the client ends."""
+        """End the watch, because the client ends."""
         self._end(errno.ESHUTDOWN)
         await self._tasks_done()
 
@@ -205,13 +205,13 @@ class Watch(_Lingering):
             self._end(error.errno)
 
     async def _keep_pinging(self) -> None:
-        """Ping the OSD to keep the watch; it may answer that the watch is gone."""
+        """Ping the OSD to keep the watch; end the watch if the OSD has dropped it."""
         while True:
             await asyncio.sleep(PING_INTERVAL_S)
             if not self.settled:
                 continue
             try:
-                # one that comes before the watch is registered again would be refused
+                # not resent on a new session, where it could arrive before the new registration and be rejected
                 await self._operator.operate(self.oid, self._operation(WatchOp.PING), once=True)
             except RadosError as error:
                 if error.errno != errno.ECONNRESET:
@@ -228,21 +228,21 @@ class Watch(_Lingering):
 
 @dataclass(frozen=True, slots=True)
 class NotifyResult:
-    """What became of a notification. Watchers are known by global id and cookie."""
+    """Result of a notification. Watchers are identified by global id and cookie."""
 
     replies: dict[tuple[int, int], bytes]
-    """The acknowledgements' payloads."""
+    """Replies of the watchers."""
     missed: list[tuple[int, int]]
     """Watchers that did not acknowledge in time."""
 
 
 class Notify(_Lingering):
-    """A notification being delivered."""
+    """A notification in progress."""
 
     def __init__(self, oid: str) -> None:
         super().__init__(oid)
         self.result: asyncio.Future[NotifyResult | None] = asyncio.get_running_loop().create_future()
-        """None: the OSD that knew of it is gone, and it must be sent again."""
+        """The result; None if the OSD was lost and the notification must be sent again."""
 
     def lost(self) -> None:
         """Mark it to be sent again."""
@@ -250,12 +250,12 @@ class Notify(_Lingering):
             self.result.set_result(None)
 
     async def stop(self) -> None:
-        """End because the client ends."""
+        """End it, because the client ends."""
         if not self.result.done():
             self.result.set_exception(RadosError(errno.ESHUTDOWN, f"notify of {self.oid!r}"))
 
     def take(self, notify: MWatchNotify, message: Message) -> None:
-        """Every watcher has acknowledged, or did not in time; raises DecodeError."""
+        """Process the completion: every watcher has acknowledged or timed out; raises DecodeError."""
         if self.result.done() or notify.opcode != NotifyOp.NOTIFY_COMPLETE:
             return
         if notify.return_code not in (0, -errno.ETIMEDOUT):
@@ -265,7 +265,7 @@ class Notify(_Lingering):
 
 
 def _decode_result(data: Buffer) -> NotifyResult:
-    """Replies by watcher, then the watchers that missed it."""
+    """Decode the replies by watcher, and the watchers that timed out."""
     if not len(data):
         return NotifyResult({}, [])
     decoder = Decoder(data)

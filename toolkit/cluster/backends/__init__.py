@@ -1,4 +1,4 @@
-"""Where the nodes of a cluster run: processes of this machine, network namespaces, containers."""
+"""Backends run the nodes of a cluster: as processes of this machine, in network namespaces, or in containers."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -20,15 +20,15 @@ _OVER_RDMA = {"process": "toolkit.cluster.backends.rdma:RdmaBackend"}
 
 
 def backend_named(name: str, transport: str = "tcp") -> "type[Backend]":
-    """A kind of backend.
+    """Return the backend class of that name.
 
     Args:
-        name: its name.
-        transport: of its messengers' links, as specs name it.
+        name: name of the backend.
+        transport: transport of the messengers' links, as in a spec.
 
     Raises:
         LocalError: there is none of that name.
-        Unsupported: it does not have that transport.
+        Unsupported: it does not support that transport.
     """
     if name not in BACKENDS:
         raise LocalError(f"unknown backend {name!r}; known: {', '.join(BACKENDS)}")

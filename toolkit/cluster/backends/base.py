@@ -1,4 +1,4 @@
-"""What every backend provides: hosts to run programs on, and a network between them to break."""
+"""The interface of backends: hosts to run programs on, and the network between them with its faults."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,57 +23,57 @@ T = TypeVar("T")
 
 
 class Program(Protocol):
-    """A program that was started on a host."""
+    """A program on a host."""
 
     @property
     def stdin(self) -> BinaryIO | None:
-        """Standard input of the program, if it was started with ``piped``."""
+        """Pipe to its standard input, with ``piped``."""
 
     @property
     def stdout(self) -> BinaryIO | None:
-        """Standard output of the program, if it was started with ``piped``."""
+        """Pipe from its standard output, with ``piped``."""
 
     @property
     def pid(self) -> int:
-        """Its process id as this machine sees it; 0 on another machine."""
+        """Process id on this machine; 0 if it runs on another machine."""
 
     def poll(self) -> int | None:
-        """Its exit code; None while it runs."""
+        """Return its exit code; None while it runs."""
 
     def wait(self, timeout_s: float) -> int:
-        """Wait for its end; raises TimeoutError."""
+        """Wait until it exits and return its exit code; raises TimeoutError."""
 
     def signal(self, number: int) -> None:
-        """Send a signal to it and to what it has started."""
+        """Send a signal to it and to its children in the same session."""
 
     def errors(self) -> str:
-        """The last lines of its standard error."""
+        """Return the last lines of its standard error."""
 
 
 class Host(ABC):
-    """A machine of the cluster, as far as it goes: an address, a file system, programs."""
+    """A machine of the cluster, as far as nodes need one: addresses, a directory, programs."""
 
     name: str
-    """Of the node it is for."""
+    """Name of its node."""
     addresses: Mapping[str, str]
-    """IP address on each of its networks, by the network's name."""
+    """Its IP address on each of its networks, by the network's name."""
     messenger: Sequence[str] = (*PYTHON, "-m", "toolkit.cluster.node")
-    """How a messenger of ours is started there; an image has ``msgrlab node``."""
+    """Command that starts a messenger; containers have ``msgrlab node``."""
     namespace: Path | None = None
-    """File of its network namespace, to be entered by root on this machine; None: it has none of its own."""
+    """File of its network namespace on this machine, which root can enter; None if it has none of its own."""
     directory: Path
-    """A directory for its files, by the name that programs on it know."""
+    """Directory for its files, by its path on the host."""
     is_container: bool = False
-    """True if the host has its own file system with the programs of its image."""
+    """True if it has a file system of its own, with the programs of its image."""
 
     @cached_property
     def variables(self) -> dict[str, str]:
-        """Environment variables of programs that are started from now on, beside what they have anyway."""
+        """Additional environment variables of programs that are started from now on."""
         return {}
 
     @cached_property
     def options(self) -> dict[str, bool | int | float | str]:
-        """Options that messengers of ours have because of where they are; their own options are stronger."""
+        """Messenger options that the host requires; a node's own options override them."""
         return {}
 
     @abstractmethod
@@ -82,8 +82,8 @@ class Host(ABC):
 
         Args:
             argv: the program, found in the host's PATH, and its arguments.
-            piped: whether to speak with it through pipes; otherwise its input is empty.
-            log: file in ``directory`` for what it prints; with ``piped`` that is its standard error alone.
+            piped: True to connect its input and output to pipes; otherwise its input is empty.
+            log: name of a file in ``directory`` for its output, or with ``piped`` for its standard error.
 
         Raises:
             LocalError: there is no such program.
@@ -91,37 +91,37 @@ class Host(ABC):
 
     @abstractmethod
     def run(self, *argv: str, stdin: str = "", timeout_s: float = 30.0) -> str:
-        """What a program prints.
+        """Run a program and return its standard output.
 
         Raises:
-            LocalError: it failed, with its own words, or did not end in time.
+            LocalError: it failed, with the last line of its error output, or timed out.
         """
 
     @abstractmethod
     def interactive(self, argv: Sequence[str]) -> int:
-        """Run a program on the user's own terminal or pipes; returns its exit code."""
+        """Run a program on the user's terminal or pipes; returns its exit code."""
 
     @abstractmethod
     def write(self, name: str, content: bytes) -> Path:
-        """Write a file in ``directory``; returns its path as programs there know it."""
+        """Write a file in ``directory``; returns its path on the host."""
 
     @abstractmethod
     def read(self, name: str) -> bytes:
-        """The content of a file in ``directory``; raises LocalError if there is none."""
+        """Return the content of a file in ``directory``; raises LocalError if there is none."""
 
     def fetch(self, name: str) -> None:  # noqa: B027 - most hosts share this machine's file system
-        """Copy a file of ``directory`` to this machine, unless it is there; raises LocalError if there is none."""
+        """Copy a file of ``directory`` to this machine, if the host has its own file system; raises LocalError."""
 
     def inside(self, what: Callable[[], T]) -> T:
-        """Do something in its network namespace, in this process; sockets opened there stay there."""
+        """Run a function in the host's network namespace, in this process; sockets it opens stay there."""
         return what()
 
     def port(self, wanted: int, address: str = "") -> int:  # noqa: ARG002 - not all hosts share addresses
-        """A free TCP port of an address (the first unless given): the wanted one, if only this host has it."""
+        """Return a free TCP port for an address (the first by default): ``wanted`` if no other host shares it."""
         return wanted
 
     def entering(self, argv: Sequence[str]) -> list[str]:
-        """The command line that runs a program on this host from anywhere on this machine (``msgrlab exec``)."""
+        """Return the command line that runs a program on the host from this machine (``msgrlab exec``)."""
         settings = [f"{name}={value}" for name, value in self.variables.items()]
         command = ["env", *settings, *argv] if settings else [*argv]
         return command if self.namespace is None else ["nsenter", f"--net={self.namespace}", "--", *command]
@@ -129,65 +129,65 @@ class Host(ABC):
 
 @dataclass(frozen=True, slots=True)
 class HostWish:
-    """What a host of a cluster is to be."""
+    """Requirements for a host."""
 
     name: str
     networks: tuple[str, ...]
-    """Names of networks it is on; the first is the one that peers use."""
+    """Names of its networks; peers dial it on the first."""
     image: str = ""
-    """Which programs it has: those of this machine, or those of an image such as ``ceph:tentacle``."""
+    """Image of its programs, such as ``ceph:tentacle``; empty for this machine's programs."""
     addresses: Mapping[str, str] | None = None
-    """Its addresses by network, where they are to be certain ones."""
+    """Fixed addresses by network; None to assign them."""
 
 
 @dataclass(frozen=True, slots=True)
 class NetworkWish:
-    """What a network of a cluster is to be."""
+    """Requirements for a network."""
 
     name: str
     subnet: str = ""
-    """As in ``10.1.0.0/24``; whatever is free unless given."""
+    """Subnet, as in ``10.1.0.0/24``; a free one unless given."""
     mtu: int = 1500
 
 
 class Backend(ABC):
-    """One way to make hosts and networks.
+    """Makes hosts and the networks between them.
 
     Args:
-        lease: of the cluster; everything made is noted in its journal first, and carries its label.
-        say: called with a few words about each step, for a user who waits.
+        lease: lease of the cluster; everything that is made is journalled first, and has the cluster's label.
+        say: called with a short description of each step, for display.
     """
 
     name: ClassVar[str]
     always_proxied: ClassVar[bool] = False
-    """True if nodes dial each other through proxies, which are the whole network."""
+    """True if nodes always dial each other through proxies, which act as the network."""
     ipv6_subnet: ClassVar[str] = "fd77::/64"
-    """Subnet for a network of IPv6 that nobody else has to know."""
+    """Subnet for an IPv6 network, which nothing outside of the cluster sees."""
     removes_hosts: ClassVar[bool] = False
-    """True if hosts can come and go while the cluster is up."""
+    """True if hosts can be added and removed while the cluster is up."""
     zygote: "ClassVar[Zygote | None]" = None
-    """Of this process, if it has one: it starts messengers of ours quickly."""
+    """Process that forks messengers quickly, if this process has one."""
 
     def __init__(self, lease: Lease, say: Callable[[str], None]) -> None:
         self.lease = lease
         self.say = say
         self.hosts: dict[str, Host] = {}
         self.announce = say
-        """Called with a line before something is fetched or run that was not asked for by name."""
+        """Called with a line before something is fetched or run that was not requested by name."""
         self.keys: KeyBook | None = None
-        """What proxies need to see frames of secure links."""
+        """Keys with which proxies parse frames of secure links."""
         self.proxies = Proxies(lambda: self.keys)
         self.first_port = 6800
-        """From which on nodes listen, on hosts that have their addresses to themselves."""
+        """First port that nodes listen on, on hosts with addresses of their own."""
 
     @classmethod
     @contextmanager
     def passing(cls, networks: Sequence[NetworkWish], hosts: Sequence[HostWish] = ()) -> Iterator[Self]:
-        """A backend of this process, open for as long as the block lasts.
+        """Open a temporary backend in this process for the duration of a ``with`` block.
 
         Raises:
             Unsupported: as :meth:`check`.
-            LocalError: it did not work; nothing of it is left.
+            LocalError: it could not be opened; nothing of it is left.
         """
         cls.check(networks, hosts)
         with ExitStack() as undo:
@@ -201,22 +201,22 @@ class Backend(ABC):
 
     @classmethod
     def lent(cls, networks: Sequence[NetworkWish]) -> "AbstractContextManager[Backend]":
-        """The same without hosts, which are added; those that are slow to start may have been used before."""
+        """Do as :meth:`passing`, without hosts, which are added later; containers may be reused."""
         return cls.passing(networks)
 
     @classmethod
     @abstractmethod
     def check(cls, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
-        """Whether this can be had here; nothing is changed.
+        """Check that this machine can provide the networks and hosts; changes nothing.
 
         Raises:
-            Unsupported: something is missing: what it is, and the command that helps.
-            LocalError: impossible or busy addresses.
+            Unsupported: something is missing; the message names it and a command that helps.
+            LocalError: addresses are invalid or in use.
         """
 
     @classmethod
     def ceph_releases(cls) -> Sequence[str]:
-        """The releases of Ceph that its hosts have at once, the oldest first; ``host`` is what this machine has.
+        """Return the Ceph releases that its hosts can run at once, the oldest first; ``host`` is this machine's.
 
         Raises:
             Unsupported: no engine answers.
@@ -225,26 +225,26 @@ class Backend(ABC):
 
     @abstractmethod
     def open(self, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> None:
-        """Make networks and hosts; on failure the journal knows what there is.
+        """Make networks and hosts; after a failure the journal lists what has to be undone.
 
         Raises:
-            LocalError: it did not work.
+            LocalError: something could not be made.
         """
 
     @abstractmethod
     def add(self, *wishes: HostWish) -> None:
-        """Make more hosts on the networks that there are.
+        """Make more hosts on the existing networks.
 
         Raises:
-            LocalError: it did not work.
+            LocalError: a host could not be made.
         """
 
     def remove(self, name: str) -> None:
-        """End a host's programs and take it off its networks; its files stay until the cluster goes down.
+        """Kill a host's programs and remove it from its networks; its files stay until the cluster goes down.
 
         Raises:
-            Unsupported: hosts of this backend stay.
-            LocalError: it did not work.
+            Unsupported: this backend cannot remove hosts.
+            LocalError: it could not be removed.
         """
         raise Unsupported(
             f"{name}: hosts of {self.name} stay as long as their cluster: --backend process or netns"
@@ -253,19 +253,22 @@ class Backend(ABC):
     @property
     @abstractmethod
     def network(self) -> NetworkFaults:
-        """What can be done to the network between the hosts."""
+        """The network faults between the hosts."""
 
     def proxy(self, dialler: str, dialled: str, address: tuple[str, int]) -> FaultProxy:
-        """The proxy on the way from one node to an address of another, on the connector's host.
+        """Return the proxy from one node to an address of another, on the connector's host.
 
         Raises:
-            LocalError: no port could be opened.
-            Unsupported: sockets cannot be opened on that host from here.
+            LocalError: it cannot listen.
+            Unsupported: this process cannot open sockets on that host.
         """
         return self.proxies.open(dialler, dialled, address, self.hosts[dialler].inside)
 
     def route(self, dialler: str, dialled: str, address: tuple[str, int]) -> tuple[str, int]:
-        """Where a node has to dial to reach an address of another: host and port; the address itself, mostly."""
+        """Return the host and port that ``dialler`` connects to in order to reach ``address`` of ``dialled``.
+
+        That is the proxy's address if nodes are always proxied, else ``address`` itself.
+        """
         if not self.always_proxied:
             return address
         proxy = self.proxy(dialler, dialled, address)
@@ -273,5 +276,5 @@ class Backend(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End every program and remove everything, in good order and quickly; the journal does the rest."""
+        """Kill all programs and remove everything quickly; the journal undoes what remains."""
         self.proxies.close()

@@ -1,4 +1,4 @@
-"""Hosts that share this machine's programs and files; some have a network of their own."""
+"""Hosts that share this machine's programs and files; some have a network namespace of their own."""
 
 import signal
 import subprocess
@@ -28,11 +28,11 @@ class LocalHost(Host):
     """This machine, with a directory for one node.
 
     Args:
-        name: of the node.
-        lease: of the cluster.
-        addresses: by network.
-        namespace: the network namespace in which its programs run, if it has one.
-        zygote: starts messengers of ours quickly, if there is one.
+        name: name of the node.
+        lease: lease of the cluster.
+        addresses: addresses by network.
+        namespace: network namespace of its programs; None for this process's.
+        zygote: process that forks messengers quickly, if there is one.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class LocalHost(Host):
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of every program here."""
+        """Environment of every program on the host."""
         return {**interpreters.environment(), **self.variables, PROCESS_VARIABLE: self._label}
 
     @override
@@ -71,7 +71,7 @@ class LocalHost(Host):
         if self._zygote is not None and piped and tuple(argv) == tuple(self.messenger):
             return self._zygote.start(log, self.namespace)
         environment, directory = self.environment, self.directory
-        # What a thread starts is born into the namespace that the thread is in.
+        # A child process inherits the network namespace of the thread that starts it.
         return self.inside(
             lambda: LocalProgram(argv, environment=environment, directory=directory, piped=piped, log=log)
         )
@@ -127,7 +127,7 @@ class LocalHost(Host):
         return what() if self.namespace is None else inside(self.namespace, what)
 
     def close(self) -> None:
-        """End what was started here and still runs."""
+        """Kill the programs that were started here and still run."""
         for program in self._programs:
             program.signal(signal.SIGKILL)
         for program in self._programs:

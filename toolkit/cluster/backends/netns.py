@@ -1,4 +1,4 @@
-"""The ``netns`` backend: every host a network namespace of this machine, on a switch that is one as well."""
+"""The ``netns`` backend: every host is a network namespace of this machine, on a switch in another one."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -19,13 +19,14 @@ from toolkit.network.namespace_faults import NamespaceNetwork
 from toolkit.network.switch import Plug, unwire, wire
 
 _SWITCH = "net-switch"
-"""No node can be called so."""
+"""Name of the switch's namespace, which no node can have."""
 
 
 class NetnsBackend(Backend):
     """Programs of this machine, each in the namespace of its host.
 
-    The machine's own interfaces, routes and addresses are not touched, and subnets may be those of other clusters.
+    The machine's own interfaces, routes and addresses are not touched, and subnets may be the same as in other
+    clusters.
     """
 
     name: ClassVar[str] = "netns"
@@ -84,7 +85,7 @@ class NetnsBackend(Backend):
         self._plugs = [plug for plug in self._plugs if plug.host != name]
         self._wishes = [wish for wish in self._wishes if wish.name != name]
         self.hosts.pop(name).close()
-        # Not left to the end of the namespace, which the kernel takes its time for: the name is free at once.
+        # Remove the interfaces now: the kernel destroys the namespace later, but their names must be free.
         unwire(namespaces.DIRECTORY / self.lease.label.namespace(_SWITCH), own)
         change = Namespace(self.lease.label.namespace(name))
         change.undo()

@@ -1,4 +1,4 @@
-"""Hosts that are this machine: programs on loopback, each with a directory and ports of its own."""
+"""The ``process`` backend: programs on this machine's loopback, each with a directory and ports of its own."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -24,11 +24,11 @@ class ProcessHost(LocalHost):
     """This machine's loopback, with ports for one node.
 
     Args:
-        wish: what it is to be.
-        lease: of the cluster.
-        addresses: by network.
-        ports: of all hosts.
-        zygote: starts messengers of ours quickly, if there is one.
+        wish: requirements for the host.
+        lease: lease of the cluster.
+        addresses: addresses by network.
+        ports: ports of all hosts.
+        zygote: process that forks messengers quickly, if there is one.
     """
 
     def __init__(
@@ -53,13 +53,13 @@ class ProcessHost(LocalHost):
 
 
 def _files_of(nodes: int) -> int:
-    """Open files of a full mesh: a proxy that listens on each way, two streams for each pair, pipes of nodes."""
+    """Return the open files of a full mesh: proxies that listen, two streams per pair, pipes of nodes."""
     ways = nodes * (nodes - 1)
     return 2 * ways + 10 * nodes + 100
 
 
 class ProcessBackend(Backend):
-    """Processes of this machine on loopback; their network is a proxy on each way between two nodes."""
+    """Processes of this machine on loopback; proxies between all pairs of nodes act as the network."""
 
     name = "process"
     always_proxied = True
@@ -70,7 +70,7 @@ class ProcessBackend(Backend):
         super().__init__(lease, say)
         self._network = ProxiedNetwork(self.proxies)
         self._addresses: dict[str, str] = {}
-        """By network."""
+        """Loopback address by network."""
         self._ports = Ports()
 
     @classmethod
@@ -93,7 +93,7 @@ class ProcessBackend(Backend):
 
     @override
     def add(self, *wishes: HostWish) -> None:
-        """Make more hosts. Directories and processes are in the journal from its beginning."""
+        """Make more hosts. Their directories and processes are journalled with the cluster."""
         check_room(_files_of(len(self.hosts) + len(wishes)), "a cluster of so many nodes on process")
         for wish in wishes:
             addresses = {name: self._addresses[name] for name in wish.networks}

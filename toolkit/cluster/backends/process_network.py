@@ -1,4 +1,4 @@
-"""The network of the process backend: a proxy on each way on which one node dials another."""
+"""The network of the process backend: a proxy from each node to each node that it dials."""
 
 from types import MappingProxyType
 
@@ -11,10 +11,10 @@ from toolkit.network.state import LinkState
 
 
 class ProxiedNetwork(NetworkFaults):
-    """What proxies can do between nodes that share the loopback: whole connections, no packets.
+    """Faults of connections between nodes on loopback, by proxies; there are no faults of single packets.
 
     Args:
-        proxies: on all ways between the nodes.
+        proxies: the proxies between all nodes.
     """
 
     lacks = MappingProxyType(
@@ -46,7 +46,7 @@ class ProxiedNetwork(NetworkFaults):
 
     @override
     def link(self, sender: str, receiver: str) -> LinkState:
-        """The impairments that the proxies apply."""
+        """Return the impairments that the proxies apply."""
         self._check(sender, receiver)
         for proxy, direction in self._proxies.lanes(sender, receiver):
             lane = proxy.lane(direction)
@@ -56,7 +56,7 @@ class ProxiedNetwork(NetworkFaults):
 
     @override
     def block(self, sender: str, receiver: str, *, port: int = 0) -> None:
-        """Hold what is sent until the link is unblocked, as TCP would send lost packets again."""
+        """Hold all bytes until the link is unblocked, since TCP would retransmit lost packets."""
         self._check(sender, receiver)
         for proxy, direction in self._proxies.lanes(sender, receiver, port):
             proxy.hold(direction)
@@ -68,7 +68,7 @@ class ProxiedNetwork(NetworkFaults):
             proxy.let_pass(direction)
 
     def is_blocked(self, sender: str, receiver: str) -> bool:
-        """True if nothing passes from one node to another."""
+        """True if the proxies hold all bytes from one node to another."""
         lanes = [proxy.lane(direction) for proxy, direction in self._proxies.lanes(sender, receiver)]
         return bool(lanes) and all(lane.held for lane in lanes)
 
@@ -80,19 +80,19 @@ class ProxiedNetwork(NetworkFaults):
 
     @override
     def black_hole(self, sender: str, receiver: str, mtu_bytes: int) -> None:
-        """Raise Unsupported: this backend has no packets."""
+        """Raise Unsupported, because loopback has no path MTU."""
         if mtu_bytes:
             raise Unsupported(f"black-hole {sender} {receiver}: {self.lacks['black_hole']}")
 
     @override
     def nat(self, sender: str, receiver: str, *, translated: bool = True) -> None:
-        """Raise Unsupported: this backend has no packets."""
+        """Raise Unsupported, because no NAT can be between nodes on loopback."""
         if translated:
             raise Unsupported(f"nat {sender} {receiver}: {self.lacks['nat']}")
 
     @override
     def nat_flush(self, sender: str, receiver: str, *, silent: bool = False) -> int:
-        """Raise Unsupported: this backend has no packets."""
+        """Raise Unsupported, because no NAT can be between nodes on loopback."""
         raise Unsupported(f"nat-flush {sender} {receiver}: {self.lacks['nat']}")
 
     @override

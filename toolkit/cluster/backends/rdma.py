@@ -1,7 +1,7 @@
 """The ``process`` backend with ``transport: rdma``: a soft-RoCE device for each node, on a bridge of this machine.
 
-Nodes introduce their queue pairs to each other by TCP on loopback, through proxies as everything there; what they
-send then goes from device to device, where the kernel's netem impairs it.
+Nodes exchange the addresses of their queue pairs over TCP on loopback, through proxies as with any process
+backend. Messages then go from device to device, where the kernel's netem impairs them.
 """
 
 import os
@@ -23,7 +23,7 @@ from toolkit.network.rdma.fabric import GID_INDEX, Fabric
 
 
 class RdmaBackend(ProcessBackend):
-    """Processes of this machine that reach each other by RDMA."""
+    """Processes of this machine that communicate by RDMA."""
 
     def __init__(self, lease: Lease, say: Callable[[str], None]) -> None:
         super().__init__(lease, say)
@@ -51,7 +51,7 @@ class RdmaBackend(ProcessBackend):
     @override
     def add(self, *wishes: HostWish) -> None:
         names = {wish.name: self._fabric.plug(wish.name) for wish in wishes}
-        # Undone first, before the devices: the kernel does not remove a device that a process has open.
+        # Entries are undone in reverse: processes before devices, which the kernel keeps while they are open.
         self.lease.journal.note(Processes(str(self.lease.label)))
         super().add(*wishes)
         for host, device in names.items():

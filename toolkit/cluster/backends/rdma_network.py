@@ -1,4 +1,4 @@
-"""The network of a cluster over RDMA: proxies for the TCP connections, netem for the packets of the devices."""
+"""The network of a cluster over RDMA: proxies for the TCP connections, netem for the devices' packets."""
 
 from types import MappingProxyType
 
@@ -13,11 +13,11 @@ _Way = tuple[str, str]
 
 
 class RdmaNetwork(ProxiedNetwork):
-    """What can be done between nodes that introduce their queue pairs by TCP, and then send by RDMA.
+    """Faults between nodes that set up queue pairs over TCP and then communicate by RDMA.
 
     Args:
-        proxies: on all ways between the nodes; the TCP connections pass through them.
-        fabric: the devices.
+        proxies: the proxies between all nodes, which TCP connections pass through.
+        fabric: the RDMA devices.
     """
 
     has_rdma = True
@@ -33,12 +33,12 @@ class RdmaNetwork(ProxiedNetwork):
         self._fabric = fabric
         self._links: Links | None = None
         self._states: dict[_Way, LinkState] = {}
-        """Of the ways that are not clear, apart from blocks."""
+        """Impairments by sender and receiver, without blocks."""
         self._blocked: set[_Way] = set()
         self._down: set[str] = set()
 
     def renew(self) -> None:
-        """The hosts are others: treat the packets of those that remain as before."""
+        """Apply the impairments of the remaining hosts again after hosts were added or removed."""
         self.close()
         self._states = {way: state for way, state in self._states.items() if set(way) <= {*self.hosts}}
         self._blocked = {way for way in self._blocked if set(way) <= {*self.hosts}}
@@ -54,7 +54,7 @@ class RdmaNetwork(ProxiedNetwork):
 
     @override
     def set_link(self, sender: str, receiver: str, state: LinkState) -> None:
-        """Impair the packets from one node's device to another's; delay, jitter and rate hold for TCP, too."""
+        """Impair the packets from one node's device to another's; delay, jitter and rate also apply to TCP."""
         self._check(sender, receiver)
         self._states[sender, receiver] = state
         self._treat((sender, receiver))
@@ -69,7 +69,7 @@ class RdmaNetwork(ProxiedNetwork):
 
     @override
     def block(self, sender: str, receiver: str, *, port: int = 0) -> None:
-        """Hold the TCP connections and lose every packet of the devices; with ``port``, the former alone."""
+        """Hold the TCP connections and drop all packets of the devices; with ``port``, only hold TCP."""
         super().block(sender, receiver, port=port)
         if not port:
             self._blocked.add((sender, receiver))
@@ -99,7 +99,7 @@ class RdmaNetwork(ProxiedNetwork):
         super().heal()
 
     def _treat(self, way: _Way) -> None:
-        """Have the kernel treat the packets of a way as its state and its blocks say."""
+        """Apply the state and the block of a link in the kernel."""
         state = self._states.get(way, LinkState())
         if way in self._blocked:
             state = state.model_copy(update={"loss": RandomLoss(percent=100)})

@@ -1,4 +1,4 @@
-"""Which subnets the networks of a cluster have, and which addresses its hosts."""
+"""Assign subnets to the networks of a cluster, and addresses to its hosts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -30,22 +30,22 @@ class Addressing:
     addresses: Mapping[str, Mapping[str, Address]]
 
     def of(self, host: str) -> dict[str, str]:
-        """The addresses of a host by network, as text."""
+        """Return the addresses of a host by network, as text."""
         return {network: str(address) for network, address in self.addresses[host].items()}
 
 
 def assign(
     networks: Sequence[NetworkWish], hosts: Sequence[HostWish], default: str = "10.77.{}.0/24"
 ) -> Addressing:
-    """Give every network its subnet and every host its addresses, in order; wishes come first.
+    """Assign a subnet to every network and addresses to every host, in order; fixed ones are respected.
 
     Args:
-        networks: that there are to be.
-        hosts: that there are to be on them.
-        default: the subnets of networks that wish for none, with their numbers put in.
+        networks: the networks.
+        hosts: the hosts on them.
+        default: subnet of networks without a given one; the network's number is inserted.
 
     Raises:
-        LocalError: what is wished for is impossible.
+        LocalError: subnets overlap, an address is invalid or in use, or a subnet is too small.
     """
     subnets = {wish.name: _subnet(wish, default.format(number)) for number, wish in enumerate(networks)}
     for (one, first), (other, second) in combinations(subnets.items(), 2):
@@ -64,7 +64,7 @@ def assign(
             elif network not in addresses[name]:
                 room = subnet.num_addresses - 2
                 raise LocalError(f"network {network}: {subnet} has room for {room} hosts, not for {len(members)}")
-    # In the order of the host's networks: peers use the first.
+    # Keep the order of the host's networks, because peers dial the first address.
     ordered = {host.name: {name: addresses[host.name][name] for name in host.networks} for host in hosts}
     return Addressing(subnets, ordered)
 

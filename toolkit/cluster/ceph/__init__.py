@@ -1,4 +1,4 @@
-"""Daemons of Ceph, real or embedded, as nodes of a cluster, and clients of ours beside them."""
+"""Ceph daemons, real or embedded, and RADOS clients as nodes of a cluster."""
 
 from typing import TYPE_CHECKING
 
@@ -17,15 +17,15 @@ __all__ = ["CephNodes", "EmbeddedNodes", "RadosNode", "make_nodes"]
 
 
 def make_nodes(cluster: "Cluster", keys: "KeyBook") -> dict[str, RunningNode]:
-    """The daemons of a cluster and our clients of them, to be started all at once.
+    """Return the nodes for a cluster's daemons and RADOS clients; start all of them at once.
 
     Args:
-        cluster: that has hosts for them.
-        keys: learns the keys of all of them, which are written to the file ``ceph.keyring`` as well.
+        cluster: cluster whose backend has their hosts.
+        keys: key book that learns all their keys, which are also written to the file ``ceph.keyring``.
 
     Raises:
         LocalError: programs are not installed.
-        Unsupported: an image takes root.
+        Unsupported: an image needs root.
     """
     backend = cluster.backend
     ceph: CephNodes | EmbeddedNodes

@@ -1,4 +1,4 @@
-"""What clients of a cluster need, whichever daemons it has: addresses, keys, configuration."""
+"""What clients of a cluster need from its daemons, real or embedded: addresses, keys, configuration."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -16,12 +16,12 @@ from toolkit.rados.node.spec import RadosSpec
 
 
 class Admission(ABC):
-    """The daemons of a cluster, as its clients see them.
+    """The daemons of a cluster, from its clients' point of view.
 
     Args:
-        spec: of the cluster.
-        hosts: of its daemons and of our clients, by the names of nodes.
-        announce: called with a line before something is fetched or run that was not asked for by name.
+        spec: spec of the cluster.
+        hosts: hosts of its daemons and RADOS clients, by the names of nodes.
+        announce: called with a line before something is fetched or run that was not requested by name.
     """
 
     def __init__(self, spec: ClusterSpec, hosts: Mapping[str, Host], announce: Callable[[str], None]) -> None:
@@ -31,18 +31,18 @@ class Admission(ABC):
 
     @abstractmethod
     def settle(self) -> None:
-        """Wait until the cluster is healthy for the first time; raises LocalError."""
+        """Wait until the cluster has been healthy once; raises LocalError."""
 
     @abstractmethod
     def listeners(self) -> dict[str, list[tuple[str, int]]]:
-        """Host and port of where clients dial, by the names of nodes: monitors, and OSDs as they are now.
+        """Return the addresses of monitors and running OSDs, host and port, by the names of nodes.
 
         Raises:
             LocalError: the monitors do not answer.
         """
 
     def keyring_of(self, client: str) -> Keyring:
-        """A keyring with the key of one of our clients, or of ``client.admin``.
+        """Return a keyring with the key of a RADOS client, or of ``client.admin``.
 
         Raises:
             LocalError: there is no such client.
@@ -53,7 +53,7 @@ class Admission(ABC):
         return self.layout.keys_of(name)
 
     def admit(self, node: str) -> None:
-        """Write configuration and key of one of our clients to its host, where Ceph's own tools find them."""
+        """Write configuration and key of a RADOS client to its host, where Ceph's own tools find them."""
         host, client = self._hosts[node], self.layout.spec.clients()[node]
         furnish(host, self.layout.spec.ceph.release, self.announce)
         host.variables["CEPH_ARGS"] = f"--name {client.rados}"
@@ -61,7 +61,7 @@ class Admission(ABC):
         host.write("keyring", self.keyring_of(client.rados).format().encode())
 
     def client_specs(self, start_s: float) -> dict[str, RadosSpec]:
-        """The options of each of our clients.
+        """Return the options of all RADOS clients.
 
         Args:
             start_s: monotonic time at which the cluster began.

@@ -1,4 +1,4 @@
-"""One of our clients of a real cluster as a node."""
+"""A RADOS client of msgrlab as a node."""
 
 from collections.abc import Callable
 
@@ -10,19 +10,19 @@ from toolkit.rados.node.app import RadosApp
 from toolkit.rados.node.spec import RadosSpec
 
 Route = Callable[[str, str, tuple[str, int]], tuple[str, int]]
-"""Takes the connector's name, the acceptor's name, and host and port; returns host and port to dial instead."""
+"""Takes connector, acceptor, and host and port; returns the host and port to dial."""
 
 
 class RadosNode(ProgramNode):
     """A client that keeps a session with a monitor, and reads and writes objects on command.
 
     Args:
-        host: where it runs.
-        spec: what it is to be.
-        take: takes its records, and those about it, in any thread.
-        now: seconds since the cluster began.
-        ceph: the daemons; it starts when they serve.
-        route: where a node dials to reach an address of another.
+        host: host that the client runs on.
+        spec: options of the client.
+        take: called with its history records and those about its process, from any thread.
+        now: returns the seconds since the cluster began.
+        ceph: the daemons; the client starts once they serve.
+        route: returns the address to dial for an address of another node.
     """
 
     kind = "client"
@@ -41,12 +41,12 @@ class RadosNode(ProgramNode):
         self.spec = spec
         self._route = route
         self.ceph = ceph
-        """The daemons it is a client of."""
+        """The daemons of its cluster."""
 
     @property
     @override
     def address(self) -> str:
-        """None: a client does not listen."""
+        """Empty, because a client does not listen."""
         return ""
 
     @override

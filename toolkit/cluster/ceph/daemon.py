@@ -1,4 +1,4 @@
-"""One real daemon of Ceph as a node."""
+"""A real Ceph daemon as a node."""
 
 import contextlib
 import signal
@@ -14,11 +14,11 @@ from toolkit.cluster.nodes import RunningNode
 
 READY_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 10.0
-"""How long a daemon may take to end in order."""
+"""Seconds that a daemon may take to stop cleanly."""
 
 _END_TIMEOUT_S = 5.0
 _KEYS = "keyring.all"
-"""What monitors know of keys when they begin."""
+"""File with the keys that monitors start with."""
 _MON_STORE = f"""\
 conf=$PWD/ceph.conf
 identity=$2
@@ -39,7 +39,7 @@ _READY = {
     "osd": ("status", {"active"}),
     "mds": ("status", {"up:active", "up:standby", "up:standby-replay"}),
 }
-"""What daemons are asked, and the states in which they serve; a manager only has to answer."""
+"""Admin socket command of each kind, and the states in which a daemon serves; a manager only has to answer."""
 
 
 class Company(Protocol):
@@ -49,30 +49,30 @@ class Company(Protocol):
     """Names, addresses and keys of all daemons."""
 
     announce: Callable[[str], None]
-    """Called with a line before an image is made."""
+    """Called with a line before an image is built."""
 
     def launch(self, start: Callable[[], Program]) -> Program:
-        """Start a program, in a thread that lasts: daemons end with the thread that has started them."""
+        """Start a program in a thread that lives long enough: daemons die with the thread that starts them."""
 
     def introduce(self) -> None:
-        """Have the monitors know of all OSDs, if they do not yet; raises LocalError."""
+        """Register all OSDs with the monitors, unless they are; raises LocalError."""
 
     def recreate(self) -> None:
         """Recreate placement groups that no OSD has any more; raises LocalError."""
 
     def settle(self) -> None:
-        """Wait until the cluster is healthy for the first time; raises LocalError."""
+        """Wait until the cluster has been healthy once; raises LocalError."""
 
     def status(self) -> dict[str, Any]:
-        """What the monitors say of the cluster; raises LocalError."""
+        """Return the cluster's status from the monitors; raises LocalError."""
 
 
 class CephDaemon(RunningNode):
-    """A real daemon. Made by :class:`toolkit.cluster.ceph.CephNodes`.
+    """A real daemon; :class:`toolkit.cluster.ceph.CephNodes` makes it.
 
     Args:
-        company: its cluster.
-        member: which of its members it is.
+        company: the daemons of its cluster.
+        member: its name, host and options.
     """
 
     def __init__(self, company: Company, member: Member) -> None:
@@ -84,11 +84,11 @@ class CephDaemon(RunningNode):
         self._program: Program | None = None
         self._state = self._thaws_to = "new"
         self._has_lost = False
-        """Whether it has lost what it stored, and the others do not know yet."""
+        """True if its data is lost and its placement groups were not recreated yet."""
 
     @property
     def daemon(self) -> str:
-        """As Ceph calls it: ``osd.0``."""
+        """Ceph's name of the daemon: ``osd.0``."""
         return self.member.name
 
     @property
@@ -106,13 +106,13 @@ class CephDaemon(RunningNode):
     @property
     @override
     def address(self) -> str:
-        """The address of a monitor; of other daemons the host only."""
+        """Addresses of a monitor; for other daemons the host only."""
         return self._layout.mon_addrs[self.member.id] if self.kind == "mon" else self.member.addresses[0]
 
     # ---- its files
 
     def prepare(self) -> None:
-        """Write its configuration and its keys, and make its store.
+        """Write its configuration and keys, and make its store.
 
         Raises:
             LocalError: a program of Ceph failed.
@@ -153,7 +153,7 @@ class CephDaemon(RunningNode):
 
     @override
     def start(self) -> None:
-        """Start the daemon. The first start makes its store, and an OSD waits for the monitors."""
+        """Start the daemon. The first start makes its store; an OSD then waits for the monitors."""
         if self.alive:
             raise LocalError(f"node {self.name} is {self.state} already")
         try:
@@ -180,7 +180,7 @@ class CephDaemon(RunningNode):
 
     @override
     def ready(self) -> bool:
-        """True if the monitors know the daemon and it serves."""
+        """True if the daemon serves, and for OSDs and MDSs, is in the monitors' maps."""
         if self.state == "up":
             return True
         if self.state != "starting":
@@ -189,7 +189,7 @@ class CephDaemon(RunningNode):
         try:
             answer = self.ask(prefix)
         except LocalError:
-            return False  # it does not listen yet, or does not know yet
+            return False  # it does not listen yet, or does not support the command yet
         if serving and answer.get("state") not in serving:
             return False
         self._state = "up"
@@ -197,7 +197,7 @@ class CephDaemon(RunningNode):
 
     @override
     def kill(self) -> None:
-        """Kill the daemon. The contents of a memstore are lost."""
+        """Kill the daemon. The content of a memstore is lost."""
         if self._program is not None:
             if self._is_memstore and self._state != "down":
                 self._has_lost = True
@@ -236,10 +236,11 @@ class CephDaemon(RunningNode):
     def restart(self, *, new_nonce: bool = False, wiped: bool = False) -> None:  # noqa: ARG002 - always a new one
         """Restart the daemon. Monitors have no nonce; other daemons have a new one after each start.
 
-        It is killed, but for an OSD whose memstore would be lost: that stops in order, which writes it out.
+        It is killed, except for an OSD whose memstore would be lost: that one is stopped cleanly, which saves its
+        content.
 
         Raises:
-            LocalError: the daemon does not come up again, or ``wiped`` would lose the store of the only monitor.
+            LocalError: the daemon does not start, or ``wiped`` would delete the store of the only monitor.
         """
         if wiped and self.kind == "mon" and len(self._layout.mon_addrs) == 1:
             raise LocalError(f"{self.name}: the only monitor, wiped, would be another cluster's")
@@ -253,10 +254,10 @@ class CephDaemon(RunningNode):
         self.wait_ready()
 
     def ask(self, prefix: str, **args: Any) -> Any:  # noqa: ANN401 - whatever JSON the daemon answers
-        """Its answer on its admin socket, whatever it is.
+        """Return its answer on its admin socket, as decoded JSON.
 
         Raises:
-            LocalError: the daemon does not answer, or does not know the command.
+            LocalError: the daemon does not answer, or does not have the command.
         """
         return ask(self.host, self.daemon, {"prefix": prefix, **args})
 
@@ -271,7 +272,7 @@ class CephDaemon(RunningNode):
 
     @override
     def status(self) -> dict[str, Any]:
-        """The status, with that of the admin socket if it answers."""
+        """Return the state, including that of the admin socket if it answers."""
         about = super().status() | {"daemon": self.daemon}
         if self.state in {"starting", "up"} and self.kind in _READY:
             prefix, _ = _READY[self.kind]
@@ -283,7 +284,7 @@ class CephDaemon(RunningNode):
 
     @override
     def log(self, lines: int = 20) -> str:
-        """The output of the daemon, or its log file if it printed nothing."""
+        """Return the output of the daemon, or its log file if it printed nothing."""
         for name in (self._output, f"{self.daemon}.log"):
             with contextlib.suppress(LocalError):
                 text = self.host.read(name).decode(errors="replace").strip()
@@ -293,7 +294,7 @@ class CephDaemon(RunningNode):
 
     @override
     def gather(self) -> None:
-        with contextlib.suppress(LocalError):  # it has not begun to log
+        with contextlib.suppress(LocalError):  # it has not started to log
             self.host.fetch(f"{self.daemon}.log")
 
     @property

@@ -1,4 +1,4 @@
-"""Embedded daemons as nodes of a cluster: a monitor and OSDs of ours that real clients can use."""
+"""Embedded daemons as nodes of a cluster: msgrlab's own monitor and OSDs, which real clients can use."""
 
 import time
 from collections.abc import Callable
@@ -24,17 +24,17 @@ _POLL_S = 0.005
 _OSD_PORTS = {Protocol.V2: 6800, Protocol.V1: 6801}
 _FIRST_NONCE = 1001
 _LIFE = 1000
-"""Each life of an OSD has another nonce: that much more."""
+"""The nonce of an OSD grows by this much with each restart."""
 
 
 class EmbeddedNode(ProgramNode):
-    """An embedded monitor or OSD. What it knows and holds is in its memory.
+    """An embedded monitor or OSD. All its state is in memory.
 
     Args:
-        host: where it runs.
-        spec: what it is to be.
-        take: takes its records, and those about it, in any thread.
-        now: seconds since the cluster began.
+        host: host that the daemon runs on.
+        spec: options of the daemon.
+        take: called with its history records and those about its process, from any thread.
+        now: returns the seconds since the cluster began.
         prepare: called before the first start.
     """
 
@@ -63,8 +63,8 @@ class EmbeddedNode(ProgramNode):
         """Start the daemon.
 
         Raises:
-            LocalError: it cannot be started, or is a monitor that has ended: without its maps and keys it would be
-                another cluster's.
+            LocalError: it cannot be started, or is a monitor that has ended: without its maps and keys it would
+                belong to another cluster.
         """
         if self.state == "new":
             self._prepare()
@@ -79,7 +79,7 @@ class EmbeddedNode(ProgramNode):
 
     @override
     def restart(self, *, new_nonce: bool = False, wiped: bool = False) -> None:
-        """Restart an OSD, which has lost its objects then; raises LocalError for a monitor."""
+        """Restart an OSD, which loses its objects; raises LocalError for a monitor."""
         if self.kind == "mon":
             raise LocalError(f"{self.name}: an embedded monitor keeps its maps in memory; it cannot be restarted")
         super().restart(new_nonce=new_nonce, wiped=wiped)
@@ -89,7 +89,7 @@ class EmbeddedNodes(Admission):
     """The embedded daemons of a cluster, on hosts of any backend.
 
     Args:
-        cluster: whose.
+        cluster: the cluster.
     """
 
     def __init__(self, cluster: "Cluster") -> None:
@@ -107,7 +107,7 @@ class EmbeddedNodes(Admission):
             )
             for node, member in self.layout.members.items()
         }
-        """By name, in the spec's order. They are to be started all at once, each in a thread of its own."""
+        """Nodes by name, in the spec's order; start all of them at once, each in a thread of its own."""
 
     @override
     def settle(self) -> None:
@@ -162,7 +162,7 @@ class EmbeddedNodes(Admission):
         )
 
     def _furnish(self, member: Member) -> None:
-        """Write what clients of Ceph need to the daemon's host."""
+        """Write configuration and keyring for Ceph's own clients to the daemon's host."""
         host = member.host
         furnish(host, self.layout.spec.ceph.release, self.announce)
         host.write("ceph.conf", self.layout.client_conf(host).encode())

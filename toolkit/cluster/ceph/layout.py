@@ -1,4 +1,4 @@
-"""The daemons of a real cluster: names, addresses, keys, and their settings in ceph.conf."""
+"""The daemons of a Ceph cluster: their names, addresses and keys, and their ceph.conf."""
 
 import time
 import uuid
@@ -18,7 +18,7 @@ from toolkit.cluster.spec.model import ClusterSpec
 ADMIN = AuthName.parse("client.admin")
 """The entity with all capabilities."""
 MON = AuthName.parse("mon.")
-"""All monitors are one entity."""
+"""The entity that all monitors share."""
 
 _CAPS = {
     "osd": {"mon": "allow profile osd", "mgr": "allow profile osd", "osd": "allow *"},
@@ -26,7 +26,7 @@ _CAPS = {
     "mds": {"mon": "allow profile mds", "mgr": "allow profile mds", "osd": "allow *", "mds": "allow *"},
     "client": {"mon": "allow r", "osd": "allow rwx", "mgr": "allow r"},
 }
-"""What the kinds of entities may do."""
+"""Capabilities by kind of entity."""
 _ALL_CAPS = dict.fromkeys(("mon", "osd", "mgr", "mds"), "allow *")
 _V2_PORT, _V1_PORT = 3300, 6789
 _POOL_SIZE_LIMIT = 3
@@ -40,11 +40,11 @@ class Member:
     kind: str
     """``mon``, ``osd``, ``mgr`` or ``mds``."""
     id: str
-    """As Ceph has it: a number for OSDs, the node's name for others."""
+    """Id in Ceph: a number for OSDs, the node's name for others."""
     host: Host
     options: Mapping[str, str]
     addresses: tuple[str, ...]
-    """Of the host: on the public network, perhaps on the cluster network."""
+    """Addresses of the host: on the public network, and on the cluster network if there is one."""
 
     @property
     def name(self) -> str:
@@ -53,41 +53,41 @@ class Member:
 
 
 class Layout:
-    """A cluster of real daemons, on paper.
+    """The names, addresses, keys and options of a cluster's daemons.
 
     Args:
-        spec: of the cluster.
-        hosts: of its daemons, by the names of nodes.
+        spec: spec of the cluster.
+        hosts: hosts of its daemons, by the names of nodes.
     """
 
     def __init__(self, spec: ClusterSpec, hosts: Mapping[str, Host]) -> None:
         self.spec = spec
         rng = Random(f"{spec.seed} ceph {spec.name}")
         self.fsid = str(uuid.UUID(int=rng.getrandbits(128), version=4))
-        """The cluster's identity."""
+        """Id of the cluster."""
         self.members = _members(spec, hosts)
-        """By the names of nodes, in the spec's order."""
+        """Daemons by the names of nodes, in the spec's order."""
         self.mon_addrs = {member.id: self._mon_addrs(member) for member in self.of("mon")}
-        """Of each monitor, as the monitor map has them."""
+        """Addresses of each monitor, as in the monitor map."""
         self.osd_uuids = {
             member.id: str(uuid.UUID(int=rng.getrandbits(128), version=4)) for member in self.of("osd")
         }
-        """By which the monitors know an OSD's store."""
+        """UUID of each OSD's store, which the monitors register."""
         self.keyring = self._make_keys()
-        """Of everybody, with what they may do; other keys each time, since a seed is no secret."""
+        """Keys and capabilities of all entities; the keys are random, since a seed is not secret."""
 
     def of(self, kind: str) -> list[Member]:
-        """The members of a kind."""
+        """Return the members of a kind."""
         return [member for member in self.members.values() if member.kind == kind]
 
     @property
     def mon_host(self) -> str:
-        """Addresses of all monitors, as the option has them."""
+        """Addresses of all monitors, for the option mon_host."""
         return ",".join(self.mon_addrs.values())
 
     @property
     def pools(self) -> dict[str, int]:
-        """The pools to be made and their numbers of placement groups; none without OSDs."""
+        """Pools to make, with their numbers of placement groups; none without OSDs."""
         if not self.of("osd"):
             return {}
         files = {"cephfs_metadata": 8, "cephfs_data": 8} if self.of("mds") else {}
@@ -100,19 +100,19 @@ class Layout:
         return int(wanted) if wanted is not None else min(len(self.of("osd")) or 1, _POOL_SIZE_LIMIT)
 
     def conf(self, member: Member) -> str:
-        """The ceph.conf of a member's host."""
+        """Return the ceph.conf of a member's host."""
         return self._conf(member.host, member)
 
     def client_conf(self, host: Host) -> str:
-        """The ceph.conf of a host with nothing but clients on it."""
+        """Return the ceph.conf of a host that only has clients."""
         return self._conf(host)
 
     def keys_of(self, *names: AuthName) -> Keyring:
-        """A keyring with the keys of these, which is empty without authentication."""
+        """Return a keyring with the keys of these entities."""
         return Keyring({name: self.keyring.entries[name] for name in names})
 
     def keys_for(self, member: Member) -> Keyring:
-        """What a member's host has to have."""
+        """Return the keys that a member's host needs."""
         return self.keys_of(ADMIN, MON if member.kind == "mon" else AuthName.parse(member.name))
 
     def _conf(self, host: Host, member: Member | None = None) -> str:
@@ -122,9 +122,9 @@ class Layout:
             **options.security(self.spec.speaks.auth, self._mode),
             **options.SMALL,
             "osd_pool_default_size": str(self.pool_size),
-            # monitors serve no client during an election, and one that misses a vote takes its whole timeout
+            # monitors serve no clients during an election, and one that misses a vote takes its whole timeout
             "mon_election_timeout": "0.5",
-            # what happens at the next tick, a state of health for one, is waited for
+            # the start waits for things that happen at the next tick, such as changes of the health state
             **dict.fromkeys(
                 ("mon_tick_interval", "mgr_tick_period", "mgr_stats_period", "mds_beacon_interval"), "1"
             ),
@@ -147,12 +147,12 @@ class Layout:
         of_kind = {
             "mon": options.MON,
             "osd": options.OSD,
-            # modules speak of themselves most of the time, and take longer to start than all the rest
+            # manager modules take longer to start than everything else
             "mgr": {"mgr_pool": "false"},
             "mds": {},
         }
         defaults = {"debug_ms": "1", **of_kind[member.kind]}
-        # a daemon's own section is stronger than [global], where the spec's options are
+        # a daemon's own section would override [global], which has the spec's options
         own = {name: value for name, value in defaults.items() if name not in self.spec.ceph.options}
         own |= options.own_files(directory) | {f"{member.kind}_data": f"{directory}/store"}
         if member.kind != "mon":
@@ -212,5 +212,5 @@ def _members(spec: ClusterSpec, hosts: Mapping[str, Host]) -> dict[str, Member]:
 
 
 def _texts(values: Mapping[str, bool | float | str]) -> dict[str, str]:
-    """Options as ceph.conf has them."""
+    """Convert options to the syntax of ceph.conf."""
     return {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in values.items()}

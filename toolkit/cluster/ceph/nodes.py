@@ -1,4 +1,4 @@
-"""The real daemons of a cluster, all together: made, started, waited for, asked, ended."""
+"""The real daemons of a cluster together: make, start, query and stop them."""
 
 import json
 import threading
@@ -27,29 +27,29 @@ HARMLESS = {
     "TOO_FEW_PGS": "small on purpose",
     "POOL_APP_NOT_ENABLED": "a pool that was just made",
 }
-"""Health checks that a cluster may warn of and be ready, and why."""
+"""Health checks that do not keep a cluster from being ready, and why."""
 
 _POLL_S = 0.02
 _CLEAN = "Started/Primary/Active/Clean"
-"""What an OSD calls a placement group of which it is the primary, and which is active and clean."""
+"""State of a placement group at its primary OSD, if it is active and clean."""
 _REPLICA = "Started/ReplicaActive/RepNotRecovering"
-"""What it calls one that it keeps a copy of, and which is up to date."""
+"""State of an up-to-date placement group at another OSD."""
 _QUERIES = 4
-"""Run at once."""
+"""Number of queries to run at once."""
 
 
 class CephNodes(Admission):
     """Real daemons on hosts of any backend.
 
     Args:
-        spec: of the cluster.
-        hosts: of its daemons and of our clients, by the names of nodes.
-        say: called with a few words about each step.
-        announce: called with a line before something is fetched or run that was not asked for by name.
+        spec: spec of the cluster.
+        hosts: hosts of its daemons and RADOS clients, by the names of nodes.
+        say: called with a short description of each step.
+        announce: called with a line before something is fetched or run that was not requested by name.
 
     Raises:
-        LocalError: programs that are not installed.
-        Unsupported: an image takes root.
+        LocalError: programs are not installed.
+        Unsupported: an image needs root.
     """
 
     def __init__(
@@ -63,23 +63,23 @@ class CephNodes(Admission):
         self._say = say
         if not all(member.host.is_container for member in self.layout.members.values()):
             require_programs({member.kind for member in self.layout.members.values()}, spec.ceph.release)
-        # daemons end with the thread that starts them: this one goes on until the end
+        # daemons die with the thread that starts them, so this one runs until the end
         self._thread = ThreadPoolExecutor(1, "ceph daemons")
         self._introduction, self._settlement = _Once(self._introduce), _Once(self._settle)
         self.nodes = {name: CephDaemon(self, member) for name, member in self.layout.members.items()}
-        """By name, in the spec's order. They are to be started all at once, each in a thread of its own."""
+        """Nodes by name, in the spec's order; start all of them at once, each in a thread of its own."""
 
     def of(self, kind: str) -> list[CephDaemon]:
-        """The daemons of a kind."""
+        """Return the daemons of a kind."""
         return [node for node in self.nodes.values() if node.kind == kind]
 
     # ---- up and down
 
     def up(self) -> None:
-        """Make and start all of them, and wait until they serve.
+        """Make and start all daemons, and wait until they serve.
 
         Raises:
-            LocalError: they do not; with the last words of the daemon that does not, or the cluster's health.
+            LocalError: a daemon does not start, with its last output, or the cluster does not become healthy.
         """
 
         def start(node: CephDaemon) -> None:
@@ -89,15 +89,15 @@ class CephNodes(Admission):
         self._each(start)
 
     def down(self) -> None:
-        """End all of them at once; nothing they have stored is kept. A second call does nothing."""
+        """Kill all daemons and drop their data. A second call does nothing."""
         self._each(CephDaemon.finish)
         self._thread.shutdown()
 
     def wait_healthy(self, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Wait until all placement groups are clean, and health is OK but for :data:`HARMLESS` warnings.
+        """Wait until all placement groups are clean, and health is OK except for :data:`HARMLESS` warnings.
 
         Raises:
-            LocalError: it takes longer; with what is wrong.
+            LocalError: it takes longer; with the remaining problems.
         """
         deadline_s = time.monotonic() + timeout_s
         while True:
@@ -111,17 +111,17 @@ class CephNodes(Admission):
     # ---- for its daemons
 
     def launch(self, start: Callable[[], Program]) -> Program:
-        """Start a program, in a thread that lasts: daemons end with the thread that has started them."""
+        """Start a program in the thread that lives until the end: daemons die with their starting thread."""
         return self._thread.submit(start).result()
 
     def introduce(self) -> None:
-        """Register all OSDs with the monitors if they are not yet; raises LocalError."""
+        """Register all OSDs with the monitors, unless they are; raises LocalError."""
         self._introduction()
 
     def recreate(self) -> None:
         """Recreate placement groups that no OSD has any more; raises LocalError.
 
-        Only for a single OSD: of several, others still have the placement groups that one has lost.
+        Only with a single OSD: with several, others still have the placement groups that one has lost.
         """
         if len(self.of("osd")) == 1:
             self._say("Ceph: placement groups are made anew")
@@ -134,19 +134,19 @@ class CephNodes(Admission):
     # ---- asking
 
     def ceph(self, *arguments: str, stdin: str = "") -> str:
-        """What Ceph's own ``ceph`` prints on the host of a monitor that runs, as ``client.admin``.
+        """Run Ceph's ``ceph`` as ``client.admin``, on the host of a running monitor; returns its output.
 
         Raises:
-            LocalError: the command failed, with its own words, or no monitor runs.
+            LocalError: the command failed, with its error output, or no monitor runs.
         """
         return self._tool("ceph", *arguments, stdin=stdin)
 
     def rados(self, *arguments: str, stdin: str = "") -> str:
-        """What Ceph's own ``rados`` prints there; raises LocalError likewise."""
+        """Run Ceph's ``rados`` there; raises LocalError like :meth:`ceph`."""
         return self._tool("rados", *arguments, stdin=stdin)
 
     def status(self) -> dict[str, Any]:
-        """Health, quorum, and how many OSDs there are, are up, and are in.
+        """Return health, quorum, and the numbers of OSDs that exist, are up, and are in.
 
         Raises:
             LocalError: the monitors do not answer.
@@ -196,13 +196,13 @@ class CephNodes(Admission):
         self._batch(lines)
 
     def _batch(self, lines: Iterable[str]) -> None:
-        """Have the monitors carry out commands, in one go."""
+        """Have the monitors run commands, in one connection."""
         said = self.ceph(stdin="".join(f"{line}\n" for line in lines))
         if errors := [line for line in said.splitlines() if line.startswith("Error")]:
             raise LocalError(f"ceph: {'; '.join(errors)}")
 
     def _group_names(self) -> list[str]:
-        """Of the placement groups of all pools, which were made in this order."""
+        """Return the placement groups of all pools, which were made in this order."""
         pools = enumerate(self.layout.pools.values(), 1)
         return [f"{number}.{seed:x}" for number, pg_num in pools for seed in range(pg_num)]
 
@@ -213,7 +213,7 @@ class CephNodes(Admission):
 
     @staticmethod
     def _wait_for(nodes: list[CephDaemon]) -> None:
-        """Wait for daemons that are started elsewhere."""
+        """Wait for daemons that other threads start."""
         deadline_s = time.monotonic() + READY_TIMEOUT_S
         for node in nodes:
             while not node.ready():
@@ -222,7 +222,7 @@ class CephNodes(Admission):
                 time.sleep(_POLL_S)
 
     def _problems(self) -> list[str]:
-        """What keeps the cluster from being ready; the quicker questions first."""
+        """Return what keeps the cluster from being ready; the faster queries come first."""
         unclean = self._unclean_pgs()
         if unclean:
             return [f"{unclean} placement groups are not clean"]
@@ -234,7 +234,7 @@ class CephNodes(Admission):
         if not osds <= min(told["osds"]["up"], told["osds"]["in"]):
             problems.append(f"of {osds} OSDs {told['osds']['up']} are up, {told['osds']['in']} in")
         if self.of("mgr"):
-            # beside the groups that were asked for there are those of a manager's modules
+            # manager modules make further placement groups
             groups = told["pgs"].items()
             problems += [f"{n} placement groups are {state}" for state, n in groups if "active+clean" not in state]
             if not told["mgr"]:
@@ -244,21 +244,21 @@ class CephNodes(Admission):
         return problems
 
     def _is_harmless(self, check_name: str) -> bool:
-        # newer releases say of keys of type aes that they are insecure, however much they were asked for
+        # newer releases warn that keys of type aes are insecure, but the spec requires them
         of_keys = check_name.startswith("AUTH_INSECURE_") and self.layout.spec.speaks.cipher == "aes"
         return check_name in HARMLESS or of_keys
 
     def _unclean_pgs(self) -> int:
-        """How many placement groups are not clean, by what OSDs say: there may be no manager to ask."""
+        """Return the number of placement groups that are not clean; asks OSDs, as there may be no manager."""
         expected = sum(self.layout.pools.values())
         answers = [osd.ask("dump_pgstate_history") for osd in self.of("osd") if osd.state == "up"]
         if all("pgs" in answer for answer in answers):
             states: list[str] = [group["currently"] for answer in answers for group in answer["pgs"]]
             clean = sum(state.startswith(_CLEAN) for state in states)
-            # a primary without its replicas calls itself clean as well, until it hears of them
+            # a primary is clean, too, before its replicas have peered
             replicated = sum(state == _REPLICA for state in states) // max(1, self.layout.pool_size - 1)
             return max(0, expected - (min(clean, replicated) if self.layout.pool_size > 1 else clean))
-        # Nautilus does not say on the admin socket what state they are in
+        # the admin socket of Nautilus lacks these states
         with ThreadPoolExecutor(_QUERIES) as pool:
             return expected - sum(pool.map(self._is_clean, self._group_names()))
 
@@ -276,7 +276,7 @@ class CephNodes(Admission):
 
 
 class _Once:
-    """An action that the first caller does while others wait for it; all get the same error."""
+    """An action that the first caller runs while others wait for it; all get the same error."""
 
     def __init__(self, what: Callable[[], None]) -> None:
         self._what = what

@@ -1,4 +1,4 @@
-"""Which programs of Ceph a host runs, and how its daemons are asked."""
+"""The Ceph programs of a host, and commands on its daemons' admin sockets."""
 
 import json
 import os
@@ -19,10 +19,10 @@ PROGRAMS = (
     *("ceph-mon", "monmaptool", "ceph-osd", "ceph-mgr", "ceph-mds"),
     *("ceph", "rados", "ceph-authtool", "ceph-conf"),
 )
-"""Those that a host takes from its image."""
+"""Programs that a host takes from its image."""
 
 ON_THIS_MACHINE = ("host", "embedded")
-"""Releases whose hosts have the clients of this machine, if it has any."""
+"""Releases whose hosts use this machine's Ceph clients, if any are installed."""
 
 _TOOLS = {
     "mon": ("ceph-mon", "monmaptool", "ceph"),
@@ -45,8 +45,8 @@ def require_programs(kinds: set[str], release: str) -> None:
     """Check that daemons of these kinds can run on this machine.
 
     Raises:
-        LocalError: they are not installed; the message has the packages that bring them.
-        Unsupported: an image takes root.
+        LocalError: they are not installed; the message names their packages.
+        Unsupported: an image needs root.
     """
     if release == "host":
         require_tools([tool for kind in sorted(kinds) for tool in _TOOLS[kind]])
@@ -55,16 +55,16 @@ def require_programs(kinds: set[str], release: str) -> None:
 
 
 def furnish(host: Host, release: str, announce: Callable[[str], None]) -> None:
-    """Have a host's programs of Ceph be those of a release, and know which cluster is theirs.
+    """Give a host the Ceph programs of a release, configured for its cluster.
 
     Args:
-        host: that is to have them.
-        release: ``host`` for those of this machine, or one that there is an image of.
-        announce: called with a line before an image is made.
+        host: host to configure.
+        release: ``host`` for this machine's programs, or a release that there is an image of.
+        announce: called with a line before an image is built.
 
     Raises:
-        LocalError: an image cannot be made.
-        Unsupported: that takes root, and more.
+        LocalError: an image cannot be built.
+        Unsupported: building it needs root, and more.
     """
     host.variables["CEPH_CONF"] = str(host.directory / "ceph.conf")
     host.variables["CEPH_ARGS"] = ""
@@ -87,22 +87,22 @@ def furnish(host: Host, release: str, announce: Callable[[str], None]) -> None:
 
 
 def _shared(directory: Path) -> Path:
-    """What programs of an image see of this machine: the directories of clusters."""
+    """Return the directory of this machine that programs of an image see: that of all clusters."""
     root = state_root().absolute()
     return root if directory.is_relative_to(root) else directory
 
 
 def lasting(host: Host) -> list[str]:
-    """What to put in front of a command line to have a daemon end with the thread that started it, if it can."""
-    # in a container that would be a process of Docker's; into a namespace threads go for a moment only
+    """Return the command prefix that makes a daemon die with the thread that started it; empty if impossible."""
+    # In a container the parent is a process of Docker's; in a namespace the starting thread ends at once.
     return ["setpriv", "--pdeathsig", "KILL"] if host.namespace is None and not host.is_container else []
 
 
 def check_socket(host: Host, daemon: str) -> None:
-    """Whether a daemon's admin socket can be where it is to be.
+    """Check that the path of a daemon's admin socket is short enough.
 
     Raises:
-        LocalError: its path is too long for a socket.
+        LocalError: it is too long for a socket.
     """
     path = host.directory / f"{daemon}.asok"
     if len(os.fsencode(path)) > SOCKET_PATH_LIMIT:
@@ -110,15 +110,15 @@ def check_socket(host: Host, daemon: str) -> None:
 
 
 def ask(host: Host, daemon: str, command: Mapping[str, Any]) -> Any:  # noqa: ANN401 - whatever JSON it answers
-    """A daemon's answer on its admin socket.
+    """Return a daemon's answer on its admin socket.
 
     Args:
-        host: where it runs.
-        daemon: its name: ``osd.0``.
-        command: its ``prefix`` and arguments.
+        host: host that the daemon runs on.
+        daemon: name of the daemon: ``osd.0``.
+        command: the command's ``prefix`` and arguments.
 
     Raises:
-        LocalError: the daemon does not answer, or does not know the command.
+        LocalError: the daemon does not answer, or does not have the command.
     """
     path = host.directory / f"{daemon}.asok"
     if not host.is_container:

@@ -1,4 +1,4 @@
-"""Images: what programs a host of a cluster has, as directories to ``chroot`` into and for Docker."""
+"""Images: root file systems with the programs of a host, as directories for ``chroot`` and as Docker images."""
 
 from toolkit.cluster.images.debian import RELEASES, Image, find_or_build, image, version
 from toolkit.machine.cache import IMAGES_VARIABLE, default_root

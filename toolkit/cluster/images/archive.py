@@ -1,8 +1,8 @@
-"""Debian's archive: where packages come from, and the keys that verify them.
+"""Debian's archive as the source of packages, and the keys that verify them.
 
 Every package is verified: ``debootstrap`` checks the signature of a suite's Release file with a keyring, and every
-file by the hashes in there. Where a machine's keyring is older than the suite, the newer package of keys is
-fetched with apt, which verifies it with the older one.
+file by the hashes in it. If this machine's keyring is older than the suite, the newer package of keys is fetched
+with apt, which verifies it with the older keyring.
 """
 
 import os
@@ -21,52 +21,52 @@ from toolkit.machine.changes import Tree
 
 MIRROR = "http://deb.debian.org/debian"
 SNAPSHOTS = "http://snapshot.debian.org/archive/debian"
-"""Debian's archive as it was at any moment."""
+"""Debian's archive as it was at any past time."""
 MIRROR_VARIABLE = "MSGRLAB_MIRROR"
 KEYRING_VARIABLE = "MSGRLAB_KEYRING"
 _PACKAGED = Path("usr/share/keyrings")
-"""Where the package debian-archive-keyring puts the keys."""
+"""Directory of the keys in the package debian-archive-keyring."""
 _NAMES = ("debian-archive-keyring.pgp", "debian-archive-keyring.gpg")
 _KEYRINGS = tuple("/" / _PACKAGED / name for name in _NAMES)
 _KEYRING_PACKAGE = "debian-archive-keyring"
 _SUITES = ("bullseye", "bookworm", "trixie", "sid")
-"""Where that package is looked for."""
+"""Suites that are searched for that package."""
 _UNKNOWN_KEY = "signed by unknown key"
 _PROBE_TIMEOUT_S = 5.0
 _MOST_RENEWALS = 3
-"""Each release of Debian knows the keys of the next one."""
+"""Most successive keyrings to fetch: each Debian release has the keys of the next one."""
 _IN_DIRECTORY = ("sh", "-ec", 'cd "$1"; shift; exec "$@"', "sh")
 _DEPENDENCIES = (
     *("depends", "--recurse", "--no-pre-depends", "--no-recommends", "--no-suggests"),
     *("--no-conflicts", "--no-breaks", "--no-replaces", "--no-enhances"),
 )
 _DEBOOTSTRAP = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "debootstrap", "--force-check-gpg")
-"""Its mounts and processes end with it."""
+"""Namespaces make its mounts and processes end with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """A suite of Debian, as it was at a moment."""
+    """A suite of Debian at a point in time."""
 
     name: str
     snapshot: str
-    """The moment, as in 20260901T000000Z."""
+    """Time of the snapshot, as in 20260901T000000Z."""
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """Where packages are fetched, and what verifies them."""
+    """The mirror that packages are fetched from, and the keys that verify them."""
 
     mirror: str = ""
-    """URL; empty: a snapshot where one can be had, else Debian's own mirrors."""
+    """URL; empty for a snapshot where one is available, else Debian's own mirrors."""
     keyring: Path | None = None
-    """File with the keys of Debian's archive; None: that of this machine, renewed where it is too old."""
+    """File with the keys of Debian's archive; None for this machine's, renewed if it is too old."""
     _found: dict[str, str] = field(default_factory=dict, compare=False)
     """Mirrors by suite."""
 
     @classmethod
     def wanted(cls, mirror: str = "", keyring: Path | None = None) -> Self:
-        """What is given here, or else by the variables ``MSGRLAB_MIRROR`` and ``MSGRLAB_KEYRING``.
+        """Return the archive of the arguments, or else of ``MSGRLAB_MIRROR`` and ``MSGRLAB_KEYRING``.
 
         Raises:
             LocalError: there is no such keyring.
@@ -78,7 +78,7 @@ class Archive:
         return cls((mirror or os.environ.get(MIRROR_VARIABLE, "")).rstrip("/"), keyring and keyring.absolute())
 
     def mirror_of(self, suite: Suite) -> str:
-        """The URL that a suite is fetched from."""
+        """Return the URL that a suite is fetched from."""
         if self.mirror:
             return self.mirror
         if suite.name not in self._found:
@@ -87,7 +87,7 @@ class Archive:
         return self._found[suite.name]
 
     def keys(self) -> Path:
-        """The file with keys that is used first.
+        """Return the keyring to use first.
 
         Raises:
             Unsupported: this machine has none.
@@ -104,12 +104,12 @@ class Archive:
 
         Args:
             work: runs programs.
-            suite: to make it of.
-            directory: to make it in; empty.
-            options: for debootstrap.
+            suite: suite of the packages.
+            directory: empty directory for the file system.
+            options: options of debootstrap.
 
         Raises:
-            LocalError: it failed, or the suite is not signed by a key that is known; where to read why.
+            LocalError: it failed, or no known key has signed the suite; the message names the log.
             Unsupported: there are no keys.
         """
         keys, mirror = self.keys(), self.mirror_of(suite)
@@ -133,21 +133,21 @@ class Archive:
     def download(
         self, work: Work, suite: Suite, directory: Path, packages: tuple[str, ...], wanted: Callable[[str], bool]
     ) -> list[Path]:
-        """Download packages and what they depend on from a suite with apt, which verifies them.
+        """Download packages and their dependencies from a suite with apt, which verifies them.
 
         Args:
             work: runs programs.
-            suite: to take packages from.
-            directory: for them and for all that apt keeps; made here.
-            packages: where to begin.
-            wanted: true of the names to download, among these packages and all that they depend on.
+            suite: suite of the packages.
+            directory: directory for them and for apt's files; made here.
+            packages: names of the packages.
+            wanted: returns True for names to download, among these packages and their dependencies.
 
         Raises:
-            LocalError: apt failed, or the suite is not signed by a key that is known; where to read why.
+            LocalError: apt failed, or no known key has signed the suite; the message names the log.
             Unsupported: there are no keys.
         """
         mirror = self.mirror_of(suite)
-        # A snapshot has a date until which it is valid, which is over.
+        # The Release file of a snapshot has expired.
         dated = " check-valid-until=no" if mirror.startswith(SNAPSHOTS) else ""
         apt = _apt(directory, [f"deb [signed-by={self.keys()}{dated}] {mirror} {suite.name} main"])
         work.run("apt-get", *apt, "--error-on=any", "update")
@@ -157,7 +157,7 @@ class Archive:
         return sorted(directory.glob("*.deb"))
 
     def _renewed(self, work: Work, keys: Path, suite: Suite, mirror: str, directory: Path) -> Path | None:
-        """Newer keys than these, verified with them; None if there are none, or keys were given."""
+        """Return newer keys, verified with the given ones; None if there are none, or ``keyring`` is set."""
         if self.keyring is not None or shutil.which("apt-get") is None:
             return None
         Tree(str(directory)).undo()  # what debootstrap has begun
@@ -173,12 +173,12 @@ class Archive:
 
 
 def _newer_keys(work: Work, keys: Path, mirror: str, scratch: Path, store: Path) -> Path | None:
-    """The newest keys in suites of a mirror that older keys verify; None if they are the same.
+    """Return the newest keys in a mirror's suites that older keys verify; None if they are the same.
 
     Args:
         work: runs programs.
-        keys: the older ones.
-        mirror: URL.
+        keys: the older keys.
+        mirror: URL of the mirror.
         scratch: directory for apt; made here.
         store: directory for the keys.
     """
@@ -200,7 +200,7 @@ def _newer_keys(work: Work, keys: Path, mirror: str, scratch: Path, store: Path)
 
 
 def _apt(scratch: Path, sources: list[str]) -> tuple[str, ...]:
-    """Options that have apt use these sources alone, and keep all that it keeps in ``scratch``, which is made."""
+    """Return options that make apt use only these sources, and keep its files in ``scratch``, which is made."""
     for name in ("lists/partial", "cache/archives/partial"):
         (scratch / name).mkdir(parents=True)
     (scratch / "sources").write_text("".join(f"{source}\n" for source in sources))
@@ -219,7 +219,7 @@ def _apt(scratch: Path, sources: list[str]) -> tuple[str, ...]:
 
 
 def _answers(url: str) -> bool:
-    """True if a file is to be had, within seconds."""
+    """True if a URL can be fetched, within seconds."""
     request = urllib.request.Request(url, method="HEAD")  # noqa: S310 - of our own URL
     try:
         with urllib.request.urlopen(request, timeout=_PROBE_TIMEOUT_S) as answer:  # noqa: S310

@@ -1,4 +1,4 @@
-"""Docker images of Ceph's releases: of its own makers where a registry answers, of Debian's packages where not."""
+"""Docker images of Ceph releases: the official image if a registry answers, else made of Debian's packages."""
 
 import io
 import tarfile
@@ -13,11 +13,11 @@ from toolkit.machine.docker_engine import connected
 REPOSITORY = "msgrlab/ceph"
 VERSION_LABEL = "msgrlab.version"
 BASE_LABEL = "msgrlab.base"
-"""Key of the label that names the image of Ceph's own makers, by its digest."""
+"""Key of the label that names the official image, by its digest."""
 
 
 def tag(release: str) -> str:
-    """The name of a release's image.
+    """Return the tag of a release's image.
 
     Raises:
         LocalError: there is no such release.
@@ -33,19 +33,19 @@ def build(
     tell: Tell = silent,
     archive: Archive | None = None,
 ) -> str:
-    """The image of a release, made now unless the engine has it; returns its tag.
+    """Return the tag of a release's image, and build it unless the engine has it.
 
     Args:
         release: ``nautilus``, ``pacific``, ``reef`` or ``tentacle``.
-        place: of the engine (:mod:`toolkit.machine.docker_engine`).
-        root: where directories of Debian's packages and logs are kept.
-        say: called with one line if something has to be made.
-        tell: called with each step of that.
-        archive: Debian's; :meth:`Archive.wanted` unless given.
+        place: place of the engine (:mod:`toolkit.machine.docker_engine`).
+        root: directory for Debian's packages and for logs.
+        say: called with one line if something has to be built.
+        tell: called with each step of the build.
+        archive: Debian's archive; :meth:`Archive.wanted` unless given.
 
     Raises:
-        LocalError: there is no such release, or it cannot be made; where to read why.
-        Unsupported: no engine answers; or no registry does, and packages take root and debootstrap.
+        LocalError: there is no such release, or the build fails; the message names the log.
+        Unsupported: no engine answers; or no registry does, and packages need root and debootstrap.
     """
     wanted, name = debian.image(release), tag(release)
     root = root or default_root()
@@ -67,7 +67,7 @@ def build(
 
 
 def _labelled(pulled: str, release: str, version: str) -> io.BytesIO:
-    """The context of a build that adds our labels to an image."""
+    """Return the context of a build that adds our labels to an image."""
     labels = {docker.LABEL: f"ceph:{release}", VERSION_LABEL: version, BASE_LABEL: pulled}
     words = " ".join(f"{name}={value}" for name, value in labels.items())
     dockerfile = f"FROM {pulled}\nLABEL {words}\n"

@@ -1,7 +1,7 @@
-"""Root file systems out of Debian's archive: each release of Ceph's daemons and tools, and Python alone.
+"""Root file systems from Debian's archive: one per Ceph release with its daemons and tools, and one with Python.
 
-An image is a directory to ``chroot`` into. Debian has four releases of Ceph, one in each of its suites; an image
-takes two minutes to make and a gigabyte to keep, and is kept until it is removed.
+An image is a directory to ``chroot`` into. Debian has four releases of Ceph, one in each of its suites. An image
+takes two minutes to make and a gigabyte of disk, and is kept until it is removed.
 """
 
 import os
@@ -20,13 +20,13 @@ from toolkit.machine.private import check_own
 PACKAGES = ("ceph-mon", "ceph-osd", "ceph-mgr", "ceph-mds", "ceph-common", "python3-rados")
 PYTHON_SUITE = Suite("bookworm", "20260901T000000Z")
 PYTHON_VERSION = "3.11"
-"""Of Python, in that suite."""
+"""Version of Python in that suite."""
 
 _READY = "etc/msgrlab-image"
-"""A file that an image has once it is whole; the version of what it is for."""
+"""File that marks a complete image; it has the version of the image's program."""
 _MINIMAL = "--variant=minbase"
 _NO_SERVICES = "#!/bin/sh\nexit 101\n"
-"""A ``policy-rc.d`` that keeps packages from starting what they install."""
+"""A ``policy-rc.d`` that keeps packages from starting services."""
 _INSTALL = """\
 mount -t proc proc "$1/proc"
 mkdir -p "$1/dev/pts" && mount -t devpts devpts "$1/dev/pts"
@@ -34,7 +34,7 @@ shift
 exec "$@"
 """
 _ISOLATED = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec", _INSTALL, "sh")
-"""Mounts and processes of an installation end with it."""
+"""Namespaces make the mounts and processes of an installation end with it."""
 _INSIDE = ("env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive")
 _UNPACK = """\
 cd "$1"
@@ -51,21 +51,21 @@ _NEEDLESS = ("debootstrap", "usr/share/doc", "usr/share/man", "usr/share/locale"
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A release of Ceph, and where it is to be had."""
+    """A release of Ceph and its sources."""
 
     name: str
     suite: Suite
-    """Of Debian, when it had that version."""
+    """Suite of Debian, at a time when it had that version."""
     version: str
-    """Of Ceph, as Debian had it when this was written."""
+    """Version of Ceph in that suite."""
     stock: str
-    """The image of Ceph's own makers."""
+    """The official image."""
     digest: str = ""
-    """Of that image, for all architectures; empty: not known, and the registry's answer is taken."""
+    """Digest of the official image, for all architectures; empty to trust the registry's."""
 
     @property
     def pinned(self) -> str:
-        """The image of Ceph's own makers by its digest, or by its tag where no digest is known."""
+        """The official image by its digest, or by its tag if no digest is known."""
         return f"{self.stock.rpartition(':')[0]}@{self.digest}" if self.digest else self.stock
 
 
@@ -82,7 +82,7 @@ RELEASES = {
 
 
 def image(release: str) -> Image:
-    """The image of a release.
+    """Return the image of a release.
 
     Raises:
         LocalError: there is none.
@@ -93,7 +93,7 @@ def image(release: str) -> Image:
 
 
 def ceph_directory(release: str, root: Path | None = None) -> Path:
-    """Where the image of a release is, or would be."""
+    """Return the directory of a release's image, whether it exists or not."""
     return (root or default_root()) / f"ceph-{image(release).name}"
 
 
@@ -104,18 +104,18 @@ def find_or_build(
     tell: Tell = silent,
     archive: Archive | None = None,
 ) -> Path:
-    """The directory of a release's image, made now unless it is there.
+    """Return the directory of a release's image, and build it unless it exists.
 
     Args:
         release: ``nautilus``, ``pacific``, ``reef`` or ``tentacle``.
-        root: where images are kept; :func:`default_root` unless given.
-        say: called with one line if an image has to be made.
-        tell: called with each step of that.
-        archive: Debian's; :meth:`Archive.wanted` unless given.
+        root: directory of images; :func:`default_root` unless given.
+        say: called with one line if an image has to be built.
+        tell: called with each step of the build.
+        archive: Debian's archive; :meth:`Archive.wanted` unless given.
 
     Raises:
         LocalError: there is no such release, or a program failed; its output is in a log beside the image.
-        Unsupported: making images needs root, ``debootstrap`` and the keys of Debian's archive.
+        Unsupported: building images needs root, ``debootstrap`` and the keys of Debian's archive.
     """
     wanted, directory = image(release), ceph_directory(release, root)
     if _is_usable(directory):
@@ -130,11 +130,11 @@ def find_or_build(
 def python_base(
     root: Path | None = None, say: Tell = print, tell: Tell = silent, archive: Archive | None = None
 ) -> Path:
-    """The directory of a small root file system with Python, made now unless it is there.
+    """Return the directory of a small root file system with Python, and build it unless it exists.
 
     Raises:
         LocalError: a program failed; its output is in a log beside the image.
-        Unsupported: making images needs root, ``debootstrap`` and the keys of Debian's archive.
+        Unsupported: building images needs root, ``debootstrap`` and the keys of Debian's archive.
     """
     directory = (root or default_root()) / f"python-{PYTHON_VERSION}"
     if _is_usable(directory):
@@ -152,12 +152,12 @@ def is_ready(directory: Path) -> bool:
 
 
 def version(directory: Path) -> str:
-    """The version of Ceph in an image, as in ``18.2.7``."""
+    """Return the version of Ceph in an image, as in ``18.2.7``."""
     return (directory / _READY).read_text().strip()
 
 
 def _is_usable(directory: Path) -> bool:
-    """True if an image is there, whole, and no other user can have made or changed it.
+    """True if an image exists, is complete, and no other user can have changed it.
 
     Raises:
         LocalError: another user can.
@@ -194,10 +194,10 @@ def _made(
 
 
 def check_means() -> None:
-    """Check that this process may install packages in a directory, and has what that takes.
+    """Check that this process can install packages in a directory.
 
     Raises:
-        Unsupported: that needs root and ``debootstrap``.
+        Unsupported: it is not root, or ``debootstrap`` is missing.
     """
     if os.geteuid() != 0:
         raise Unsupported("images are made by root: debootstrap and chroot need it")
@@ -206,15 +206,15 @@ def check_means() -> None:
 
 
 def inside(directory: Path) -> tuple[str, ...]:
-    """How a command line begins whose program runs in a root file system."""
+    """Return the command prefix that runs a program in a root file system."""
     return ("chroot", str(directory), *_INSIDE)
 
 
 def install(work: Work, archive: Archive, suite: Suite, directory: Path, packages: Sequence[str]) -> None:
-    """Make a root file system of a suite with packages, none of which starts a service.
+    """Make a root file system of a suite with packages, without starting services.
 
     Raises:
-        LocalError: a program failed; where to read why.
+        LocalError: a program failed; the message names the log.
         Unsupported: there are no keys.
     """
     tls = ("--include=ca-certificates",) if archive.mirror_of(suite).startswith("https:") else ()
@@ -228,14 +228,14 @@ def install(work: Work, archive: Archive, suite: Suite, directory: Path, package
 
 
 def _make_ceph(work: Work, archive: Archive, suite: Suite, directory: Path) -> str:
-    """Returns the version of Ceph."""
+    """Install Ceph; returns its version."""
     install(work, archive, suite, directory, PACKAGES)
     shutil.rmtree(directory / "var/lib/apt/lists")
     return work.run(*inside(directory), "ceph-mon", "--version").split()[2]
 
 
 def _make_python(work: Work, archive: Archive, directory: Path) -> str:
-    """Returns the version of Python. Unpacked, not installed, packages take a quarter of the time."""
+    """Unpack Python; returns its version. Unpacking without installing takes a quarter of the time."""
     packages = "--include=python3-minimal,libpython3-stdlib"
     archive.bootstrap(work, PYTHON_SUITE, directory, _MINIMAL, "--foreign", packages)
     work.run("sh", "-ec", _UNPACK, "sh", str(directory))

@@ -1,4 +1,4 @@
-"""Images of a Docker engine: finding, building, fetching, importing and removing them."""
+"""Images of a Docker engine: find, build, pull and import them."""
 
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     import docker
 
 LABEL = "msgrlab.image"
-"""Key of the label on every image of ours; its value is the name it is asked for by."""
+"""Key of the label on every image of msgrlab; its value is the image's name for ``msgrlab images``."""
 _REGISTRY_TIMEOUT_S = 5.0
 _PULL_TIMEOUT_S = 60.0
-"""Without any news of a download."""
+"""Seconds without progress after which a download is given up."""
 _CHUNK_BYTES = 1 << 20
 
 
@@ -32,15 +32,15 @@ def has(engine: "docker.DockerClient", tag: str) -> bool:
 
 
 def fetch(place: str, reference: str, work: Work) -> str | None:
-    """Pull an image from its registry, if that answers within seconds and has it.
+    """Pull an image, if its registry answers within seconds and has it.
 
     Args:
-        place: of the engine.
-        reference: with a tag, or with a digest, which the engine verifies.
-        work: gets a line with the digest of what was pulled, or with the reason why nothing was.
+        place: place of the engine.
+        reference: name with a tag, or with a digest, which the engine verifies.
+        work: logs the digest of the pulled image, or why none was pulled.
 
     Returns:
-        The name of the image with its digest; None if it is not to be had.
+        The name of the image with its digest; None if it was not pulled.
     """
     import docker.errors
     import requests
@@ -59,7 +59,7 @@ def fetch(place: str, reference: str, work: Work) -> str | None:
 
 
 def _repository(reference: str) -> str:
-    """The reference without tag and digest; the colon of a port is no tag's."""
+    """Return the reference without tag and digest; the colon of a port is not part of a tag."""
     name = reference.partition("@")[0]
     head, slash, last = name.rpartition("/")
     return f"{head}{slash}{last.partition(':')[0]}"
@@ -68,10 +68,10 @@ def _repository(reference: str) -> str:
 def build(
     engine: "docker.DockerClient", context: IO[bytes], tag: str, work: Work, arguments: Mapping[str, str]
 ) -> None:
-    """Build an image from a context in a tar file; nothing is fetched meanwhile.
+    """Build an image from a context in a tar file, without network access.
 
     Raises:
-        LocalError: it does not build; where to read why.
+        LocalError: the build fails; the message names the log.
     """
     import docker.errors
 
@@ -91,7 +91,7 @@ def import_directory(
     """Make an image of a root file system.
 
     Raises:
-        LocalError: it cannot be read, or is not taken.
+        LocalError: it cannot be read, or the engine rejects it.
     """
     import docker.errors
 
@@ -108,7 +108,7 @@ def import_directory(
 
 
 def _tar(directory: Path, work: Work) -> Iterator[bytes]:
-    """A root file system without what only a running system has there; an end that is early is an error."""
+    """Yield a tar archive of a root file system, without /proc, /sys and /dev; raises LocalError if tar fails."""
     without = ("--exclude=./proc/*", "--exclude=./sys/*", "--exclude=./dev/*")
     command = ["tar", "--create", "--numeric-owner", *without, "--directory", str(directory), "."]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as packing:
@@ -124,10 +124,10 @@ def _tar(directory: Path, work: Work) -> Iterator[bytes]:
 
 
 def _follow(events: Iterable[dict[str, Any]], work: Work) -> None:
-    """What the engine says while it works.
+    """Log the engine's progress.
 
     Raises:
-        LocalError: it has failed.
+        LocalError: the engine reports a failure.
     """
     for event in events:
         if "error" in event:

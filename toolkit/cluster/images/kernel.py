@@ -1,7 +1,7 @@
-"""Kernels for virtual machines, out of Debian's packages: see :mod:`toolkit.machine.vm`.
+"""Kernels for virtual machines, from Debian's packages: see :mod:`toolkit.machine.vm`.
 
-An image has the kernel, its modules, and BusyBox for the initramfs. Making it does not take root. The modules are
-those of the package, without the drivers of hardware that no virtual machine has.
+An image has the kernel, its modules, and BusyBox for the initramfs. Building it does not need root. The modules
+are those of the package, without drivers for hardware that virtual machines do not have.
 """
 
 import lzma
@@ -27,24 +27,24 @@ NAMES = tuple(map(kernels.image_name, kernels.KERNELS))
 _SUITE_BY_NAME = dict(zip(NAMES, kernels.KERNELS, strict=True))
 _PACKAGE, _BUSYBOX_PACKAGE = "linux-image-amd64", "busybox-static"
 _PARTS = re.compile(r"linux-(image|binary|modules)-\d\S*")
-"""Packages of one kernel; older suites have all of it in the first."""
+"""Packages of one kernel; in older suites the first one has everything."""
 _NEEDLESS = ("drivers/gpu", "drivers/media", "drivers/net/wireless", "drivers/staging", "drivers/iio", "sound")
 _EARLY_MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
-"""What mounting another machine's files takes."""
+"""Modules that are needed to mount the host's files."""
 _TOOLS = {"apt-get": "apt", "dpkg-deb": "dpkg", "depmod": "kmod", "modprobe": "kmod"}
 _WITH_PATH = ("env", f"PATH={SYSTEM_PATH}", "LC_ALL=C")
 _ELF = b"\x7fELF"
 _MAGICS = {b"\xfd7zXZ\x00": ".xz", b"\x28\xb5\x2f\xfd": ".zst"}
-"""How compressed data begins, and the ending of such files."""
+"""First bytes of compressed data, and the suffix of such files."""
 
 
 def directory(name: str, root: Path | None = None) -> Path:
-    """The directory of an image, whether it exists or not."""
+    """Return the directory of an image, whether it exists or not."""
     return kernels.image_directory(_SUITE_BY_NAME[name], root)
 
 
 def release(path: Path) -> str:
-    """The release of the kernel in an image, as ``uname -r`` prints it."""
+    """Return the release of the kernel in an image, as ``uname -r`` prints it."""
     return (path / READY).read_text().strip()
 
 
@@ -55,14 +55,14 @@ def find_or_build(
     tell: Tell = silent,
     archive: Archive | None = None,
 ) -> Path:
-    """The directory of a kernel's image, made now unless it is there.
+    """Return the directory of a kernel's image, and build it unless it exists.
 
     Args:
         name: ``vm`` or ``vm:trixie``.
-        root: where images are kept.
-        say: called with one line if the image has to be made.
-        tell: called with each step of that.
-        archive: Debian's; :meth:`Archive.wanted` unless given.
+        root: directory of images.
+        say: called with one line if the image has to be built.
+        tell: called with each step of the build.
+        archive: Debian's archive; :meth:`Archive.wanted` unless given.
 
     Raises:
         LocalError: a program failed; its output is in a log beside the image.
@@ -96,7 +96,7 @@ def _check_tools() -> None:
 
 
 def _make(work: Work, archive: Archive, suite: Suite, to: Path) -> str:
-    """Returns the kernel's release."""
+    """Build the image; returns the kernel's release."""
     scratch = to / "scratch"
     for package in archive.download(work, suite, scratch / "apt", (_PACKAGE, _BUSYBOX_PACKAGE), _is_wanted):
         work.run("dpkg-deb", "--extract", str(package), str(scratch / "tree"))
@@ -125,12 +125,12 @@ def _is_wanted(package: str) -> bool:
 
 
 def _merged(tree: Path, path: str) -> Path:
-    """A path in unpacked packages, which have some directories in / or in /usr by suite."""
+    """Return a path in unpacked packages; some directories are in / or in /usr, depending on the suite."""
     return next((each for each in (tree / path, tree / "usr" / path) if each.exists()), tree / path)
 
 
 def _copy_early_modules(work: Work, base: str, made: str, to: Path) -> None:
-    """Copy the modules of the initramfs, uncompressed, with names that sort in the order of loading."""
+    """Copy the modules of the initramfs, uncompressed, with names that sort in load order."""
     to.mkdir()
     order: dict[str, Path] = {}
     for name in _EARLY_MODULES:
@@ -147,10 +147,10 @@ def _copy_early_modules(work: Work, base: str, made: str, to: Path) -> None:
 
 
 def _uncompressed(image: bytes) -> bytes:
-    """The kernel proper in a compressed one: without KVM, the guest takes 3 s to unpack it.
+    """Return the uncompressed kernel: without KVM the guest would take 3 s to unpack it.
 
     Raises:
-        LocalError: there is none.
+        LocalError: the image contains none.
     """
     for magic, suffix in _MAGICS.items():
         at = -1

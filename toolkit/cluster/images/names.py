@@ -1,4 +1,4 @@
-"""Images by the names that people use: ``node``, ``ceph:RELEASE``, and ``vm``, a kernel of virtual machines."""
+"""Images by their names in ``msgrlab images``: ``node``, ``ceph:RELEASE``, and ``vm``, a kernel."""
 
 import shutil
 from contextlib import ExitStack
@@ -19,26 +19,26 @@ if TYPE_CHECKING:
 
 CEPH_PREFIX = "ceph:"
 RELEASES = tuple(debian.RELEASES)
-"""Of Ceph, the oldest first."""
+"""Releases of Ceph, the oldest first."""
 DOCKER_NAMES = (node.NAME, *(CEPH_PREFIX + release for release in RELEASES))
-"""Images that a Docker engine can have."""
+"""Names of Docker images."""
 NAMES = (*DOCKER_NAMES, *kernel.NAMES)
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """An image that is there."""
+    """An existing image."""
 
     name: str
     what: str
     """Its tag in Docker, or its directory."""
     size_bytes: int
-    """0: not measured."""
+    """Its size; 0 if it was not measured."""
     version: str = ""
 
 
 def check(name: str) -> str:
-    """The name, if there is such an image.
+    """Return the name if there is such an image.
 
     Raises:
         LocalError: there is none.
@@ -56,7 +56,7 @@ def build(
     tell: Tell = silent,
     archive: Archive | None = None,
 ) -> str:
-    """The tag of a Docker image, or the directory of a kernel, made unless it is there; see their modules."""
+    """Return the tag of a Docker image or the directory of a kernel; build it unless it exists."""
     if check(name) in kernel.NAMES:
         return str(kernel.find_or_build(name, root, say, tell, archive))
     if name == node.NAME:
@@ -71,11 +71,11 @@ def directory(
     tell: Tell = silent,
     archive: Archive | None = None,
 ) -> str:
-    """The directory of a release of Ceph or of a kernel, made unless it is there.
+    """Return the directory of a Ceph release or of a kernel, and build it unless it exists.
 
     Raises:
-        LocalError: it is Docker's alone, or cannot be made.
-        Unsupported: that takes root and debootstrap.
+        LocalError: the image exists only in Docker, or cannot be built.
+        Unsupported: building it needs root and debootstrap.
     """
     if check(name) == node.NAME:
         raise LocalError("the image 'node' is Docker's alone: leave out --directory")
@@ -85,15 +85,15 @@ def directory(
 
 
 def tag(name: str) -> str:
-    """The tag that an image of this name has in Docker, if it is there."""
+    """Return the tag of a Docker image, whether it exists or not."""
     return node.tag() if check(name) == node.NAME else ceph.tag(name.removeprefix(CEPH_PREFIX))
 
 
 def require(name: str, engine: "DockerClient") -> None:
-    """See to it that an engine has an image, of whatever source.
+    """Check that an engine has an image; for ``node``, of this source or another.
 
     Raises:
-        Unsupported: it has not; with the command that helps.
+        Unsupported: it does not; the message names the command that builds it.
     """
     there = node.exists(engine) if check(name) == node.NAME else docker.has(engine, tag(name))
     if not there:
@@ -102,7 +102,7 @@ def require(name: str, engine: "DockerClient") -> None:
 
 
 def in_docker(place: str = "") -> list[Found]:
-    """The images that an engine has.
+    """Return the images that an engine has.
 
     Raises:
         Unsupported: no engine answers.
@@ -118,7 +118,7 @@ def in_docker(place: str = "") -> list[Found]:
 
 
 def directories(root: Path | None = None) -> list[Found]:
-    """The images that are directories."""
+    """Return the images that exist as directories."""
     kept = {CEPH_PREFIX + release: debian.ceph_directory(release, root) for release in debian.RELEASES}
     found = [
         Found(name, str(directory), 0, debian.version(directory))
@@ -134,17 +134,17 @@ def directories(root: Path | None = None) -> list[Found]:
 
 
 def remove(name: str, place: str = "", root: Path | None = None, say: Tell = print) -> list[str]:
-    """Remove an image from Docker, and what it was made of from this machine; returns what went.
+    """Remove an image from Docker and its parts from this machine; returns what was removed.
 
     Raises:
         LocalError: there is no such image, or containers use it.
-        Unsupported: no engine answers; what is on this machine has gone nevertheless.
+        Unsupported: no engine answers; the parts on this machine have been removed nevertheless.
     """
     check(name)
     root = root or default_root()
     gone: list[str] = []
     with ExitStack() as later:
-        if name not in kernel.NAMES:  # an engine that does not answer is no reason to keep a gigabyte
+        if name not in kernel.NAMES:  # after the directories, which are removed even if the engine does not answer
             later.callback(lambda: gone.extend(_remove_from_docker(name, place)))
         for directory in _parts(name, root):
             with alone(directory, say):

@@ -1,8 +1,8 @@
-"""The image of our own node: Python, the wheels that the messenger needs, and our source, this one.
+"""The image of msgrlab's node: Python, the wheels that the messenger needs, and the running source.
 
-Wheels are fetched by pip on this machine, in the versions and with the hashes that are locked beside the
-Dockerfile (docs/supply-chain.md), and installed in the image without a network. The image is named by a hash of
-all that goes into it, so a changed source makes a new one, in about a second.
+pip fetches the wheels on this machine, in the versions and with the hashes that are locked beside the Dockerfile
+(docs/supply-chain.md); they are installed in the image without network access. The image's tag is a hash of its
+content, so a changed source gives a new image, which takes about a second to build.
 """
 
 import hashlib
@@ -32,20 +32,20 @@ _SOURCE = PACKAGES
 _PACKAGES = ("messenger", "toolkit")
 _BASES = "msgrlab/python"
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
-"""Python's words for an engine's architectures."""
+"""Python's names of an engine's architectures."""
 _MANYLINUX = ("2_34", "2_28", "2_17")
-"""Versions of the C library that every base has, as wheels name them."""
+"""Versions of the C library that every base supports, in wheel tags."""
 _LOCKS = ("requirements.txt", "pip.txt")
-"""What a node imports, and what installs that; the rest of our dependencies is not in the image."""
+"""Requirements of a node, and of pip, which installs them; our other dependencies are not in the image."""
 _RECIPE = ("Dockerfile", "msgrlab", *_LOCKS)
 _KEPT = 3
-"""Number of images of earlier sources that are kept."""
+"""Number of images of earlier sources to keep."""
 _HASH_DIGITS = 12
 
 
 @cache
 def tag() -> str:
-    """The name of the image that this very source makes."""
+    """Return the tag of the image of this source."""
     content = hashlib.sha256()
     for name, path in sorted(_content()):
         content.update(f"{name}\0{path.stat().st_size}\0".encode())
@@ -60,18 +60,18 @@ def build(
     tell: Tell = silent,
     archive: Archive | None = None,
 ) -> str:
-    """The node's image of this source, made now unless the engine has it; returns its tag.
+    """Return the tag of this source's image, and build it unless the engine has it.
 
     Args:
-        place: of the engine (:mod:`toolkit.machine.docker_engine`).
-        root: where parts and logs are kept; :func:`toolkit.cluster.images.default_root` unless given.
-        say: called with one line if something has to be made.
-        tell: called with each step of that.
-        archive: Debian's, for a base; :meth:`Archive.wanted` unless given.
+        place: place of the engine (:mod:`toolkit.machine.docker_engine`).
+        root: directory for parts and logs; :func:`toolkit.cluster.images.default_root` unless given.
+        say: called with one line if something has to be built.
+        tell: called with each step of the build.
+        archive: Debian's archive, for a base image; :meth:`Archive.wanted` unless given.
 
     Raises:
-        LocalError: it cannot be made; where to read why.
-        Unsupported: no engine answers, or there is nothing to make a base of.
+        LocalError: the build fails; the message names the log.
+        Unsupported: no engine answers, or no base image is available.
     """
     root = root or default_root()
     with connected(place) as engine:
@@ -89,14 +89,14 @@ def build(
 
 
 def exists(engine: "DockerClient") -> bool:
-    """True if the engine has a node's image, of this source or another."""
+    """True if the engine has a node image, of this source or another."""
     return bool(engine.api.images(name=REPOSITORY))
 
 
 def _base(
     engine: "DockerClient", place: str, root: Path, say: Tell, work: Work, archive: Archive | None
 ) -> tuple[str, str]:
-    """An image with Python, and Python's version: a stock one of the version that runs this, or Debian's."""
+    """Return an image with Python and its version: the official image for the running version, or Debian's."""
     wanted = f"{sys.version_info.major}.{sys.version_info.minor}"
     for python in dict.fromkeys((wanted, debian.PYTHON_VERSION)):
         if docker.has(engine, base := f"{_BASES}:{python}"):
@@ -114,7 +114,7 @@ def _base(
 
 
 def _wheelhouse(python: str, architecture: str, root: Path, work: Work) -> Path:
-    """A directory with the locked wheels for a Python, and pip's own."""
+    """Return a directory with the locked wheels for a Python version, and pip's own."""
     machine = _MACHINES.get(architecture, architecture)
     locks = [_recipe() / name for name in _LOCKS]
     digest = hashlib.sha256(b"".join(lock.read_bytes() for lock in locks)).hexdigest()[:_HASH_DIGITS]
@@ -132,7 +132,7 @@ def _wheelhouse(python: str, architecture: str, root: Path, work: Work) -> Path:
 
 
 def _recipe() -> Path:
-    """The directory with the Dockerfile: of a checkout, or of the installed package."""
+    """Return the directory of the Dockerfile, in a checkout or in the installed package."""
     for clusters in (_SOURCE / "clusters", _SOURCE / "toolkit/cluster/ready"):
         if (clusters / "images/node/Dockerfile").exists():
             return clusters / "images/node"
@@ -140,7 +140,7 @@ def _recipe() -> Path:
 
 
 def _content() -> Iterator[tuple[str, Path]]:
-    """Names in the context, and files, but for the wheels."""
+    """Yield names in the build context and their files, without the wheels."""
     for name in _RECIPE:
         yield name, _recipe() / name
     for package in _PACKAGES:
@@ -150,7 +150,7 @@ def _content() -> Iterator[tuple[str, Path]]:
 
 
 def _context(wheels: Path) -> io.BytesIO:
-    """The build context; of the same files it is the same, so that the engine knows it again."""
+    """Return the build context; it is reproducible, so that the engine's build cache works."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
         for name, path in sorted([*_content(), *((f"wheels/{path.name}", path) for path in wheels.iterdir())]):
@@ -163,7 +163,7 @@ def _context(wheels: Path) -> io.BytesIO:
 
 
 def _forget_old(engine: "DockerClient") -> None:
-    """Remove images of earlier sources, but for the last few and those in use."""
+    """Remove images of earlier sources, except the last few and those in use."""
     import docker.errors
 
     images = sorted(engine.api.images(name=REPOSITORY), key=lambda image: int(image["Created"]), reverse=True)

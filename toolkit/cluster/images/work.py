@@ -1,4 +1,4 @@
-"""Making an image: one at a time, with all output in a log; a failure leaves no partial image behind."""
+"""Builds of images: one at a time, with all output in a log; a failed build leaves no partial image."""
 
 import subprocess
 from collections.abc import Callable, Iterator
@@ -10,16 +10,16 @@ from toolkit.machine.changes import Tree
 from toolkit.machine.private import locked
 
 Tell = Callable[[str], None]
-"""Callback that gets each step in a few words."""
+"""Callback that gets a short description of each step."""
 
 
 class ProgramFailed(LocalError):
-    """A program that makes an image has failed."""
+    """A program of an image's build has failed."""
 
     def __init__(self, message: str, output: str) -> None:
         super().__init__(message)
         self.output = output
-        """What it has printed."""
+        """Its output."""
 
 
 def silent(_what: str) -> None:
@@ -27,10 +27,10 @@ def silent(_what: str) -> None:
 
 
 class Work:
-    """Programs that make an image; their output goes into a log.
+    """Runs the programs of a build; their output goes to a log.
 
     Args:
-        log: file that is overwritten.
+        log: path of the log; an existing file is overwritten.
         tell: called with the last line of their output.
     """
 
@@ -40,10 +40,10 @@ class Work:
         log.write_bytes(b"")
 
     def run(self, *command: str) -> str:
-        """What a program prints.
+        """Run a program and return its output.
 
         Raises:
-            ProgramFailed: it failed; where to read why.
+            ProgramFailed: it failed; the message names the log.
         """
         self.note(f"$ {' '.join(command)}")
         said = []
@@ -64,23 +64,23 @@ class Work:
         return "".join(said)
 
     def note(self, line: str) -> None:
-        """A line for the log."""
+        """Write a line to the log."""
         if line:
             with self.log.open("a") as out:
                 out.write(line + "\n")
             self.tell(line)
 
     def failed(self, what: str) -> LocalError:
-        """The error for what went wrong."""
+        """Return an error that names the log."""
         return LocalError(f"{what}; what was said is in {self.log}")
 
 
 @contextmanager
 def alone(path: Path, say: Tell) -> Iterator[None]:
-    """Hold the lock on making ``path`` on this machine; wait for another process that makes it.
+    """Lock the build of ``path`` on this machine; waits while another process builds it.
 
     Raises:
-        LocalError: nothing can be written there.
+        LocalError: its parent cannot be written.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -98,9 +98,9 @@ def alone(path: Path, say: Tell) -> Iterator[None]:
 
 @contextmanager
 def whole(directory: Path) -> Iterator[Path]:
-    """A directory under another name until it is whole; only one process at a time may make it.
+    """Yield a temporary directory that becomes ``directory`` if the block succeeds; for one process at a time.
 
-    Whatever ends this early removes it; what SIGKILL leaves, the next attempt removes.
+    If the block fails, the directory is removed; one that a killed process left is removed by the next attempt.
     """
     unfinished = directory.with_name(f".{directory.name}.unfinished")
     _remove(unfinished)

@@ -1,4 +1,4 @@
-"""The nemesis of a cluster: faults at certain moments, scripted or drawn, and a verdict (docs/faults.md)."""
+"""The nemesis of a cluster: faults at given or random times, and a verdict (docs/faults.md)."""
 
 from toolkit.cluster.nemesis.drawing import Crowd, draw
 from toolkit.cluster.nemesis.nemesis import Nemesis, Verdict, torment

@@ -1,4 +1,4 @@
-"""Chaos: a timeline drawn at random. The seed, the crowd and the wishes decide it, and nothing else does."""
+"""Chaos: draw a timeline at random. It depends only on the seed, the nodes and the chaos section of the spec."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -19,27 +19,27 @@ if TYPE_CHECKING:
     from toolkit.cluster.spec.model import Chaos
 
 _TRIES = 12
-"""How often another fault is drawn where one does not go together with those that last."""
+"""Number of draws for a time, if faults conflict with those in force."""
 _MOST_STEPS = 100_000
 PACKETS = "packets"
-"""What :attr:`NetworkFaults.lacks` calls faults of single packets."""
+"""Key of :attr:`NetworkFaults.lacks` for faults of single packets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """Whom chaos may hurt, and how."""
+    """The nodes of a cluster, and the faults that they can have."""
 
     nodes: tuple[str, ...]
     ours: tuple[str, ...]
-    """Those that are messengers of ours."""
+    """Nodes that are messengers of msgrlab."""
     cannot: Mapping[str, str] = field(default_factory=dict)
-    """Words that cannot be had, and why."""
+    """Words that the cluster cannot have, and why."""
     has_packets: bool = True
-    """True if the network loses and reorders packets; if not, links are delayed and slow only."""
+    """True if the network can lose and reorder packets; otherwise links are only delayed and slowed."""
 
     @classmethod
     def of(cls, scene: Scene) -> Self:
-        """That of a cluster."""
+        """Return the nodes and possible faults of a cluster."""
         ours = tuple(name for name in scene.names if not scene.not_ours(name))
         cannot = {word.word: word.missing for word in words(scene) if word.missing}
         return cls(tuple(scene.names), ours, cannot, has_packets=not scene.lacks(PACKETS))
@@ -109,18 +109,20 @@ _KINDS: Mapping[str, Callable[[_Draw], Fault]] = {
     "arm": lambda draw: draw.arm(),
 }
 DRAWN = tuple(_KINDS)
-"""The words that can be drawn."""
+"""Words that can be drawn."""
 _ON_REQUEST = frozenset({"memory", "stop"})
-"""Only where they are asked for: a process that gets no memory may end, and none is to come back from that."""
+"""Words that are drawn only if the spec names them: a process without memory may exit, and a stop is no
+failure."""
 _FOR_OURS = frozenset({"clock", "mark-down", "arm"})
 _FOR_ONE = frozenset({"kill", "stop", "freeze", "restart", "clock", "descriptors", "memory", "arm"})
 
 
 def kinds_for(chaos: "Chaos", crowd: Crowd) -> list[str]:
-    """The words that are drawn from.
+    """Return the words to draw from.
 
     Raises:
-        LocalError: one that was asked for is none, is not drawn, or cannot be had; or nothing can.
+        LocalError: a word of the spec does not exist, is never drawn, or is impossible here; or no word is
+            possible.
     """
     for word in chaos.faults:
         if word not in _KINDS:
@@ -147,10 +149,11 @@ def _why_not(word: str, crowd: Crowd) -> str:
 
 
 def draw(chaos: "Chaos", crowd: Crowd) -> Timeline:
-    """The timeline of a seed.
+    """Draw a timeline.
 
-    Faults come every ``every_s`` on average, and those that last do so for ``lasts_s`` on average, so that they
-    overlap where that is longer; but not two on the same process, or on the same way. All end by ``for_s``.
+    Faults start every ``every_s`` on average, and those that last do so for ``lasts_s`` on average, so they
+    overlap if that is longer; but there are never two on the same process or on the same link. All end by
+    ``for_s``.
 
     Raises:
         LocalError: see :func:`kinds_for`.
@@ -181,7 +184,7 @@ def draw(chaos: "Chaos", crowd: Crowd) -> Timeline:
 
 
 def _things(fault: Fault) -> list[str]:
-    """What a fault is done to; two faults of one thing at a time would undo each other."""
+    """Return what a fault affects; two faults of the same thing at a time would revert each other."""
     if isinstance(fault, Isolate):
         return [f"isolated {fault.a}"]
     if fault.pairs and not isinstance(fault, MarkDown):

@@ -1,4 +1,4 @@
-"""Does a timeline to a running cluster, watches the invariants meanwhile, and judges when all is well again."""
+"""Run a timeline of faults on a cluster, watch the invariants meanwhile, and judge once everything is healed."""
 
 import threading
 import time
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 REST_TIMEOUT_S = 60.0
 _END_S = 60.0
 LIVENESS = "LIVE"
-"""Id of the failure to come to rest once everything is undone."""
+"""Id of the failure to become quiet after all faults were healed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A step that was carried out, or tried."""
+    """A step that was run, successfully or not."""
 
     step: Step
     at_s: float
-    """When, since the timeline began."""
+    """Seconds since the timeline began."""
     outcome: str = ""
     error: str = ""
-    """Why it was not done; empty if it was."""
+    """Why it failed; empty if it did not."""
 
     def __str__(self) -> str:
         more = f": not done: {self.error}" if self.error else f": {self.outcome}" if self.outcome else ""
@@ -41,23 +41,23 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a timeline came to."""
+    """Result of a timeline."""
 
     timeline: Timeline
     done: tuple[Done, ...]
     sightings: tuple[Sighting, ...]
-    """What the live checks saw."""
+    """Findings of the live checks."""
     results: tuple[CheckResult, ...]
-    """The invariants on the whole history."""
+    """Results of the invariants on the whole history."""
     rest: Rest
     problems: tuple[str, ...] = ()
-    """What could not be undone."""
+    """Faults that could not be reverted."""
     seed: int | None = None
-    """Of what was drawn; None if nothing was."""
+    """Seed of the random faults; None without any."""
 
     @property
     def failures(self) -> dict[str, list[str]]:
-        """What is wrong, by the invariant's id."""
+        """Failures by the id of the invariant."""
         found: dict[str, list[str]] = {}
         for one in self.sightings:
             found.setdefault(one.id, []).append(str(one))
@@ -70,11 +70,11 @@ class Verdict:
 
     @property
     def passed(self) -> bool:
-        """True if nothing is wrong."""
+        """True if there are no failures."""
         return not self.failures
 
     def as_json(self) -> dict[str, Any]:
-        """As a JSON object."""
+        """Return the JSON object."""
         return {
             "passed": self.passed,
             "seed": self.seed,
@@ -94,15 +94,15 @@ class Verdict:
 
 @dataclass(slots=True, eq=False)
 class Nemesis:
-    """Does the steps of a timeline at their moments, in a thread of its own.
+    """Runs the steps of a timeline at their times, in a thread of its own.
 
     Args:
-        scene: the cluster's.
-        timeline: what is done to it.
-        heals: whether all is made whole again behind the last step; :meth:`finish` does that in any case.
-        seed: of what was drawn.
-        found: called with each violation that the live checks find, once.
-        live: whether there are any.
+        scene: faults of the cluster.
+        timeline: the steps.
+        heals: True to heal all faults after the last step; :meth:`finish` always does.
+        seed: seed of the random faults, for the verdict.
+        found: called once with each violation that the live checks find.
+        live: True to run live checks.
     """
 
     scene: Scene
@@ -112,19 +112,19 @@ class Nemesis:
     found: Callable[[Sighting], None] = lambda _sighting: None
     live: bool = True
     done: list[Done] = field(default_factory=list)
-    """What has been done so far."""
+    """Steps that were run so far."""
     problems: list[str] = field(default_factory=list)
-    """What could not be undone so far."""
+    """Faults that could not be reverted so far."""
     _checker: LiveChecker | None = None
     _thread: threading.Thread | None = None
     _ended: threading.Event = field(default_factory=threading.Event)
 
     @classmethod
     def of(cls, cluster: "Cluster", *, live: bool = True) -> Self:
-        """That of a cluster's spec: its timeline, and chaos.
+        """Return the nemesis for a cluster's spec: its timeline and chaos.
 
         Raises:
-            LocalError: there is something in them that cannot be done here.
+            LocalError: the cluster cannot have one of the faults.
         """
         chaos = cluster.spec.chaos
         steps = list(Timeline.of_moments(cluster.spec.timeline))
@@ -134,7 +134,7 @@ class Nemesis:
         return cls(cluster.scene, Timeline.of(steps), heals=chaos is not None, seed=seed, live=live)
 
     def start(self) -> Self:
-        """Begin."""
+        """Start the thread."""
         if self.live:
             self._checker = LiveChecker(self.scene.history, self.found, now=self.scene.now_s)
             self._checker.start()
@@ -143,23 +143,23 @@ class Nemesis:
         return self
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until its last step is done; False if it is not in time."""
+        """Wait until the last step has run; returns False at the timeout."""
         if self._thread is not None:
             self._thread.join(timeout_s)
         return self._thread is None or not self._thread.is_alive()
 
     @property
     def at_work(self) -> bool:
-        """True if there are steps to be done."""
+        """True if there are steps left to run."""
         return self._thread is not None and self._thread.is_alive()
 
     @property
     def sightings(self) -> tuple[Sighting, ...]:
-        """What the live checks have seen so far."""
+        """Findings of the live checks so far."""
         return tuple(self._checker.sightings) if self._checker is not None else ()
 
     def status(self) -> dict[str, Any]:
-        """How far it is, as JSON."""
+        """Return the progress as JSON."""
         return {
             "seed": self.seed,
             "steps": len(self.timeline),
@@ -170,7 +170,7 @@ class Nemesis:
         }
 
     def close(self) -> None:
-        """Do no more steps; what lasts, lasts."""
+        """Run no more steps; faults in force stay."""
         self._ended.set()
         self.wait(_END_S)
         if self._checker is not None:
@@ -180,7 +180,7 @@ class Nemesis:
         """Run to the last step, heal all faults, wait until the cluster is quiet, and check the invariants.
 
         Args:
-            timeout_s: for coming to rest, which is a failure of the cluster if it takes longer.
+            timeout_s: seconds to wait for that; a cluster that takes longer has failed.
         """
         self.wait()
         scene = self.scene
@@ -208,7 +208,7 @@ class Nemesis:
             self.problems += self.scene.make_whole()
 
     def _do(self, step: Step, at_s: float) -> Done:
-        """One step; what is wrong with it is written down, and the next one comes."""
+        """Run one step; a failure is recorded, and the next step follows."""
         try:
             return Done(step, at_s, self.scene.do(step.fault))
         except LocalError as error:
@@ -217,15 +217,15 @@ class Nemesis:
 
 
 def torment(cluster: "Cluster", timeline: Timeline, *, seed: int | None = None) -> Verdict:
-    """Apply a timeline of faults to a cluster that is up, and judge.
+    """Run a timeline of faults on a running cluster, and judge.
 
     Args:
-        cluster: which.
-        timeline: what is done to it.
-        seed: of what was drawn, for the verdict.
+        cluster: the cluster.
+        timeline: the steps.
+        seed: seed of the random faults, for the verdict.
 
     Raises:
-        LocalError: a timeline is running already, perhaps that of its spec.
+        LocalError: a timeline is running already, possibly that of the spec.
     """
     if cluster.nemesis is not None:
         if cluster.nemesis.at_work:

@@ -1,4 +1,4 @@
-"""Quiescence of a cluster: every node runs, everything queued has arrived, no node dials."""
+"""Quiescence of a cluster: every node is ready, all queues are empty, and nothing is sent."""
 
 import time
 from collections.abc import Mapping
@@ -10,31 +10,32 @@ from toolkit.faults.language import Scene
 
 _POLL_S = 0.02
 _MOMENT_S = 0.05
-"""So long nothing may happen for all to be at rest: as on what is on its way between two snapshots."""
+"""Seconds without records after which the cluster counts as quiet: a message may be in flight between two
+snapshots."""
 _COUNTERS = ("queued", "sent", "dispatch_bytes", "unsettled")
 
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """How it went."""
+    """Result of the wait for quiescence."""
 
     waits: tuple[str, ...]
-    """What has not come to rest in time, a line each."""
+    """A line for each thing that did not become quiet in time."""
     ends: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    """The closing counters of our own nodes, as ``end`` records have them."""
+    """Final counters of the messengers, as in ``end`` records."""
 
     @property
     def reached(self) -> bool:
-        """True if everything is quiet."""
+        """True if the cluster became quiet."""
         return not self.waits
 
 
 def come_to_rest(scene: Scene, timeout_s: float) -> Rest:
-    """Have no more traffic, and wait until all is at rest.
+    """Stop all traffic, and wait until the cluster is quiet.
 
     Args:
-        scene: of a cluster whose faults have been undone.
-        timeout_s: how long that may take.
+        scene: scene of a cluster whose faults have been healed.
+        timeout_s: seconds to wait.
     """
     deadline_s = time.monotonic() + timeout_s
     scene.pause_traffic(*(name for name in scene.names if scene.node(name).alive))

@@ -1,4 +1,4 @@
-"""The least of a timeline that still fails."""
+"""Shrink a failing timeline."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,18 +6,18 @@ from toolkit.cluster.nemesis.timeline import Timeline
 from toolkit.faults.least import least
 
 MOST_RUNS = 30
-"""Real time passes in each."""
+"""Each run takes real time."""
 
 
 def shrink(fails: Callable[[Timeline], bool], timeline: Timeline, most_runs: int = MOST_RUNS) -> Timeline:
-    """A part of a timeline that still fails, though none of its parts that were tried does.
+    """Return a part of a timeline that still fails and could not be shrunk further.
 
-    A fault that lasts and what undoes it stay or go together.
+    A fault that lasts and the step that reverts it are kept or dropped together.
 
     Args:
-        fails: does a timeline to a cluster, best to a fresh one, and says whether the same is wrong again.
-        timeline: fails.
-        most_runs: how often that may be asked.
+        fails: runs a timeline, preferably on a fresh cluster, and returns True if it fails in the same way.
+        timeline: a failing timeline.
+        most_runs: most calls of ``fails``.
     """
     units = timeline.units()
 

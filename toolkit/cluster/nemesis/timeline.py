@@ -1,7 +1,7 @@
-"""A timeline: faults and the moments at which they come, as plain data that can be written, read and cut down.
+"""A timeline: faults and their times, as plain data that can be written, read and shrunk.
 
-What lasts is undone by a step of its own, ``undo partition a b``. Any part of a timeline is a timeline: what makes
-no sense when its moment comes (a dead node dies) is noted and does nothing else.
+A lasting fault is reverted by a step of its own, ``undo partition a b``. Any part of a timeline is a valid
+timeline: a step that is impossible at its time (such as killing a dead node) is recorded and skipped.
 """
 
 import json
@@ -23,15 +23,15 @@ _LONGEST_S = 7 * 86_400.0
 _MOST_BYTES = 1_000_000
 _MOST_VALUES = 100_000
 _LONGEST_FAULT = 4096
-"""Characters."""
+"""In characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One fault at its moment."""
+    """A fault and its time."""
 
     at_s: float
-    """Since the timeline began."""
+    """Seconds since the timeline began."""
     fault: Fault
 
     def __str__(self) -> str:
@@ -46,15 +46,15 @@ class Timeline:
 
     @classmethod
     def of(cls, steps: Iterable[Step]) -> Self:
-        """The timeline of steps in any order; those of one moment stay in the order given."""
+        """Return a timeline of steps in any order; steps of the same time keep their order."""
         return cls(tuple(sorted(steps, key=lambda step: step.at_s)))
 
     @classmethod
     def of_moments(cls, moments: "Iterable[Moment]") -> Self:
-        """The timeline of a cluster's spec.
+        """Return the timeline of a cluster's spec.
 
         Raises:
-            LocalError: a fault is none; says which.
+            LocalError: a fault does not parse; the message names it.
         """
         return cls.of(
             Step(moment.at_s, _fault(moment.fault, f"timeline, {moment.at_s:g} s")) for moment in moments
@@ -65,16 +65,17 @@ class Timeline:
         """Read the YAML that :meth:`yaml` writes, or the ``timeline`` of a cluster's spec.
 
         Raises:
-            LocalError: it cannot be read, is not a timeline, or is longer than a million bytes; says where.
+            LocalError: it cannot be read, is not a timeline, or is longer than a million bytes; the message says
+                where.
         """
         return cls.parse(read_text(path, _MOST_BYTES, "timeline"), str(path))
 
     @classmethod
     def parse(cls, text: str, name: str = "timeline") -> Self:
-        """Read the text of a file; ``name`` stands in errors.
+        """Parse the text of a file; ``name`` is used in errors.
 
         Raises:
-            LocalError: it is not a timeline; says where.
+            LocalError: it is not a timeline; the message says where.
         """
         from toolkit.cluster.spec.document import BadDocument, parse_document  # noqa: PLC0415 - ruamel loads slowly
 
@@ -88,10 +89,14 @@ class Timeline:
 
     @classmethod
     def of_values(cls, values: object, name: str = "timeline") -> Self:
-        """The timeline in a list of objects with ``at_s`` and ``fault``, or an object with such a ``timeline``.
+        """Return the timeline in a list of steps, or in the ``timeline`` of an object.
+
+        ::
+
+            Timeline.of_values([{"at_s": 1.0, "fault": "reset a b"}])
 
         Raises:
-            LocalError: it is none; says where.
+            LocalError: the values are not a timeline; the message says where.
         """
         if isinstance(values, dict):
             values = values.get("timeline", ())
@@ -100,22 +105,22 @@ class Timeline:
         return cls.of(_step(one, f"{name}: step {number}") for number, one in enumerate(values, 1))
 
     def values(self) -> list[dict[str, Any]]:
-        """As JSON, and as ``timeline`` of a cluster's spec."""
+        """Return the steps as JSON, in the format of a spec's ``timeline``."""
         return [{"at_s": step.at_s, "fault": str(step.fault)} for step in self.steps]
 
     def yaml(self, about: str = "") -> str:
-        """As YAML that a cluster's spec can have; ``about`` becomes a comment."""
+        """Return the timeline as YAML for a cluster's spec; ``about`` becomes a comment."""
         lines = [f"# {line}" for line in about.splitlines()] + ["timeline:" if self.steps else "timeline: []"]
         lines += [f"- {{at_s: {plain(step.at_s)}, fault: {json.dumps(str(step.fault))}}}" for step in self.steps]
         return "\n".join(lines) + "\n"
 
     @property
     def duration_s(self) -> float:
-        """Up to its last step."""
+        """Time of its last step."""
         return self.steps[-1].at_s if self.steps else 0.0
 
     def units(self) -> list[tuple[int, ...]]:
-        """The places of what belongs together: a fault that lasts, and the step that undoes it."""
+        """Return the indexes of steps that belong together: a lasting fault, and the step that reverts it."""
         found: list[list[int]] = []
         open_units: dict[Fault, list[int]] = {}
         for place, step in enumerate(self.steps):
@@ -128,7 +133,7 @@ class Timeline:
         return [tuple(unit) for unit in found]
 
     def only(self, units: Sequence[tuple[int, ...]]) -> "Timeline":
-        """The part of it that these units are."""
+        """Return the timeline of these units alone."""
         places = sorted(place for unit in units for place in unit)
         return Timeline(tuple(self.steps[place] for place in places))
 

@@ -1,4 +1,10 @@
-"""Cluster specs: what a cluster is, as YAML (docs/clusters.md)."""
+"""Cluster specs: a YAML file that describes a cluster (docs/clusters.md).
+
+::
+
+    spec = read_spec("two-peers")
+    spec.messengers()["a"].entity  # "osd.1"
+"""
 
 from toolkit.cluster.spec.model import ClusterSpec
 from toolkit.cluster.spec.reading import parse_spec, read_spec, ready_made

@@ -1,4 +1,4 @@
-"""A YAML text as plain values, with the line of each; that, or one clear error, comes of any text."""
+"""Parse YAML text into plain values with the line of each; any text gives a document or one clear error."""
 
 import math
 import warnings
@@ -14,7 +14,7 @@ from toolkit.cluster.spec.mistakes import Mistake, Place
 
 MAX_CHARS = 200_000
 MAX_VALUES = 50_000
-"""More than any cluster needs, unless aliases repeat parts of it over and over."""
+"""More than any cluster needs; a short text can exceed it with aliases of aliases."""
 _MAX_DEPTH = 30
 _MOST_BITS = 128
 _TAG = "tag:yaml.org,2002:"
@@ -23,7 +23,7 @@ _TEXTS = ("str", "timestamp")
 
 
 class BadDocument(Exception):
-    """The text has no values; says why, and in which line."""
+    """The text is not YAML that a spec can have; ``text`` says why, ``line`` where."""
 
     def __init__(self, line: int, text: str) -> None:
         super().__init__(text)
@@ -33,32 +33,32 @@ class BadDocument(Exception):
 
 @dataclass(slots=True)
 class Document:
-    """Values of a text, and where they are in it."""
+    """Values of a text, and the lines they stand in."""
 
     value: Any = None
-    """JSON, as far as Python goes: dict, list, str, int, float, bool, None."""
+    """The values as JSON types: dict, list, str, int, float, bool, None."""
     lines: dict[Place, int] = field(default_factory=dict)
-    """Of keys and items, the first line being 1."""
+    """Line number of each key and item; the first line is 1."""
     mistakes: list[Mistake] = field(default_factory=list)
-    """What is wrong as YAML, but has a place among the values."""
+    """Mistakes that leave the rest of the document readable, such as duplicate keys."""
 
     def line_of(self, place: Place) -> int:
-        """The line of what is there, or of what it would be in."""
+        """Return the line of a place; if nothing stands there, that of the nearest place around it."""
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place, 1)
 
 
 def parse_document(text: str, max_chars: int = MAX_CHARS, max_values: int = MAX_VALUES) -> Document:
-    """The values in a text.
+    """Parse a YAML text.
 
     Args:
         text: YAML.
-        max_chars: the limit for its length.
-        max_values: the limit for its values, counting what aliases repeat.
+        max_chars: most characters of the text.
+        max_values: most values, counting repetitions by aliases.
 
     Raises:
-        BadDocument: it is not YAML, or too much of it.
+        BadDocument: it is not YAML, or exceeds a limit.
     """
     if len(text) > max_chars:
         raise BadDocument(1, f"{len(text)} characters are too many: {max_chars} are possible")
@@ -102,7 +102,7 @@ def _line(node: Node) -> int:
 
 
 class _Reader:
-    """Makes values of nodes; aliases are followed, but not without end."""
+    """Converts YAML nodes to values; aliases are followed within the limits on values and depth."""
 
     def __init__(self, constructor: SafeConstructor, max_values: int) -> None:
         self.document = Document()
@@ -176,7 +176,7 @@ class _Reader:
 
 
 def _is_too_large(value: object) -> bool:
-    """True for a whole number that no field takes and that Python refuses to print."""
+    """True if a whole number exceeds every field's range; Python refuses to print very long ones."""
     return isinstance(value, int) and value.bit_length() > _MOST_BITS
 
 

@@ -1,4 +1,4 @@
-"""Alike nodes in short: ``count`` makes several of one, and their group stands for all of them."""
+"""Groups of similar nodes: ``count`` makes several nodes of one entry, and a group's name stands for its nodes."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
@@ -19,11 +19,14 @@ from toolkit.cluster.spec.parts import (
 
 _NAME_CHARS = 8
 Between = TypeVar("Between", Link, Traffic, Proxy)
-"""What is between two nodes."""
+"""An item of a spec that has a sender and a receiver."""
 
 
 def copies(name: str, node: AnyNode) -> Iterator[tuple[str, AnyNode]]:
-    """The nodes that one of a spec stands for, by their names."""
+    """Yield the nodes that one entry of ``nodes`` stands for, with their names.
+
+    ``osd`` with ``count: 3`` gives osd0, osd1 and osd2.
+    """
     if node.count == 1:
         yield name, node
         return
@@ -38,7 +41,7 @@ def copies(name: str, node: AnyNode) -> Iterator[tuple[str, AnyNode]]:
 
 
 def expanded(nodes: Mapping[str, AnyNode]) -> tuple[dict[str, AnyNode], list[Mistake]]:
-    """Every node by itself, and what is wrong with their names and numbers."""
+    """Return all nodes with ``count`` expanded, and the mistakes in their names and numbers."""
     found: dict[str, AnyNode] = {}
     makers: dict[str, str] = {}
     mistakes: list[Mistake] = []
@@ -65,7 +68,7 @@ def expanded(nodes: Mapping[str, AnyNode]) -> tuple[dict[str, AnyNode], list[Mis
 
 
 def members(nodes: Mapping[str, AnyNode]) -> dict[str, list[str]]:
-    """The nodes of each group."""
+    """Return the names of the nodes in each group."""
     found: dict[str, list[str]] = {}
     for name, node in nodes.items():
         if node.group:
@@ -74,7 +77,7 @@ def members(nodes: Mapping[str, AnyNode]) -> dict[str, list[str]]:
 
 
 def pairs(item: Between, nodes: Mapping[str, AnyNode]) -> Iterator[tuple[str, str]]:
-    """From whom to whom it is; within a group, from each to each other."""
+    """Yield the (sender, receiver) pairs of an item; within a group, each node with each other."""
     groups = members(nodes)
     senders, receivers = (groups.get(end, [end]) for end in (item.sender, item.receiver))
     seen: set[tuple[str, str]] = set()
@@ -86,7 +89,7 @@ def pairs(item: Between, nodes: Mapping[str, AnyNode]) -> Iterator[tuple[str, st
 
 
 def apart(items: Iterable[Between], nodes: Mapping[str, AnyNode]) -> tuple[Between, ...]:
-    """Each between two nodes alone."""
+    """Expand items between groups to one item per pair of nodes."""
     return tuple(
         item.model_copy(update={"sender": sender, "receiver": receiver})
         for item in items
@@ -95,14 +98,14 @@ def apart(items: Iterable[Between], nodes: Mapping[str, AnyNode]) -> tuple[Betwe
 
 
 def clients_of(workload: Workload, nodes: Mapping[str, AnyNode]) -> list[str]:
-    """The nodes that do it: one, those of a group, or all clients."""
+    """Return the nodes that run a workload: one client, those of a group, or all clients."""
     if workload.sender:
         return members(nodes).get(workload.sender, [workload.sender])
     return [name for name, node in nodes.items() if isinstance(node, RadosClient)]
 
 
 def workloads_apart(workloads: Iterable[Workload], nodes: Mapping[str, AnyNode]) -> tuple[Workload, ...]:
-    """Each of one client."""
+    """Expand workloads to one per client."""
     return tuple(
         workload.model_copy(update={"sender": name})
         for workload in workloads
@@ -111,7 +114,7 @@ def workloads_apart(workloads: Iterable[Workload], nodes: Mapping[str, AnyNode])
 
 
 def captures_apart(captures: Iterable[Capture], nodes: Mapping[str, AnyNode]) -> tuple[Capture, ...]:
-    """Each of one node."""
+    """Expand captures to one per node."""
     groups = members(nodes)
     return tuple(
         capture.model_copy(update={"node": node})

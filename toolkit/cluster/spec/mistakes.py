@@ -1,4 +1,4 @@
-"""Several mistakes at once, each with its place: validators of the model raise them, readers show them."""
+"""Several mistakes in one error, each with its place: validators of the model raise them, readers print them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,26 +7,26 @@ from difflib import get_close_matches
 from pydantic_core import PydanticCustomError
 
 KIND = "spec_mistakes"
-"""``type`` of the errors that :func:`refuse` raises; ``ctx`` has the ``mistakes``."""
+"""``type`` of the errors that :func:`refuse` raises; their ``ctx`` has the ``mistakes``."""
 
 Place = tuple[str | int, ...]
-"""Keys and positions, from what is validated down to what is wrong."""
+"""Path of keys and positions, from the validated value down to the wrong one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """What is wrong, and where."""
+    """A mistake in a spec: its place and a text that says what is accepted."""
 
     place: Place
     text: str
 
     def below(self, *place: str | int) -> "Mistake":
-        """The same, seen from further up."""
+        """Return the same mistake with ``place`` put in front of its own."""
         return Mistake((*place, *self.place), self.text)
 
 
 def refuse(mistakes: Iterable[Mistake]) -> None:
-    """Raise these mistakes, if there are any; pydantic makes a ValidationError of it."""
+    """Raise the mistakes, if there are any, as an error that pydantic wraps in a ValidationError."""
     found = list(mistakes)
     if found:
         words = "; ".join(f"{'.'.join(map(str, mistake.place))}: {mistake.text}" for mistake in found)
@@ -34,7 +34,7 @@ def refuse(mistakes: Iterable[Mistake]) -> None:
 
 
 def unknown(what: str, given: str, known: Sequence[str]) -> str:
-    """That there is no such thing, and what was probably meant, or all there is if that is little."""
+    """Return the text for an unknown name, with the closest known name, or all of them if they are few."""
     near = get_close_matches(given, known, n=1)
     if near:
         hint = f"did you mean {near[0]}?"
@@ -43,7 +43,7 @@ def unknown(what: str, given: str, known: Sequence[str]) -> str:
 
 
 _FEW = 8
-"""So many names fit into an error."""
+"""Most names that an error lists."""
 
 
 def _all(what: str, given: str, known: Sequence[str]) -> str:

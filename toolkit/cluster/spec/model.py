@@ -1,4 +1,4 @@
-"""The model of a cluster spec as a whole; parts.py has its parts, rules.py what they mean to each other."""
+"""The model of a whole cluster spec. parts.py has its parts, rules.py the rules between them."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -58,53 +58,54 @@ _MAX_MOMENTS = 10_000
 class ClusterSpec(Part):
     """A cluster.
 
-    Nodes of a ``count`` stand here by themselves, and so does what is between groups; ``speaks`` of a node
-    is whole.
+    After validation, nodes with a ``count`` are expanded, and so are links, traffic, proxies and captures of
+    groups; a node's ``speaks`` has the cluster's values where its own left them out.
     """
 
-    # each field is checked against those above it, which stand for sure
+    # the order matters: a field is validated against the fields above it
     name: ClusterName
-    """What it is called; the file's name unless given."""
+    """Name of the cluster; the file's name unless given."""
     about: str = ""
-    """What it is for, in a line."""
+    """Purpose of the cluster, in a line."""
     backend: BackendName = "process"
-    """What it is made of, unless the command line says otherwise: programs of this machine, network namespaces, or
-    containers."""
+    """What runs the nodes, unless the command line names another backend: programs on this machine's loopback,
+    network namespaces, or containers."""
     transport: TransportName = "tcp"
-    """What links of messengers of ours are made of: TCP connections, or queue pairs of soft-RoCE devices that the
-    cluster makes (docs/rdma.md), on the backend process."""
+    """Transport of links between messengers of msgrlab: TCP, or queue pairs of soft-RoCE devices that the cluster
+    makes (docs/rdma.md; backend process only)."""
     seed: Seed = 1
-    """Repeats what nodes draw for their faults (ms_inject_*) and pauses; keys are new each time."""
+    """Seed of the nodes' random numbers, for injected faults (ms_inject_*) and back-off; keys differ in each
+    run."""
     speaks: Speech = Speech()
-    """What all nodes speak unless they say otherwise."""
+    """Protocol, mode, authentication and cipher of all nodes, unless a node has its own."""
     networks: dict[NodeName, Network] = Field(default={"public": Network()})
     """Networks by name; one, called public, unless given."""
     nodes: dict[NodeName, AnyNode]
     """Nodes by name."""
     ceph: Ceph = Ceph()
-    """About the real daemons among the nodes."""
+    """Settings of the real daemons among the nodes."""
     links: tuple[Link, ...] = ()
-    """What happens to packets between nodes, where it is not nothing."""
+    """Impairments of packets between nodes; links without an entry are not impaired."""
     traffic: TrafficList = ()
-    """What nodes send by themselves; the name of a workload (rados-register) has all clients do that."""
+    """Messages and workloads that nodes send by themselves; the name of a workload alone (rados-register) starts
+    it on all clients."""
     captures: tuple[Capture, ...] = ()
     """Nodes whose packets are captured."""
     proxies: tuple[Proxy, ...] = ()
     """Pairs of nodes of which one dials the other through a frame-aware proxy."""
     timeline: tuple[Moment, ...] = ()
-    """Faults at certain moments."""
+    """Faults at given times."""
     chaos: Chaos | None = None
-    """Faults at random."""
+    """Faults at random times."""
     records: Annotated[int, Field(ge=0)] = 1_000_000
-    """Most records of its history in memory, a kilobyte each; later ones are dropped. 0 is for clusters whose
-    history is not needed."""
+    """Most history records in memory, at about a kilobyte each; later ones are dropped. 0 keeps no history."""
     judged_every: Annotated[int, Field(ge=0)] = 100_000
-    """When so many records have come, they are judged, and those of messages that have arrived leave memory; the
-    file keeps them. 0: none leave."""
+    """Number of new records after which a long history is checked again; records of delivered messages then leave
+    memory, but stay in the file. 0 never checks while the cluster runs, and keeps all records in memory."""
     disk_bytes: Annotated[int, Field(ge=0)] = 1 << 33
-    """Most bytes of the history's file; later records are judged, but not written."""
+    """Most bytes of the history's file; later records are checked, but not written."""
     scenarios: tuple[Line, ...] = ()
-    """Of the catalogue: those that show what the cluster is for (ids as ``msgrlab list`` shows them)."""
+    """Ids of scenarios in the catalogue (``msgrlab list``) that show the purpose of this cluster."""
 
     @field_validator("networks")
     @classmethod
@@ -200,32 +201,32 @@ class ClusterSpec(Part):
         return self
 
     def daemons(self) -> dict[str, Daemon]:
-        """The real daemons of Ceph."""
+        """Return the Ceph daemons, embedded ones included."""
         return {name: node for name, node in self.nodes.items() if isinstance(node, Daemon)}
 
     def messengers(self) -> dict[str, Node]:
-        """Our own nodes."""
+        """Return the messengers of msgrlab."""
         return {name: node for name, node in self.nodes.items() if isinstance(node, Node)}
 
     def clients(self) -> dict[str, RadosClient]:
-        """Our clients of the real daemons."""
+        """Return the RADOS clients of msgrlab."""
         return {name: node for name, node in self.nodes.items() if isinstance(node, RadosClient)}
 
     def speech_of(self, node: str) -> Speech:
-        """What a node speaks."""
+        """Return what a node speaks."""
         return rules.spoken_by(self.nodes[node], self.speaks)
 
     def networks_of(self, node: str) -> tuple[str, ...]:
-        """The networks that a node is on, the one that peers use first."""
+        """Return the networks that a node is on; peers dial it on the first."""
         return rules.networks_of(self.nodes[node], list(self.networks))
 
     def as_json(self) -> dict[str, Any]:
-        """The JSON object."""
+        """Return the spec as a JSON object."""
         return self.model_dump(mode="json", by_alias=True)
 
 
 def _stand(info: ValidationInfo, *fields: str) -> bool:
-    """True if these fields, which are above, have been found right."""
+    """True if these fields, which are validated earlier, are valid."""
     return all(field in info.data for field in fields)
 
 

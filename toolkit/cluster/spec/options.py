@@ -1,4 +1,4 @@
-"""Options of messengers and of Ceph's daemons: whether there are such, and whether they can have such values."""
+"""Check names and values of options, for messengers of msgrlab and for Ceph daemons."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _OF_EACH_DAEMON = frozenset(
     {"admin_socket", "cluster_addr", "log_file", "log_flush_on_exit", "pid_file", "public_addr"}
     | {f"{kind}_data" for kind in ("mon", "osd", "mgr", "mds")}
 )
-"""Options that a cluster sets in the section of each daemon, which is stronger than [global]."""
+"""Options that the cluster sets in each daemon's own section, which overrides [global]."""
 
 
 @cache
@@ -27,7 +27,7 @@ def _config_types() -> dict[str, Any]:
 
 
 def option_mistakes(options: Mapping[str, Value]) -> list[Mistake]:
-    """What is wrong with options of a messenger of ours, each by its name."""
+    """Return what is wrong with the options of a messenger of msgrlab; each place is the option's name."""
     known = _config_types()
     found = []
     for name, value in options.items():
@@ -49,7 +49,7 @@ def _value_mistakes(name: str, value: Value) -> list[Mistake]:
 
 
 def _wanted(kind: Any, value: Value) -> str | None:  # noqa: ANN401 - an annotation
-    """What an option takes, in words, if the value is none of it."""
+    """Return what an option accepts, in words; None if it accepts the value."""
     if kind is bool:
         return None if isinstance(value, bool) else "true or false"
     if kind is int:
@@ -62,7 +62,7 @@ def _wanted(kind: Any, value: Value) -> str | None:  # noqa: ANN401 - an annotat
 
 
 def ceph_option_mistakes(options: Mapping[str, Value]) -> list[Mistake]:
-    """Which options a daemon has depends on its release; here it is only whether ceph.conf can have them."""
+    """Return the options that ceph.conf cannot hold. Whether a daemon has them depends on its release."""
     found = []
     for name, value in options.items():
         if not _OPTION.fullmatch(name):
@@ -73,7 +73,7 @@ def ceph_option_mistakes(options: Mapping[str, Value]) -> list[Mistake]:
 
 
 def global_option_mistakes(options: Mapping[str, Value]) -> list[Mistake]:
-    """The same of options for [global], of which each has to have an effect."""
+    """Return the mistakes in options for [global], also those that would have no effect there."""
     found = ceph_option_mistakes(options)
     for name in options:
         if name in _OF_EACH_DAEMON:

@@ -1,4 +1,4 @@
-"""The parts of a cluster spec, each checked for itself; what they have to do with each other is in rules.py."""
+"""The parts of a cluster spec, each validated by itself; rules.py has the rules between them."""
 
 import re
 from typing import Annotated, Any, Literal
@@ -71,7 +71,7 @@ def _option_value(value: object) -> object:
 NodeName = Annotated[
     str, AfterValidator(_node_name), WithJsonSchema({"type": "string", "pattern": f"^{_NODE.pattern}$"})
 ]
-"""Short: namespaces and interfaces are named after nodes."""
+"""Short, because namespaces and interfaces are named after nodes."""
 ClusterName = Annotated[
     str, AfterValidator(_cluster_name), WithJsonSchema({"type": "string", "pattern": f"^{_CLUSTER.pattern}$"})
 ]
@@ -83,24 +83,24 @@ Seed = Annotated[int, Field(ge=0, le=MAX_SEED)]
 
 
 class Part(BaseModel):
-    """What all parts have in common."""
+    """Base class of all parts."""
 
     model_config = _SETTINGS
 
 
 class Speech(Part):
-    """What nodes speak."""
+    """Protocol, mode, authentication and cipher."""
 
     protocol: Literal["v1", "v2", "v1+v2"] = "v2"
-    """msgr v1, msgr v2, or both: a node that listens then has an address for each, and peers that speak v2 dial
-    that of v2."""
+    """msgr v1, msgr v2 or both. With both, a node listens on an address for each, and peers that speak v2 dial the
+    v2 address."""
     mode: Literal["crc", "secure", "compressed"] = "crc"
-    """Of v2 connections: checksums, encryption, or checksums with every frame between OSDs compressed. v1 has only
-    crc."""
+    """Mode of v2 connections: checksums, encryption, or checksums with all frames between OSDs compressed. v1 has
+    only crc."""
     auth: Literal["cephx", "none"] = "cephx"
-    """How nodes authenticate."""
+    """Authentication method of the nodes."""
     cipher: Literal["aes", "aes256k"] = "aes"
-    """Of all keys of the cluster."""
+    """Cipher of all cephx keys of the cluster."""
 
     @property
     def protocols(self) -> tuple[str, ...]:
@@ -113,7 +113,7 @@ class Speech(Part):
         return self
 
     def contradictions(self) -> list[Mistake]:
-        """What does not go together in it."""
+        """Return the values that exclude each other."""
         found = []
         if self.protocol == "v1" and self.mode != "crc":
             found.append(Mistake(("mode",), f"msgr v1 has no mode {self.mode}; give crc, or protocol v2"))
@@ -129,15 +129,15 @@ class Speech(Part):
 
 
 class Member(Part):
-    """What every kind of node can have."""
+    """Fields of all kinds of nodes."""
 
     networks: tuple[str, ...] = ()
-    """The cluster's networks that it is on; all unless given. Peers dial it on the first."""
+    """Names of the networks that the node is on; all unless given. Peers dial it on the first."""
     count: Annotated[int, Field(ge=1, le=MAX_NODES)] = 1
-    """So many alike: ``osd`` with ``count: 3`` is osd0, osd1 and osd2. Entities are numbered on; client.writer
-    becomes client.writer0 and so on."""
+    """Number of similar nodes: ``osd`` with ``count: 3`` is osd0, osd1 and osd2. Their entities are numbered from
+    the given one; client.writer becomes client.writer0 and so on."""
     group: str = ""
-    """Name of alike nodes, which stands for all of them wherever a node can be named; ``count`` sets it."""
+    """Name of a group of similar nodes, which can be used instead of a node's name; ``count`` sets it."""
 
     @field_validator("group")
     @classmethod
@@ -146,20 +146,21 @@ class Member(Part):
 
 
 class Node(Member):
-    """One of our own messengers, as a program of its own."""
+    """A messenger of msgrlab, in a process of its own."""
 
     entity: str
-    """Messenger name as TYPE.NUMBER, for example osd.1."""
+    """Entity name as TYPE.NUMBER, for example osd.1."""
     policy: str = "lossless_peer"
-    """Towards every peer; others for some types may follow: ``lossless_peer client=stateless_server``."""
+    """Connection policy towards all peers. Others for some entity types may follow:
+    ``lossless_peer client=stateless_server``."""
     listens: bool = True
     """True if other nodes can dial it."""
     speaks: Speech | None = None
-    """What it speaks otherwise than the cluster does."""
+    """Values in which it differs from the cluster's ``speaks``."""
     options: dict[str, OptionValue] = {}
-    """Of its messenger, by Ceph's names (ms_*, auth_*); docs/options.md has them."""
+    """Options of its messenger, by Ceph's names (ms_*, auth_*); docs/options.md lists them."""
     workers: Annotated[int, Field(ge=0, le=64)] = 0
-    """Threads for open connections."""
+    """Number of threads that serve open connections; 0 serves them in the main thread."""
 
     @field_validator("entity")
     @classmethod
@@ -202,12 +203,12 @@ class Node(Member):
 
 
 class Daemon(Member):
-    """A real daemon of Ceph."""
+    """A Ceph daemon, real or embedded (``ceph.release``)."""
 
     ceph: Literal["mon", "osd", "mgr", "mds"]
-    """Which one."""
+    """Type of the daemon."""
     options: dict[str, OptionValue] = {}
-    """For its own section of ceph.conf."""
+    """Options for its own section of ceph.conf."""
 
     @field_validator("options")
     @classmethod
@@ -217,16 +218,16 @@ class Daemon(Member):
 
 
 class RadosClient(Member):
-    """A client of the real cluster, one of ours, as a program of its own."""
+    """A RADOS client of msgrlab, in a process of its own."""
 
     rados: str
-    """Its entity name, as in client.writer; the cluster has a key for it."""
+    """Entity name, for example client.writer; the cluster makes a key for it."""
     pool: str = "objects"
-    """The pool whose objects it reads and writes; ``ceph.pools`` has it."""
+    """The pool whose objects it reads and writes, one of ``ceph.pools``."""
     speaks: Speech | None = None
-    """What it speaks otherwise than the cluster does."""
+    """Values in which it differs from the cluster's ``speaks``."""
     options: dict[str, OptionValue] = {}
-    """Of its messenger, by Ceph's names (ms_*, auth_*); docs/options.md has them."""
+    """Options of its messenger, by Ceph's names (ms_*, auth_*); docs/options.md lists them."""
 
     @field_validator("rados")
     @classmethod
@@ -261,21 +262,22 @@ AnyNode = Annotated[
     | Annotated[RadosClient, Tag("<RadosClient>")],
     Discriminator(_kind_of_node),
 ]
-"""A real daemon if it has a key ``ceph``, a client of real daemons with ``rados``, else a messenger of ours."""
+"""A Ceph daemon if it has the key ``ceph``, a RADOS client with ``rados``, else a messenger of msgrlab."""
 
 
 class Ceph(Part):
-    """What the real daemons share."""
+    """Settings that all Ceph daemons of the cluster share."""
 
     release: Literal["host", "embedded", "nautilus", "pacific", "reef", "tentacle"] = "host"
-    """``host`` for what is installed on this machine, or the newest image where nodes are containers; ``embedded``
-    for daemons of ours that real clients can use (docs/embedded.md); others come from images."""
+    """Release of the daemons: ``host`` for the programs installed on this machine, or the newest image where nodes
+    are containers; ``embedded`` for msgrlab's own daemons, which real clients can use (docs/embedded.md); the
+    others are run from images."""
     store: Literal["memstore", "bluestore"] = "memstore"
-    """Where OSDs keep objects: in memory, or in a sparse file."""
+    """Object store of the OSDs: in memory, or in a sparse file."""
     options: dict[str, OptionValue] = {}
-    """For the [global] section of ceph.conf."""
+    """Options for the [global] section of ceph.conf."""
     pools: dict[str, Annotated[int, Field(ge=1, le=256)]] = {"objects": 8}
-    """Pools to be made where there are OSDs, and their numbers of placement groups."""
+    """Pools that are made if there are OSDs, with their numbers of placement groups."""
 
     @field_validator("pools")
     @classmethod
@@ -298,75 +300,77 @@ class Network(Part):
     """A network between nodes."""
 
     subnet: str = ""
-    """As in 10.77.0.0/24; whatever is free unless given."""
+    """Subnet, for example 10.77.0.0/24; a free one unless given."""
     mtu: Annotated[int, Field(ge=576, le=65_535)] = 1500
-    """Longest packet in bytes."""
+    """MTU in bytes."""
 
 
 class Link(LinkState):
-    """How packets between two nodes are treated from the beginning on."""
+    """Impairment of packets from one node to another, from the start of the cluster."""
 
     model_config = _SETTINGS
 
     sender: NodeName = Field(alias="from")
     """The sender of the packets; a group stands for each of its nodes."""
     receiver: NodeName = Field(alias="to")
-    """Their receiver."""
+    """The receiver of the packets."""
     both_ways: bool = False
-    """True: also packets in the other direction."""
+    """True to impair the other direction as well."""
 
 
 class Traffic(Part):
-    """What a node sends to another by itself, from the moment on at which all are up."""
+    """Messages that a node sends to another at a fixed rate, once all nodes are up."""
 
     sender: NodeName = Field(alias="from")
     """The node that sends; a group stands for each of its nodes."""
     receiver: NodeName = Field(alias="to")
-    """To whom."""
+    """The node that receives."""
     every_ms: Annotated[float, Field(gt=0, le=3_600_000)] = 100.0
-    """Time from one to the next."""
+    """Interval between messages."""
     size_bytes: Annotated[int, Field(ge=0, le=1 << 26)] = 100
-    """Of a message's data."""
+    """Size of a message's data."""
     count: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
-    """So many messages; 0: for as long as it is up."""
+    """Number of messages; 0 sends until the cluster goes down."""
     keepalive: bool = False
-    """Heartbeats instead of messages: KEEPALIVE2 frames."""
+    """True to send KEEPALIVE2 frames instead of messages."""
 
     @property
     def beginning(self) -> tuple[str, dict[str, Any]]:
-        """The command that has the sender begin, and its arguments."""
+        """The command that starts the traffic: verb and arguments."""
         about = {"size_bytes": self.size_bytes, "count": self.count, "keepalive": self.keepalive}
         return "traffic", {"peer": self.receiver, "every_ms": self.every_ms, **about}
 
     @property
     def ending(self) -> tuple[str, dict[str, Any]]:
-        """The command that has it end."""
+        """The command that stops the traffic: verb and arguments."""
         return "traffic", {"peer": self.receiver, "every_ms": 0, "keepalive": self.keepalive}
 
 
 class Workload(Part):
-    """What a client of daemons does to objects by itself, from the moment on at which all are up."""
+    """Operations that a RADOS client does on objects, once all nodes are up."""
 
     workload: Literal["rados-register"]
-    """``rados-register``: writes, appends, exclusive creates, removes, omap and reads, on objects that all such
-    clients of a pool share; each call and each answer is in the history, where ``linearizable`` judges them."""
+    """``rados-register``: writes, appends, exclusive creates, removes, omap updates and reads, on objects that all
+    such clients of a pool share. The history has each call and its reply, and the invariant ``linearizable``
+    checks them."""
     sender: NodeName | Literal[""] = Field(alias="from", default="")
-    """The client; a group stands for each of its nodes, and so does nothing for all clients."""
+    """The client; a group stands for each of its nodes. Empty for all clients."""
     objects: Annotated[int, Field(ge=1, le=64)] = 3
-    """On so many objects."""
+    """Number of objects."""
     every_ms: Annotated[float, Field(gt=0, le=3_600_000)] = 50.0
-    """Time from one operation of a client to its next, which waits for the answer."""
+    """Interval between a client's operations; the next one also waits for the reply."""
     count: Annotated[int, Field(ge=0, lt=1 << 63)] = 0
-    """So many operations of a client, then a last look at each object; 0: for as long as it is up."""
+    """Number of operations of a client, which then reads each object once; 0 goes on until the cluster goes
+    down."""
 
     @property
     def beginning(self) -> tuple[str, dict[str, Any]]:
-        """The command that has the client begin, and its arguments."""
+        """The command that starts the workload: verb and arguments."""
         return "registers", {"objects": self.objects, "every_ms": self.every_ms, "count": self.count}
 
     @property
     def ending(self) -> tuple[str, dict[str, Any]]:
-        """The command that has it end."""
+        """The command that stops the workload: verb and arguments."""
         return "registers", {"every_ms": 0}
 
 
@@ -374,7 +378,7 @@ WORKLOADS = ("rados-register",)
 
 
 def _short_traffic(value: object) -> object:
-    """The name of a workload alone has all clients do it."""
+    """Expand the name of a workload to a list with that workload for all clients."""
     if isinstance(value, list):
         return tuple(value)  # pydantic does not take it for one any more
     if not isinstance(value, str):
@@ -396,12 +400,12 @@ TrafficList = Annotated[tuple[AnyTraffic, ...], BeforeValidator(_short_traffic)]
 
 
 class Capture(Part):
-    """Packets of a node, written to the cluster's directory for as long as it is up."""
+    """A capture of a node's packets, in the cluster's directory, until the cluster goes down."""
 
     node: NodeName
     """The node; a group stands for each of its nodes."""
     file: str = ""
-    """Name; NODE.pcapng unless given."""
+    """Name of the file; NODE.pcapng unless given."""
 
     @field_validator("file")
     @classmethod
@@ -412,43 +416,43 @@ class Capture(Part):
 
     @property
     def file_name(self) -> str:
-        """Of the capture."""
+        """Name of the file."""
         return self.file or f"{self.node}.pcapng"
 
 
 class Proxy(Part):
-    """A frame-aware proxy between two nodes; one node dials the other through it."""
+    """A frame-aware proxy that one node dials to reach another."""
 
     sender: NodeName = Field(alias="from")
     """The node that dials."""
     receiver: NodeName = Field(alias="to")
     """The node that is dialled."""
     script: tuple[Line, ...] = ()
-    """What it does, a line each (docs/proxy.md)."""
+    """Rules of the proxy, one per line (docs/proxy.md)."""
 
 
 class Moment(Part):
-    """A fault of a timeline."""
+    """A fault at a time of the timeline."""
 
     at_s: Annotated[float, Field(ge=0, le=1e6)]
-    """Since the cluster was ready."""
+    """Seconds since all nodes were ready."""
     fault: Line
-    """As ``msgrlab fault`` has it: ``partition a b``."""
+    """The fault, as ``msgrlab fault`` takes it: ``partition a b``."""
 
 
 class Chaos(Part):
-    """Faults drawn at random, one after the other; they overlap if they last longer than the next one takes."""
+    """Random faults, one after the other; those that last longer than the interval overlap."""
 
     seed: Seed = 1
-    """Decides which ones, and when."""
+    """Seed of the choice of faults and times."""
     faults: tuple[Line, ...] = ()
-    """Kinds that are drawn; all that the backend can do unless given."""
+    """Kinds of faults to choose from; all that the backend supports unless given."""
     every_s: Annotated[float, Field(gt=0, le=1e6)] = 2.0
-    """On average."""
+    """Mean interval between faults."""
     lasts_s: Annotated[float, Field(gt=0, le=1e6)] = 1.0
-    """On average, of those that last."""
+    """Mean duration of faults that last."""
     for_s: Annotated[float, Field(gt=0, le=1e6)] = 30.0
-    """Then everything is healed."""
+    """Time after which no more faults start and all are healed."""
 
 
 def _policy(name: str) -> list[Mistake]:

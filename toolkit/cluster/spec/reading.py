@@ -1,4 +1,4 @@
-"""Cluster specs from files: found, read, and checked, with every mistake in its line."""
+"""Find, read and validate specs in files; each mistake is reported with its line."""
 
 import json
 import re
@@ -18,9 +18,9 @@ from toolkit.cluster.spec.wording import mistakes_of, shown
 
 SUFFIX = ".yaml"
 MAX_BYTES = 4 * MAX_CHARS
-"""Of a spec's file: the longest text in UTF-8."""
+"""Most bytes of a spec's file: those of the longest text in UTF-8."""
 _INSTALLED = Path(__file__).parents[1] / "ready"
-"""Where the wheel has the specs."""
+"""Directory of the ready-made specs in an installed wheel."""
 _CHECKED_OUT = Path(__file__).parents[3] / "clusters"
 _MAX_LINES = 10
 _EXAMPLE = "nodes: {a: {entity: osd.1}, b: {entity: osd.2}}"
@@ -28,26 +28,26 @@ _NOT_IN_NAMES = re.compile("[^a-z0-9-]+")
 
 
 def ready_made() -> dict[str, Path]:
-    """The specs that come with msgrlab, by their names."""
+    """Return the files of the specs that come with msgrlab, by name."""
     directory = _INSTALLED if _INSTALLED.is_dir() else _CHECKED_OUT
     return {path.stem: path for path in sorted(directory.glob(f"*{SUFFIX}"))}
 
 
 def read_spec(path: str | Path) -> ClusterSpec:
-    """The cluster that a file describes.
+    """Read a cluster spec from a file.
 
     Args:
-        path: the file, or the name of a ready-made one, without directory and suffix.
+        path: the file, or the name of a ready-made spec, without directory and suffix.
 
     Raises:
-        LocalError: there is no such file, or mistakes in it: a line each, as ``FILE:LINE: WHERE: WHAT``.
+        LocalError: there is no such file, or it has mistakes: a line each, as ``FILE:LINE: WHERE: WHAT``.
     """
     found = _find(str(path))
     return parse_spec(read_text(found, MAX_BYTES, "cluster spec"), str(found))
 
 
 def read_values(path: str | Path) -> dict[str, Any]:
-    """What stands in the file of a spec that :func:`read_spec` has read: with its name, and nothing expanded."""
+    """Return the raw values of a file that :func:`read_spec` accepts; ``name`` is set, ``count`` not expanded."""
     found = _find(str(path))
     values = dict(parse_document(read_text(found, MAX_BYTES, "cluster spec")).value)
     return values | {"name": values.get("name", _default_name(str(found)))}
@@ -74,14 +74,14 @@ def _hint(name: str) -> str:
 
 
 def parse_spec(text: str, name: str) -> ClusterSpec:
-    """The cluster that a text describes.
+    """Parse a cluster spec.
 
     Args:
         text: YAML.
-        name: of the file, for errors; its stem is the cluster's name, unless the text has one.
+        name: name of the file, for errors; its stem is the cluster's name unless the text has one.
 
     Raises:
-        LocalError: mistakes, a line each, ten at most, as ``NAME:LINE: WHERE: WHAT``.
+        LocalError: the text has mistakes: a line each, ten at most, as ``NAME:LINE: WHERE: WHAT``.
     """
     try:
         document = parse_document(text)
@@ -97,7 +97,7 @@ def parse_spec(text: str, name: str) -> ClusterSpec:
 
 
 def checked(values: Mapping[str, Any]) -> ClusterSpec:
-    """The cluster that JSON values describe, as :meth:`ClusterSpec.as_json` has them.
+    """Validate JSON values, as :meth:`ClusterSpec.as_json` returns them.
 
     Raises:
         LocalError: the first mistake in them, as ``WHERE: WHAT``.

@@ -25,25 +25,25 @@ from toolkit.cluster.spec.parts import (
 )
 
 MAX_PAIRS = 10_000
-"""So many links, and so many of everything else between nodes."""
+"""Most links, and most pairs of nodes of each other field."""
 _COMPRESSING = ("reef", "tentacle")
-"""Releases whose OSDs can compress what they say to each other."""
+"""Releases whose OSDs support on-wire compression."""
 _OLD_CIPHER_ONLY = ("nautilus", "pacific", "reef")
 _PRIVATE = [ip_network(text) for text in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8")]
 _IPV6_MTU_BYTES = 1280
 _RESERVED_HOSTS = 1
-"""The bridge, or gateway, that a backend puts on a network."""
+"""Addresses that a backend takes on a network, for its bridge or gateway."""
 
 Nodes = Mapping[str, AnyNode]
 
 
 def networks_of(node: AnyNode, networks: Sequence[str]) -> tuple[str, ...]:
-    """The networks that a node is on, the one that peers use first."""
+    """Return the networks that a node is on; peers dial it on the first."""
     return node.networks or tuple(networks)
 
 
 def rdma_mistakes(nodes: Nodes, captures: Sequence[Capture], proxies: Sequence[Proxy]) -> list[Mistake]:
-    """What clusters over RDMA do not have."""
+    """Return what the transport rdma does not support: other nodes than messengers, captures, proxies."""
     found = [
         Mistake(
             ("nodes", node.group or name), "messengers of ours alone are linked by RDMA; leave out transport: rdma"
@@ -62,7 +62,7 @@ def rdma_mistakes(nodes: Nodes, captures: Sequence[Capture], proxies: Sequence[P
 
 
 def subnet_mistakes(networks: Mapping[str, Network]) -> list[Mistake]:
-    """Subnets that are none, or not private, or the same as another."""
+    """Return subnets that are invalid, not private, or overlap another one."""
     if not networks:
         return [Mistake((), "a cluster has at least one network; leave networks out for one that has all nodes")]
     found: list[Mistake] = []
@@ -84,7 +84,7 @@ def subnet_mistakes(networks: Mapping[str, Network]) -> list[Mistake]:
 
 
 def _subnet(text: str) -> tuple[IPv4Network | IPv6Network | None, str]:
-    """A private network, or what is wrong with it."""
+    """Parse a private subnet; returns None and the reason if it is not one."""
     try:
         subnet = ip_network(text, strict=False)
     except ValueError:
@@ -100,7 +100,7 @@ def _subnet(text: str) -> tuple[IPv4Network | IPv6Network | None, str]:
 
 
 def room_mistakes(networks: Mapping[str, Network], nodes: Nodes) -> list[Mistake]:
-    """Subnets that are too small for the nodes on them."""
+    """Return subnets that are too small for the nodes on them."""
     found = []
     for name, network in networks.items():
         if not network.subnet:
@@ -118,7 +118,7 @@ def room_mistakes(networks: Mapping[str, Network], nodes: Nodes) -> list[Mistake
 
 
 def identity_mistakes(nodes: Nodes) -> list[Mistake]:
-    """Two nodes that peers cannot distinguish."""
+    """Return nodes that have the same entity name."""
     found: list[Mistake] = []
     owners: dict[str, str] = {}
     for name, node in nodes.items():
@@ -135,14 +135,14 @@ def identity_mistakes(nodes: Nodes) -> list[Mistake]:
 
 
 def _identity(node: AnyNode) -> tuple[str, str]:
-    """The entity name that its peers see, and the field with it; the cluster names daemons."""
+    """Return the node's entity name and the field that has it; both empty for daemons, which the cluster names."""
     if isinstance(node, Node):
         return node.entity, "entity"
     return (node.rados, "rados") if isinstance(node, RadosClient) else ("", "")
 
 
 def membership_mistakes(nodes: Nodes, networks: Sequence[str]) -> list[Mistake]:
-    """Networks that there are not, or that are named twice."""
+    """Return networks of nodes that do not exist, or are named twice."""
     found = []
     for name, node in nodes.items():
         for position, network in enumerate(node.networks):
@@ -154,7 +154,7 @@ def membership_mistakes(nodes: Nodes, networks: Sequence[str]) -> list[Mistake]:
 
 
 def spoken_by(node: AnyNode, speaks: Speech) -> Speech:
-    """What it speaks: what its own ``speaks`` leaves out is as the cluster has it."""
+    """Return what a node speaks: its own ``speaks`` completed by the cluster's."""
     own = None if isinstance(node, Daemon) else node.speaks
     if own is None:
         return speaks
@@ -162,7 +162,7 @@ def spoken_by(node: AnyNode, speaks: Speech) -> Speech:
 
 
 def speech_mistakes(nodes: Nodes, speaks: Speech) -> list[Mistake]:
-    """What nodes cannot speak in a cluster that speaks so."""
+    """Return values of nodes' ``speaks`` that contradict each other or the cluster's."""
     found = []
     for name, node in nodes.items():
         if isinstance(node, Daemon) or node.speaks is None:
@@ -185,7 +185,10 @@ def speech_mistakes(nodes: Nodes, speaks: Speech) -> list[Mistake]:
 def between_mistakes(
     items: Sequence[groups.Between] | Mapping[int, groups.Between], nodes: Nodes
 ) -> list[Mistake]:
-    """Ends that are no nodes, or the same node; some items of a list are given with their places."""
+    """Return senders and receivers that are no nodes, or the same node.
+
+    A mapping has some items of a list, by their positions in it.
+    """
     items = items if isinstance(items, Mapping) else dict(enumerate(items))
     known = [*nodes, *groups.members(nodes)]
     found: list[Mistake] = []
@@ -205,7 +208,7 @@ def between_mistakes(
 
 
 def link_mistakes(links: Sequence[Link], nodes: Nodes, networks: Sequence[str]) -> list[Mistake]:
-    """Links between nodes that have no network in common, or that are there twice."""
+    """Return links between nodes without a common network, and duplicate links."""
     found = []
     seen: set[tuple[str, str]] = set()
     for position, link in enumerate(links):
@@ -224,7 +227,7 @@ def link_mistakes(links: Sequence[Link], nodes: Nodes, networks: Sequence[str]) 
 
 
 def proxy_mistakes(proxies: Sequence[Proxy], nodes: Nodes, networks: Sequence[str]) -> list[Mistake]:
-    """Proxies on paths without dials, and duplicate ones."""
+    """Return proxies between nodes that do not connect to each other, and duplicate ones."""
     found = []
     seen: set[tuple[str, str]] = set()
     for position, proxy in enumerate(proxies):
@@ -242,7 +245,7 @@ def proxy_mistakes(proxies: Sequence[Proxy], nodes: Nodes, networks: Sequence[st
 def traffic_mistakes(
     traffic: Mapping[int, Traffic], nodes: Nodes, networks: Sequence[str], speaks: Speech
 ) -> list[Mistake]:
-    """Senders that have no way to be heard."""
+    """Return traffic whose sender can have no session with its receiver."""
     ways = {pair for item in traffic.values() for pair in groups.pairs(item, nodes)}
     found = []
     for position, item in traffic.items():
@@ -253,7 +256,7 @@ def traffic_mistakes(
 
 
 def workload_mistakes(workloads: Mapping[int, Workload], nodes: Nodes) -> list[Mistake]:
-    """Workloads without a client to do them, or with one that has another."""
+    """Return workloads without a client, and those of a client that has one already."""
     known = [*nodes, *groups.members(nodes)]
     found: list[Mistake] = []
     busy: set[str] = set()
@@ -329,7 +332,7 @@ def _does_not_listen(name: str, nodes: Nodes) -> str:
 
 
 def _unreachable(sender: str, receiver: str, nodes: Nodes, networks: Sequence[str]) -> str:
-    """A node is dialled at its address on its first network."""
+    """Return why ``sender`` cannot dial ``receiver``, which listens on its first network; empty if it can."""
     dialled_on = networks_of(nodes[receiver], networks)[0]
     if dialled_on in networks_of(nodes[sender], networks):
         return ""
@@ -348,7 +351,7 @@ def _nothing_in_common(name: str, mine: Speech, other: str, theirs: Speech) -> s
 
 
 def capture_mistakes(captures: Sequence[Capture], nodes: Nodes) -> list[Mistake]:
-    """Captures without nodes, and captures into the same file."""
+    """Return captures of unknown nodes, and those that write to the same file."""
     known = [*nodes, *groups.members(nodes)]
     found = []
     files: set[str] = set()
@@ -368,7 +371,7 @@ def capture_mistakes(captures: Sequence[Capture], nodes: Nodes) -> list[Mistake]
 
 
 def ceph_mistakes(ceph: Ceph, nodes: Nodes, speaks: Speech, networks: Sequence[str]) -> list[Mistake]:
-    """What real daemons cannot do, or not without others."""
+    """Return settings and nodes that the Ceph daemons do not support, and daemons that are missing."""
     daemons = {name: node for name, node in nodes.items() if isinstance(node, Daemon)}
     clients = {name: node for name, node in nodes.items() if isinstance(node, RadosClient)}
     if not daemons and not clients:
@@ -425,7 +428,7 @@ def _client_mistakes(name: str, client: RadosClient, ceph: Ceph, speaks: Speech)
 
 
 def _public_mistakes(parties: Nodes, networks: Sequence[str]) -> Iterator[Mistake]:
-    """The first network of a cluster's first monitor is its public one, where everybody must be."""
+    """Yield daemons and clients that are not on the public network, the first one of the first monitor."""
     firsts = {name: networks_of(node, networks)[0] for name, node in parties.items() if isinstance(node, Daemon)}
     if not firsts:
         return

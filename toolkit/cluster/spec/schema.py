@@ -1,4 +1,4 @@
-"""The JSON schema of cluster specs, for editors."""
+"""The JSON schema of cluster specs, which editors use."""
 
 import ast
 import inspect
@@ -37,11 +37,11 @@ _OF_LINKS = {
     "packets": "At most so many in a burst; 0: any number.",
     "bytes": "At most so many in a burst; 0: any number.",
 }
-"""Fields of a link's state that say nothing more in the network's model than their names do."""
+"""Descriptions of fields that have no docstring in :mod:`toolkit.network.state`."""
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema: what a file may have, each field described."""
+    """Return the schema, with a description of each field."""
     schema = ClusterSpec.model_json_schema(by_alias=True)
     models = {found.__name__: found for found in vars(parts).values() if isinstance(found, type)}
     models |= {found.__name__: found for found in vars(state).values() if isinstance(found, type)}
@@ -54,7 +54,7 @@ def json_schema() -> dict[str, Any]:
 
 
 def _allow_names_of_workloads(fields: dict[str, Any]) -> None:
-    """Traffic is a list, or a word for a list; pydantic knows of the list alone."""
+    """Allow the name of a workload in place of a list of traffic; pydantic's schema has the list alone."""
     traffic = fields["traffic"]
     items = {key: traffic.pop(key) for key in ("type", "items")}
     traffic["anyOf"] = [items, {"enum": list(parts.WORKLOADS)}]
@@ -71,12 +71,12 @@ def _describe(definition: dict[str, Any], model: type[BaseModel]) -> None:
 
 
 def _flowing(text: str) -> str:
-    """As editors show it, which break lines themselves."""
+    """Join the lines of a docstring; editors break them themselves."""
     return " ".join(text.replace("``", "`").split())
 
 
 def docstrings(model: type[BaseModel]) -> dict[str, str]:
-    """What stands below the fields of a model; pydantic could read it, but at every import of the model."""
+    """Return the docstrings of a model's fields. Pydantic can do that, but only at each import of the model."""
     found: dict[str, str] = {}
     for owner in reversed(model.__mro__):
         if not issubclass(owner, BaseModel) or owner is BaseModel:
@@ -96,5 +96,5 @@ def _constant(line: ast.stmt) -> str:
 
 
 def schema_text() -> str:
-    """What clusters/schema.json holds."""
+    """Return the content of clusters/schema.json."""
     return json.dumps(json_schema(), indent=2) + "\n"

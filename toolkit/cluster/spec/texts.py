@@ -1,6 +1,6 @@
-"""Texts in a spec that have a language of their own: faults of ``timeline`` and ``chaos``, rules of proxies.
+"""Checks of texts with a language of their own: faults of ``timeline`` and ``chaos``, rules of proxies.
 
-The languages are imported only where there is something to check: they take a while to start.
+The languages are imported only if a spec uses them, because their import is slow.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,12 @@ from toolkit.cluster.spec.parts import Moment, Proxy
 
 
 def timeline_mistakes(timeline: Iterable[Moment], nodes: Iterable[str] | None) -> list[Mistake]:
-    """Faults that are none, or of nodes that are not there, where it is known which are."""
+    """Return faults of a timeline that do not parse, or that name unknown nodes.
+
+    Args:
+        timeline: the faults and their times.
+        nodes: names of the nodes; None if they are not known because ``nodes`` has mistakes.
+    """
     from toolkit.faults.language import parse
 
     known = None if nodes is None else list(nodes)
@@ -30,7 +35,7 @@ def timeline_mistakes(timeline: Iterable[Moment], nodes: Iterable[str] | None) -
 
 
 def chaos_mistakes(kinds: Iterable[str]) -> list[Mistake]:
-    """Kinds of faults that there are not."""
+    """Return unknown kinds of faults."""
     from toolkit.faults.language import words
 
     known = [word.word for word in words()]
@@ -42,7 +47,7 @@ def chaos_mistakes(kinds: Iterable[str]) -> list[Mistake]:
 
 
 def script_mistakes(proxies: Iterable[Proxy]) -> list[Mistake]:
-    """Lines of proxies that are no rules."""
+    """Return lines of proxy scripts that do not parse."""
     from toolkit.faults.script import Rule
 
     found = []

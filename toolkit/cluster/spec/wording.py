@@ -1,4 +1,4 @@
-"""Mistakes in specs, for their authors: pydantic's errors, each with its place and a hint."""
+"""Convert pydantic's errors to mistakes with a place and a hint."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -37,7 +37,7 @@ _TEXTS = {
 
 
 def mistakes_of(error: ValidationError) -> Iterator[Mistake]:
-    """What is wrong, each place once."""
+    """Yield the mistakes in an error, one for each place."""
     seen: set[Place] = set()
     for detail in error.errors(include_url=False):
         for mistake in _mistakes(detail):
@@ -63,7 +63,7 @@ def _mistakes(detail: ErrorDetails) -> list[Mistake]:
 
 
 def _is_branch(part: str | int) -> bool:
-    """True if it says which of several models was tried, and is no place of the text."""
+    """True if a part of pydantic's location names a branch of a union and is not in the document."""
     return isinstance(part, str) and (part.startswith(("<", "[")) or part in _LOSSES)
 
 
@@ -71,7 +71,7 @@ _LOSSES = {"RandomLoss", "GilbertElliott", "FourStates"}
 
 
 def shown(value: object) -> str:
-    """A value as it may stand in a line."""
+    """Abbreviate a value to fit in an error's line."""
     text = repr(value) if isinstance(value, str) else json.dumps(value, default=str)
     return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}..."
 
@@ -86,7 +86,11 @@ def _unknown_key(place: Place) -> str:
 
 
 def known_keys(place: Place) -> list[str]:
-    """Keys that a mapping of a spec may have; the place is one of pydantic's, which names branches of unions."""
+    """Return the keys that a mapping of a spec accepts.
+
+    Args:
+        place: pydantic's location of the mapping, which names branches of unions.
+    """
     kinds: list[Any] = [ClusterSpec]
     for part in place:
         if _is_branch(part):
@@ -106,7 +110,7 @@ def _aliases(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 def _inside(kind: Any, part: str | int) -> Iterator[Any]:  # noqa: ANN401 - annotations
-    """What a key or position of such a thing can be."""
+    """Yield the annotations that a key or position of a value of this kind can have."""
     if _is_model(kind):
         field = _aliases(kind).get(str(part))
         if field is not None:
@@ -120,7 +124,7 @@ def _inside(kind: Any, part: str | int) -> Iterator[Any]:  # noqa: ANN401 - anno
 
 
 def _branches(kind: Any) -> Iterator[Any]:  # noqa: ANN401 - annotations
-    """Every kind of a union, without what is noted on them."""
+    """Yield every branch of a union, without ``Annotated`` metadata."""
     if hasattr(kind, "__metadata__"):
         yield from _branches(kind.__origin__)
     elif get_origin(kind) in (dict, tuple) or not get_args(kind):

@@ -1,1 +1,1 @@
-"""The process that keeps a cluster up, and how to speak with it."""
+"""The supervisor: the process that keeps a cluster up, and its client."""

@@ -1,7 +1,7 @@
-"""``python -m toolkit.cluster.supervisor NAME``: keep a cluster up; its lease is taken already.
+"""Run a supervisor, which keeps a cluster up: ``python -m toolkit.cluster.supervisor NAME``.
 
-The first line of input says what is wanted (see :class:`Supervisor`). ``msgrlab up`` starts it with the cluster's
-label in its environment.
+The cluster's lease was taken already. The first line of input has the parameters (see :class:`Supervisor`).
+``msgrlab up`` starts the supervisor with the cluster's label in its environment.
 """
 
 import json
@@ -15,16 +15,16 @@ from toolkit.cluster.zygote import Zygote
 def main() -> int:
     """Keep a cluster up until it is taken down."""
     name, *kind = sys.argv[1:]
-    # Before anything is locked or opened, and before any thread: forks of this process are the nodes.
+    # First, before locks, open files and threads, because the nodes are forks of this process.
     zygote = Zygote() if kind != ["exec"] else None
     from toolkit.cluster.backends.base import Backend  # noqa: PLC0415 - as said
     from toolkit.cluster.supervisor.server import Supervisor  # noqa: PLC0415
     from toolkit.machine.descriptors import raise_limit  # noqa: PLC0415
     from toolkit.machine.leases import Lease  # noqa: PLC0415
 
-    raise_limit()  # not that of the nodes, which may be about limits
+    raise_limit()  # after the fork of the zygote: nodes keep the default, which faults may limit
     Backend.zygote = zygote
-    # What anything here prints goes to the log: on the standard output the front expects lines of JSON.
+    # Print to the log from here on, because the front expects lines of JSON on standard output.
     tell = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     lease = Lease.find(name)
@@ -41,7 +41,7 @@ except LocalError as error:
 except FileNotFoundError as error:  # the directory has just been removed
     print(f"msgrlab: {error.filename}: {error.strerror}", file=sys.stderr)
     code = 2
-# Threads that still wait for something that has ended are not waited for.
+# Do not wait for daemon threads that are still blocked.
 sys.stdout.flush()
 sys.stderr.flush()
 os._exit(code)

@@ -1,4 +1,4 @@
-"""Speaking with the supervisor of a cluster, and starting one."""
+"""Start a supervisor, and send requests to it."""
 
 import contextlib
 import json
@@ -23,28 +23,28 @@ from toolkit.machine.private import Peer
 
 LOG = "supervisor.log"
 _ENDING = "ending"
-"""The stage in which nodes and networks end; see :attr:`Cluster.stage`. The later ones may take any time."""
+"""Stage in which nodes and networks end; see :attr:`Cluster.stage`. Later stages may take any time."""
 _ENDING_S = 60.0
 _SILENCE_S = 10.0
-"""A supervisor that takes a cluster down is heard of more often than that."""
+"""A supervisor that takes a cluster down sends its stage more often than this."""
 _LOOK_S = 1.0
-"""How often a supervisor that says nothing is looked at."""
+"""Interval of checks that a silent supervisor is not stopped."""
 _CHUNK_BYTES = 1 << 16
 _LAST_WORDS_S = 3.0
-"""How long a supervisor may take to end by itself before it is ended; its journal is undone then."""
+"""Seconds that a supervisor may take to exit before it is killed and its journal undone."""
 
 
 class NotKept(LocalError):
-    """The cluster has no supervisor; what there is of it was left behind."""
+    """The cluster has no supervisor, only files that it left behind."""
 
 
 def ask(lease: Lease, do: str, *, timeout_s: float = 60.0, **args: Any) -> Any:  # noqa: ANN401 - as JSON
-    """What the supervisor of a cluster answers.
+    """Send a request to the supervisor of a cluster and return its answer.
 
     Raises:
-        NotKept: there is none.
-        Unsupported: what was asked for cannot be had.
-        LocalError: it refuses, or does not answer.
+        NotKept: there is no supervisor.
+        Unsupported: the cluster does not support the request.
+        LocalError: the supervisor rejects the request, or does not answer.
     """
     with _connected(lease, timeout_s) as connection:
         try:
@@ -60,17 +60,18 @@ def ask(lease: Lease, do: str, *, timeout_s: float = 60.0, **args: Any) -> Any: 
 
 
 def ask_down(lease: Lease, keep: Path | None = None, *, keep_keys: bool = False) -> list[str] | None:
-    """Have the supervisor take its cluster down, and wait until it has ended itself.
+    """Have the supervisor take its cluster down, and wait until it has exited.
 
-    Removing many files takes time; the supervisor sends signs of life meanwhile, and the call waits for it.
+    Removing many files takes time; the supervisor sends its stage meanwhile, and the call waits as long as it
+    does.
 
     Args:
-        lease: of the cluster.
+        lease: lease of the cluster.
         keep: see :meth:`Cluster.down`.
-        keep_keys: likewise.
+        keep_keys: see :meth:`Cluster.down`.
 
     Returns:
-        What could not be undone; None if there is no supervisor of this user, or it does not end.
+        What could not be undone; None if this user has no supervisor for it, or it does not exit.
     """
     try:
         with _connected(lease, _SILENCE_S) as connection, contextlib.ExitStack() as closing:
@@ -115,10 +116,10 @@ def _stopped(name: str, pid: int) -> str:
 
 
 def chosen(name: str) -> Lease:
-    """The cluster of a name; without one, the only one there is.
+    """Return the cluster of that name; without a name, the only one there is.
 
     Raises:
-        LocalError: there is none of that name, or several are up and no name is given.
+        LocalError: there is none of that name, or no name was given and there are several clusters.
     """
     if name:
         return Lease.find(name)
@@ -132,15 +133,15 @@ def chosen(name: str) -> Lease:
 
 
 class Starting:
-    """A supervisor that brings its cluster up.
+    """A supervisor that starts its cluster.
 
     Args:
-        lease: of the cluster.
+        lease: lease of the cluster.
         spec: file of its spec.
-        backend: otherwise than the spec says; empty for what that says.
-        settings: ``KEY=VALUE``, changes of the spec.
-        foreground: whether the cluster goes down with this process.
-        keep: whether it stays if it does not come up.
+        backend: name of the backend; empty for the spec's.
+        settings: changes of the spec, as ``KEY=VALUE``.
+        foreground: True to take the cluster down when this process ends.
+        keep: True to keep a cluster that does not start, for inspection.
     """
 
     def __init__(
@@ -178,11 +179,11 @@ class Starting:
             self._process.stdin.flush()
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Its messages until the cluster is ready (``{"ready": ...}`` comes last).
+        """Yield its messages until the cluster is ready (``{"ready": ...}`` is the last one).
 
         Raises:
-            Unsupported: it cannot be had here.
-            LocalError: it does not come up; nothing of it is left, unless ``keep`` is set.
+            Unsupported: this machine cannot run the cluster.
+            LocalError: the cluster does not start; nothing of it is left, unless ``keep`` is set.
         """
         is_kept = False
         try:
@@ -202,10 +203,10 @@ class Starting:
             raise
 
     def _lines(self) -> Iterator[bytes]:
-        """The supervisor's lines until it ends.
+        """Yield the supervisor's lines until it exits.
 
         Raises:
-            LocalError: it was stopped.
+            LocalError: it was stopped by a signal.
         """
         assert self._process.stdout is not None
         supervisor = Peer(self._process.pid, os.geteuid())
@@ -226,18 +227,18 @@ class Starting:
                     return
 
     def leave(self) -> None:
-        """It goes on by itself."""
+        """Let the supervisor go on without this process."""
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
-        self._process.returncode = 0  # it outlives this process, which then is not its parent
+        self._process.returncode = 0  # it outlives this process, so nothing must wait for its exit
 
     def wait(self) -> None:
-        """Wait until the cluster is down or this process gets a signal to end."""
+        """Wait until the cluster is down, or this process gets a signal."""
         wait_for_end(self._process)
 
     def end(self) -> None:
-        """Have it take the cluster down, and see to it that it does."""
+        """Have the supervisor take the cluster down; if it does not, kill it and undo its journal."""
         from toolkit.cluster.ending import end_by_force  # noqa: PLC0415 - only where something has gone wrong
 
         for pipe in (self._process.stdin, self._process.stdout):

@@ -1,4 +1,4 @@
-"""What a supervisor is asked."""
+"""Requests that a supervisor answers."""
 
 import inspect
 from dataclasses import asdict
@@ -16,7 +16,7 @@ _LONGEST_WAIT_S = 30.0
 
 
 class Requests:
-    """Answers requests about a cluster: each is a method, with its arguments by name."""
+    """Answers requests about a cluster; each is a method that takes its arguments by name."""
 
     KNOWN = (
         "add_link",
@@ -44,10 +44,10 @@ class Requests:
         self._cluster = cluster
 
     def answer(self, do: str, args: dict[str, Any]) -> Any:  # noqa: ANN401 - as JSON
-        """Do what is asked.
+        """Process a request and return the answer.
 
         Raises:
-            LocalError: no such request, or what it came to.
+            LocalError: no such request, or the error of the request.
         """
         if do not in self.KNOWN:
             raise LocalError(f"unknown request {do!r}; known: {', '.join(self.KNOWN)}")
@@ -58,57 +58,57 @@ class Requests:
         return getattr(self, do)(**args)
 
     def status(self) -> dict[str, Any]:
-        """The status, as JSON."""
+        """Return the state of the cluster as JSON."""
         return self._cluster.status()
 
     def check(self, only: list[str] | None = None) -> list[dict[str, Any]]:
-        """The verdict of the invariants on its history so far; raises LocalError if there is no such invariant."""
+        """Judge the history so far; raises LocalError for an unknown invariant."""
         return [asdict(result) for result in self._cluster.check(only)]
 
     def fault(self, text: str) -> str:
-        """Do a fault, by the words of docs/faults.md; returns what came of it."""
+        """Start a fault, given as text (docs/faults.md); returns a line on its effect."""
         return self._cluster.fault(text)
 
     def faults(self) -> list[str]:
-        """Those that last now."""
+        """Return the faults in force."""
         return [str(fault) for fault in self._cluster.scene_faults()]
 
     def words(self) -> list[dict[str, Any]]:
-        """Those that there are, and why some cannot be had here."""
+        """Return all words of the fault language, and why this cluster cannot have some of them."""
         from toolkit.faults.language import words  # noqa: PLC0415 - only for clusters that are hurt
 
         return [asdict(word) for word in words(self._cluster.scene)]
 
     def draw(self, chaos: dict[str, Any]) -> list[dict[str, Any]]:
-        """The timeline of chaos, as in a spec; nothing is done."""
+        """Draw a timeline of chaos and return it as in a spec, without running it."""
         from toolkit.cluster.nemesis import Crowd, draw  # noqa: PLC0415 - as above
 
         return draw(Chaos(**chaos), Crowd.of(self._cluster.scene)).values()
 
     def torment(self, timeline: list[dict[str, Any]], seed: int | None = None) -> dict[str, Any]:
-        """Do a timeline to the cluster, and judge; the answer comes when all is over."""
+        """Run a timeline and check the invariants; the answer comes after its last step."""
         from toolkit.cluster.nemesis import Timeline, torment  # noqa: PLC0415 - as above
 
         return torment(self._cluster, Timeline.of_values(timeline), seed=seed).as_json()
 
     def exec(self, node: str, argv: list[str]) -> dict[str, Any]:
-        """How a program is run on a node's host from anywhere on this machine."""
+        """Return the command line that runs a program on a node's host from anywhere on this machine."""
         host = self._cluster.node(node).host
         return {"argv": host.entering(argv), "directory": str(host.directory)}
 
     def command(
         self, node: str, verb: str, words: list[str] | None = None, args: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Have a node do something.
+        """Run a command on a node.
 
         Args:
-            node: which.
-            verb: what; of a real daemon, the command for its admin socket.
-            words: arguments in the verb's own order.
+            node: name of the node.
+            verb: verb of the command; for a Ceph daemon, the command for its admin socket.
+            words: positional arguments.
             args: arguments by name.
 
         Raises:
-            LocalError: there is no such node or verb, or the arguments are not its own.
+            LocalError: there is no such node or verb, or the arguments are wrong.
         """
         found = self._cluster.node(node)
         if isinstance(found, MessengerNode):
@@ -118,11 +118,11 @@ class Requests:
         return found.command(" ".join([verb, *(words or [])]), **(args or {}))
 
     def history(self, after: int = -1, wait_s: float = 0.0) -> dict[str, Any]:
-        """The events among the records behind the first ``after``, and how many records that makes.
+        """Return the events among the records after the first ``after``, and the number of the last record read.
 
         Args:
-            after: so many are known already; -1: all that there are.
-            wait_s: for so long it is waited for records, if there are none.
+            after: number of records that the client has read; -1 for all records so far.
+            wait_s: seconds to wait for a record if there is none.
         """
         history = self._cluster.history
         known = history.count if after < 0 else after
@@ -136,7 +136,7 @@ class Requests:
         return {"node": name, **self._cluster.add_node(name, **values).status()}
 
     def remove_node(self, name: str) -> dict[str, Any]:
-        """Remove a node; returns what could not be undone of faults that name it."""
+        """Remove a node; returns the faults naming it that could not be reverted."""
         return {"node": name, "problems": self._cluster.remove_node(name)}
 
     def add_link(self, sender: str, receiver: str, values: dict[str, Any]) -> dict[str, Any]:
@@ -145,30 +145,30 @@ class Requests:
         return link.model_dump(mode="json", by_alias=True, exclude_defaults=True)
 
     def remove_link(self, sender: str, receiver: str) -> dict[str, Any]:
-        """Impair it no longer."""
+        """Remove the impairment of a link."""
         self._cluster.remove_link(sender, receiver)
         return {"from": sender, "to": receiver}
 
     def add_proxy(self, sender: str, receiver: str, script: list[str]) -> dict[str, Any]:
-        """Put a proxy between two nodes; returns it as in a spec."""
+        """Insert a proxy between two nodes; returns it as in a spec."""
         return self._cluster.add_proxy(sender, receiver, script).model_dump(mode="json", by_alias=True)
 
     def remove_proxy(self, sender: str, receiver: str) -> dict[str, Any]:
-        """End it."""
+        """Remove a proxy."""
         self._cluster.remove_proxy(sender, receiver)
         return {"from": sender, "to": receiver}
 
     def start_capture(self, node: str, file: str = "") -> dict[str, Any]:
-        """Capture a node's packets."""
+        """Start to capture a node's packets."""
         return {"node": node, "file": str(self._cluster.start_capture(node, file).path)}
 
     def stop_capture(self, node: str) -> dict[str, Any]:
-        """End that; returns what it has."""
+        """Stop a capture; returns its file and counters."""
         taken = self._cluster.stop_capture(node)
         return {"node": node, "file": str(taken.path), "packets": taken.packets, "dropped": taken.dropped}
 
     def proxies(self) -> list[dict[str, Any]]:
-        """The proxies, with the nodes on both sides of each."""
+        """Return the proxies, with connector, acceptor and listening address of each."""
         return [
             {"from": dialler, "to": dialled, "listens": f"{proxy.host}:{proxy.port}"}
             for (dialler, dialled), proxy in self._cluster.proxies.items()
@@ -176,7 +176,7 @@ class Requests:
 
 
 def _named(verb: str, words: list[str], args: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a verb of NodeApp, all by name."""
+    """Return the arguments of a verb of NodeApp, all by name."""
     if verb not in NodeApp.VERBS:
         raise LocalError(f"no verb {verb!r}; there are {', '.join(sorted(NodeApp.VERBS))}")
     signature = inspect.signature(getattr(NodeApp, verb))

@@ -1,4 +1,4 @@
-"""Keeping a cluster up: bring it up, answer requests, take it down."""
+"""Keep a cluster up: start it, answer requests, take it down."""
 
 import contextlib
 import json
@@ -24,26 +24,27 @@ from toolkit.machine.private import FILE_MODE
 
 _STARTING = "the cluster is not ready"
 _NEWS_S = 0.5
-"""Interval of the signs of life to a client that waits for the end."""
+"""Interval at which the stage is sent to a client that waits for the end."""
 _LOOK_S = 0.5
-"""How often the supervisor looks whether its directory is still there."""
+"""Interval of checks that the cluster's directory still exists."""
 _GOODBYE_S = 2.0
-"""How long the answers to clients that wait for the end may take."""
+"""Seconds to wait for the answers to clients that wait for the end."""
 
 
 class _Over(BaseException):
-    """Raised in the main thread when the cluster is to go down."""
+    """Raised in the main thread to take the cluster down."""
 
 
 class Supervisor:
     """Keeps one cluster up.
 
     Args:
-        lease: of the cluster; its lock is held by this process.
-        wanted: what is to be brought up: ``spec`` (a file), ``settings``, ``backend``; ``foreground``, whether it
-            goes down with the command that started it; and ``keep``, whether it stays if it does not come up.
-        front: input from that command: its end takes a cluster down that is not ready, or runs in foreground.
-        tell: gets the events of the way up, as lines of JSON.
+        lease: lease of the cluster; this process holds its lock.
+        wanted: parameters: ``spec`` (a file), ``settings`` and ``backend``; ``foreground``, True to take the
+            cluster down with the command that started it; and ``keep``, True to keep a cluster that does not
+            start.
+        front: input from that command. Its end takes the cluster down if it is not ready yet, or in foreground.
+        tell: receives the events of the start, as lines of JSON.
     """
 
     def __init__(self, lease: Lease, wanted: dict[str, Any], front: BinaryIO, tell: BinaryIO) -> None:
@@ -60,12 +61,12 @@ class Supervisor:
         self._keep_keys = False
         self._remains: list[str] = []
         self._over = threading.Event()
-        """Everything is undone but for ``_remains``."""
+        """Set once everything is undone, except for ``_remains``."""
         self._waiting: list[threading.Thread] = []
-        """Requests that are answered when it is over."""
+        """Threads of the requests that are answered when the cluster is down."""
 
     def run(self) -> int:
-        """Keep the cluster up until it is to go down; returns the exit code."""
+        """Keep the cluster up until it has to go down; returns the exit code."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -129,14 +130,14 @@ class Supervisor:
         self._leave_front()
 
     def _stay(self, error: NotUp) -> None:
-        """Keep a cluster that did not come up, for a look at it."""
+        """Keep a cluster that did not start, for inspection."""
         assert self._cluster is not None
         self._requests = Requests(self._cluster)
         self._tell(**wire.refusal(error), kept=True)
         self._leave_front()
 
     def _leave_front(self) -> None:
-        """Have the command that waits go on, unless the cluster goes down with it."""
+        """Release the command that waits, unless the cluster runs in foreground."""
         with self._telling:
             if self._tell_out is not None and not self._wanted["foreground"]:
                 self._tell_out.close()
@@ -151,14 +152,14 @@ class Supervisor:
                 self._tell_out.flush()
 
     def _watch_front(self) -> None:
-        """End the cluster if its command goes away before it is ready, or at any time in foreground."""
+        """Take the cluster down if its command exits before it is ready, or at any time in foreground."""
         while self._front.read(4096):
             pass
         if self._requests is None or self._wanted["foreground"]:
             self._end()
 
     def _watch_directory(self) -> None:
-        """End the cluster if its directory is removed, or replaced by another one."""
+        """Take the cluster down if its directory is removed or replaced."""
         directory = self._lease.directory
         own = directory.stat().st_ino
         while not self._over.wait(_LOOK_S):
@@ -167,14 +168,14 @@ class Supervisor:
             except OSError:
                 is_there = False
             if not is_there:
-                if self._cluster is None or self._cluster.stage == "up":  # else it removes its directory itself
+                if self._cluster is None or self._cluster.stage == "up":  # else it removes it itself
                     self._end()
                 return
 
     # ---- the end
 
     def _end(self) -> None:
-        """Have the main thread end, from any thread."""
+        """Have the main thread take the cluster down; from any thread."""
         if not self._ending:
             os.kill(os.getpid(), signal.SIGTERM)
 
@@ -195,7 +196,7 @@ class Supervisor:
         return listening
 
     def _accept(self, listening: socket.socket) -> None:
-        with contextlib.suppress(OSError):  # closed: that is the end of it
+        with contextlib.suppress(OSError):  # accept() fails once the socket is closed at the end
             while True:
                 connection, _ = listening.accept()
                 threading.Thread(target=self._serve, args=(connection,), name="request", daemon=True).start()
@@ -217,7 +218,7 @@ class Supervisor:
             wire.send(connection, answer)
 
     def _go_down(self, connection: socket.socket, request: dict[str, Any]) -> None:
-        """Have the cluster go down; the answer comes when it is, and before it, again and again, how far it is."""
+        """Take the cluster down; send the stage at intervals, and the answer at the end."""
         self._waiting.append(threading.current_thread())
         self._keep = Path(request["keep"]) if request.get("keep") else None
         self._keep_keys = bool(request.get("keep_keys"))

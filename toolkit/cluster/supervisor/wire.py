@@ -1,4 +1,4 @@
-"""The control socket of a supervisor: one request and one answer a connection, each a line of JSON."""
+"""The control socket of a supervisor: a connection has one request and one answer, each a line of JSON."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from toolkit.errors import Unsupported
 from toolkit.machine.private import Peer
 
 SOCKET = "control"
-"""In the cluster's directory."""
+"""Name of the socket in the cluster's directory."""
 MOST_BYTES = 64 << 20
 USAGE_ERROR = 2
 UNSUPPORTED = 3
@@ -21,7 +21,7 @@ UNSUPPORTED = 3
 
 @contextmanager
 def short_path(directory: Path) -> Iterator[str]:
-    """A path of the socket in a directory that is short enough for one, however long the directory's is.
+    """Yield a path of the directory's socket that fits in a socket address, however long the directory's path is.
 
     Raises:
         OSError: there is no such directory.
@@ -34,15 +34,15 @@ def short_path(directory: Path) -> Iterator[str]:
 
 
 def send(connection: socket.socket, values: dict[str, Any]) -> None:
-    """Write one line."""
+    """Send one line."""
     connection.sendall(json.dumps(values, separators=(",", ":")).encode() + b"\n")
 
 
 def check_peer(connection: socket.socket) -> Peer:
-    """The process at the other end.
+    """Return the process at the other end.
 
     Raises:
-        LocalError: it is another user's.
+        LocalError: it belongs to another user.
     """
     peer = Peer.of(connection)
     if not peer.is_trusted:
@@ -51,7 +51,7 @@ def check_peer(connection: socket.socket) -> Peer:
 
 
 def receive(connection: socket.socket) -> dict[str, Any]:
-    """Read one line; empty at the end.
+    """Read one line; returns {} at the end.
 
     Raises:
         LocalError: it is not a JSON object.
@@ -61,7 +61,7 @@ def receive(connection: socket.socket) -> dict[str, Any]:
 
 
 def receive_from(lines: BinaryIO) -> dict[str, Any]:
-    """Read the next line of a connection that brings several; see :func:`receive`."""
+    """Read the next line of a connection that carries several; see :func:`receive`."""
     line = lines.readline(MOST_BYTES)
     if not line:
         return {}
@@ -75,16 +75,16 @@ def receive_from(lines: BinaryIO) -> dict[str, Any]:
 
 
 def refusal(error: LocalError) -> dict[str, Any]:
-    """The answer that says what went wrong."""
+    """Return the answer that carries an error."""
     return {"error": str(error), "code": UNSUPPORTED if isinstance(error, Unsupported) else USAGE_ERROR}
 
 
 def result(answer: dict[str, Any]) -> Any:  # noqa: ANN401 - as JSON
-    """What an answer says.
+    """Return the result in an answer.
 
     Raises:
-        Unsupported: what was asked for cannot be had.
-        LocalError: it went wrong.
+        Unsupported: the cluster does not support the request.
+        LocalError: the request failed.
     """
     if "error" in answer:
         raise (Unsupported if answer.get("code") == UNSUPPORTED else LocalError)(answer["error"])

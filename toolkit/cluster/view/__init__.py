@@ -1,4 +1,4 @@
-"""A cluster as a live view in a notebook: what it is doing, and buttons for faults."""
+"""A live view of a cluster for notebooks: its state, and buttons for faults."""
 
 from toolkit.cluster.view.view import ClusterView
 

@@ -1,4 +1,4 @@
-"""The buttons of the view: each does a fault by its words."""
+"""The buttons of the view; each starts a fault, given as text."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from toolkit.faults.language import Scene, words
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """A button. ``{node}``, ``{a}``, ``{b}`` and ``{ms}`` in its fault stand for what is chosen beside it."""
+    """A button. ``{node}``, ``{a}``, ``{b}`` and ``{ms}`` in its fault are replaced by the user's choices."""
 
     label: str
     fault: str
     missing: str = ""
-    """Why this cluster cannot have it; empty if it can."""
+    """Why this cluster cannot have the fault; empty if it can."""
 
 
 _NODE = (
@@ -34,7 +34,7 @@ _WHOLE = (Control("mend everything", "mend"),)
 
 @dataclass(frozen=True, slots=True)
 class Controls:
-    """The buttons, by what they are about."""
+    """The buttons by what they apply to."""
 
     node: tuple[Control, ...]
     between: tuple[Control, ...]
@@ -43,7 +43,7 @@ class Controls:
 
     @classmethod
     def of(cls, scene: Scene) -> "Controls":
-        """The buttons for a cluster, each with why it cannot be had there."""
+        """Return the buttons for a cluster, with the reasons why some are disabled."""
         missing = {word.word: word.missing for word in words(scene)}
 
         def asked(control: Control) -> Control:
@@ -54,6 +54,6 @@ class Controls:
 
     @property
     def missing(self) -> list[str]:
-        """Why buttons are off, a line each."""
+        """Reasons why buttons are disabled, a line each."""
         every: Sequence[Control] = [*self.node, *self.between, self.delay, *self.whole]
         return [f"{one.label}: {one.missing}" for one in every if one.missing]

@@ -1,4 +1,4 @@
-"""What the view of a cluster shows, gathered again and again at a cost that does not grow with the history."""
+"""The data of the view, updated incrementally, so that the cost of an update does not grow with the history."""
 
 import sys
 from collections import deque
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from toolkit.cluster.running import Cluster
 
 NUMBERS = ("connect_seq", "in_seq", "out_seq", "queued", "sent")
-"""Of a session, as the status has them."""
+"""Counters of a session, as in the status."""
 _KEPT_EVENTS = 100
 _KEPT_STEPS = 200
 _KEPT_CHANGES = 6
 _WINDOW_S = 2.0
-"""Rates are those of so much time."""
+"""Seconds over which rates are averaged."""
 RATES_S = 30.0
-"""What arrived in so much time is drawn."""
+"""Seconds of deliveries in the chart."""
 _MOST_PENDING = 10_000
-"""Sends whose deliveries are waited for."""
+"""Most sent messages that wait for their delivery records."""
 _UNDONE = "not done"
-"""Verb of a step of a timeline that was not possible."""
+"""Verb of a timeline's step that failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """A session reached a state."""
+    """A change of a session's state."""
 
     time_s: float
     state: str
@@ -45,7 +45,7 @@ class Moved:
 
 @dataclass(slots=True)
 class Seen:
-    """A session of a node, as the node reports it now, or as it was when the node last wrote about it."""
+    """A session of a node, as the node reports it, or as its last records show it."""
 
     node: str
     peer: str
@@ -53,11 +53,11 @@ class Seen:
     state: str
     numbers: dict[str, int | None]
     trail: tuple[Moved, ...]
-    """The last states, the newest last."""
+    """Latest states, the newest last."""
     stale: str = ""
-    """Why this is not what the session is now; empty if it is."""
+    """Why the data is out of date; empty if it is not."""
     messages_per_s: float = 0.0
-    """Delivered to the node."""
+    """Rate of messages delivered to the node."""
     bytes_per_s: float = 0.0
 
     @property
@@ -67,13 +67,13 @@ class Seen:
 
     @property
     def name(self) -> str:
-        """For the reader."""
+        """Node and peer, for display."""
         return f"{self.node} → {self.peer}"
 
 
 @dataclass(slots=True)
 class Facts:
-    """A cluster at one moment."""
+    """State of a cluster at one moment."""
 
     name: str
     backend: str
@@ -81,31 +81,31 @@ class Facts:
     records: int
     full_s: float | None
     nodes: dict[str, str]
-    """The state of each node."""
+    """State of each node."""
     kinds: dict[str, str]
-    """The entity of each node, or what daemon it is."""
+    """Entity name of each node, or type of the daemon."""
     sessions: list[Seen]
     links: list[dict[str, Any]]
-    """Ways that are not as they should be, as the status has them."""
+    """Impaired or blocked links, as in the status."""
     faults: tuple[Fault, ...]
-    """In force."""
+    """Faults in force."""
     steps: tuple[Record, ...]
-    """What was done to it, the newest last."""
+    """Faults so far, the newest last."""
     events: list[dict[str, Any]]
     arrived: tuple[Delivered, ...] = ()
-    """In the last 30 s."""
+    """Deliveries in the last 30 s."""
     bands: tuple[Band, ...] = ()
-    """What was broken in them."""
+    """Faults in the last 30 s."""
 
     @property
     def state(self) -> str:
-        """``up`` if all nodes are, else ``hurt``."""
+        """``up`` if all nodes are up, else ``hurt``."""
         return "up" if all(state == "up" for state in self.nodes.values()) else "hurt"
 
 
 @dataclass(slots=True)
 class Gatherer:
-    """Reads what is new in a cluster's history, and asks its nodes how they are."""
+    """Reads new records of a cluster's history, and queries its nodes."""
 
     cluster: "Cluster"
     _read: int = 0
@@ -116,11 +116,11 @@ class Gatherer:
     _delivered: deque[tuple[float, tuple[str, int], int]] = field(default_factory=deque)
     _arrived: deque[Delivered] = field(default_factory=deque)
     _pending: dict[tuple[str, str, int, str], float] = field(default_factory=dict)
-    """When messages were sent that have not arrived: by sender, receiver, tid and digest."""
+    """Send times of undelivered messages, by sender, receiver, tid and digest."""
     _disturbances: Disturbances = field(default_factory=Disturbances)
 
     def gather(self) -> Facts:
-        """How the cluster is."""
+        """Return the present state of the cluster."""
         cluster = self.cluster
         self._read, fresh = cluster.history.behind(self._read, sys.maxsize)
         self._take(fresh)

@@ -1,4 +1,4 @@
-"""The view of a cluster as HTML: the same parts for the live view and for outputs that are kept."""
+"""The view of a cluster as HTML: the same parts for the live view and for saved outputs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from toolkit.report.text import printable
 from toolkit.report.theme import sheet
 
 COLUMNS = (("topology", "controls", "done"), ("sessions", "invariants", "events"), ("machine", "rates"))
-"""The parts below the head, in columns; on a narrow screen one below the other."""
+"""Parts below the head, in columns; stacked on a narrow screen."""
 PARTS = ("head", *(name for column in COLUMNS for name in column))
 _CLASS = "msgrlab"
 _DRAWN = ("colours", "drawing", "rates")
@@ -31,35 +31,35 @@ _RATES_WIDE = 340.0
 
 @dataclass(slots=True)
 class Page:
-    """What the templates need."""
+    """Data of the templates."""
 
     facts: Facts
     controls: Controls
     spec: ClusterSpec
     timeline: Timeline
     checks: Mapping[str, Any] | None
-    """Verdicts as the status has them; None before the first."""
+    """Verdicts as in the status; None before the first check."""
     judged_s: float = 0.0
     judged_records: int = 0
     chosen: str = ""
     """Key of the session whose states are shown."""
     refused: str = ""
-    """Why the last fault was not done."""
+    """Error of the last fault; empty if it succeeded."""
     outcome: str = ""
-    """What came of it otherwise."""
+    """Text on the effect of the last fault."""
     ended: bool = False
-    """True once the cluster is down: this was its last state."""
+    """True once the cluster is down, which makes this its last state."""
     live: bool = True
-    """False where no kernel hears the buttons."""
+    """False in saved outputs, where no kernel handles the buttons."""
 
     @property
     def state(self) -> str:
-        """Of the cluster, for its chip."""
+        """State of the cluster, for its label."""
         return "down" if self.ended else self.facts.state
 
     @property
     def off(self) -> str:
-        """An attribute of buttons."""
+        """HTML attribute of the buttons."""
         return "" if self.live and not self.ended else "disabled"
 
     @property
@@ -69,7 +69,7 @@ class Page:
 
     @property
     def impaired(self) -> list[str]:
-        """The ways that are not as they should be, in words."""
+        """Impaired links, in words."""
         return [f"{link['from']} → {link['to']}: {link_words(link)}" for link in self.facts.links]
 
     @property
@@ -90,7 +90,7 @@ class Page:
 
     @property
     def machine(self) -> Markup:
-        """The states, with the sessions in them."""
+        """The state diagram with the sessions in it."""
         inside: dict[str, list[str]] = {}
         for session in self.facts.sessions:
             inside.setdefault(session.state, []).append(session.name)
@@ -101,45 +101,45 @@ class Page:
 
     @property
     def rates(self) -> Markup:
-        """What arrived in the last seconds; empty if nothing has."""
+        """Chart of the latest deliveries; empty if there are none."""
         facts = self.facts
         begin_s = max(0.0, facts.now_s - RATES_S)
         chart = RateChart(facts.arrived, facts.bands, begin_s, facts.now_s, wide=_RATES_WIDE)
         return self._drawing(chart.drawing()) if facts.arrived else Markup()
 
     def _drawing(self, drawn: str) -> Markup:
-        """A drawing: in the page where it is live, an image elsewhere, since previews of notebooks remove SVG."""
+        """Return inline SVG in the live view, else an image, since previews of notebooks remove SVG."""
         return Markup(drawn if self.live else svg.image(drawn, sheet(_CLASS, *_DRAWN), _CLASS))  # noqa: S704 - by svg.py
 
     @property
     def no_sessions(self) -> str:
-        """What stands where there are no sessions."""
+        """Text that is shown if there are no sessions."""
         ours = any(state == "up" for state in self.facts.nodes.values())
         return "No node reports sessions: real daemons do not." if ours else "No node is up."
 
     @property
     def steps(self) -> list[tuple[float, str]]:
-        """The last faults: when, and the call that does each."""
+        """Time of each of the last faults, and the Python call that starts it."""
         return [(record.time_s, python_of(fault_text(record))) for record in self.facts.steps[-_SHOWN_STEPS:]]
 
     @property
     def test(self) -> str:
-        """All faults as a pytest."""
+        """All faults as a pytest test."""
         return test_of(self.timeline, self.spec, "test_what_was_done")
 
     def parts(self) -> dict[str, str]:
-        """The HTML of each part."""
+        """Return the HTML of each part."""
         module = environment().get_template("live.html.j2").module
         self.chosen = self.session.key if self.session else ""
         return {name: printable(str(getattr(module, name)(self))).strip() for name in PARTS}
 
     def html(self) -> str:
-        """All of it, for an output that is kept: complete, and without scripts."""
+        """Return a complete page without scripts, for a saved output."""
         return frame(self.parts())
 
 
 def frame(parts: Mapping[str, str] | None = None) -> str:
-    """The places of the parts, with their style sheet; empty unless ``parts`` are given."""
+    """Return the containers of the parts with their style sheet; empty unless ``parts`` are given."""
     inside = parts or {}
     head = f'<header data-part="head">{inside.get("head", "")}</header>'
     body = "".join(

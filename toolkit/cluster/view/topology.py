@@ -1,4 +1,4 @@
-"""The nodes of a cluster and what is between them, as a drawing."""
+"""Drawing of a cluster's nodes and the sessions and faults between them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,28 +11,28 @@ from toolkit.report import svg
 from toolkit.report.text import fit
 
 MOST_NODES = 24
-"""More are not drawn: those without trouble are left out first."""
+"""Most nodes that are drawn; nodes without trouble are left out first."""
 _WIDTH = 360.0
 _BOX = 92.0, 40.0
 _SMALL = 44.0, 26.0
 _FEW = 8
-"""So many nodes have large boxes, and so many pairs labels."""
+"""Up to this number nodes have large boxes, and pairs have labels."""
 _LABEL_SIZE = 10
 _READY = "READY"
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What is between two nodes."""
+    """Sessions and faults between two nodes."""
 
     a: str
     b: str
     states: tuple[tuple[str, str], ...]
-    """Node, and the state of its session with the other."""
+    """Each node with a session, and the session's state."""
     faults: tuple[str, ...]
-    """What is done to the way between them, in words."""
+    """Faults and impairments between them, in words."""
     is_cut: bool = False
-    """True if more is done to it than to treat its packets."""
+    """True if there is a fault other than an impairment."""
 
     @property
     def look(self) -> str:
@@ -45,7 +45,7 @@ class Pair:
 
     @property
     def words(self) -> str:
-        """The states in short, ``READY`` if both sides are."""
+        """States in short; a single word if both sides have the same."""
         states = dict.fromkeys(state for _, state in self.states)
         if len(states) == 1:
             return next(iter(states))
@@ -53,7 +53,7 @@ class Pair:
 
 
 def pairs_of(facts: Facts) -> list[Pair]:
-    """The pairs of nodes between which there is a session, or a fault."""
+    """Return the pairs of nodes that have a session or a fault between them."""
     states: dict[tuple[str, str], list[tuple[str, str]]] = {}
     faults: dict[tuple[str, str], list[str]] = {}
     cut: set[tuple[str, str]] = set()
@@ -82,7 +82,7 @@ def _sorted(a: str, b: str) -> tuple[str, str]:
 
 
 def draw_topology(facts: Facts) -> str:
-    """The drawing as SVG."""
+    """Return the drawing as SVG."""
     pairs = pairs_of(facts)
     names = _drawn(facts, pairs)
     few = len(names) <= _FEW
@@ -104,7 +104,7 @@ def draw_topology(facts: Facts) -> str:
 
 
 def _drawn(facts: Facts, pairs: Sequence[Pair]) -> list[str]:
-    """The nodes to draw, in their order."""
+    """Return the nodes to draw, in their order."""
     names = list(facts.nodes)
     if len(names) <= MOST_NODES:
         return names

@@ -1,4 +1,4 @@
-"""The live view: refreshed by a thread while someone looks at it, and a fixed picture of the cluster elsewhere."""
+"""The live view, which a thread updates while it is visible; elsewhere a static picture."""
 
 import threading
 import time
@@ -21,24 +21,25 @@ if TYPE_CHECKING:
     from toolkit.cluster.view.widget import LiveWidget
 
 LEAST_PAUSE_S = 0.4
-"""Between two refreshes."""
+"""Least time between two updates."""
 _PAUSES = 4
-"""A refresh is followed by a pause of so many times its length, so that it takes a fifth of the time at most."""
+"""An update is followed by a pause of this many times its duration, so that updates take a fifth of the time at
+most."""
 _LEAST_JUDGED_S = 2.0
 _JUDGED_PAUSES = 9
 SEEN_S = 60.0
-"""A browser that shows the view says so every ten seconds; one that is silent for so long is gone."""
+"""A browser reports every ten seconds that the view is visible; after this time of silence it counts as gone."""
 _END_S = 60.0
 
 
 class ClusterView:
-    """A cluster in a notebook: nodes, sessions, faults, invariants, events, with buttons for faults.
+    """A cluster in a notebook: nodes, sessions, faults, invariants and events, with buttons for faults.
 
-    ``cluster.view()`` as the last line of a cell shows it. It is refreshed while it is in sight. In a preview or
-    an exported page, where nothing runs, it is the cluster as it was when the cell ran.
+    ``cluster.view()`` as the last line of a cell displays it. It is updated while it is visible. In a preview or
+    an exported page, without a kernel, it shows the cluster as it was when the cell ran.
 
     Args:
-        cluster: which; the view ends with it.
+        cluster: the cluster; the view ends with it.
 
     Raises:
         MissingExtra: anywidget is not installed.
@@ -53,7 +54,7 @@ class ClusterView:
         self._changed = threading.Condition()
         self._asked: deque[Mapping[str, Any]] = deque()
         self._seen_s: dict[str, float] = {}
-        """By browser view, when it was last in sight."""
+        """Monotonic time at which each browser view was last visible."""
         self._thread: threading.Thread | None = None
         self._ended = False
         self._widget: LiveWidget | None = None
@@ -67,24 +68,24 @@ class ClusterView:
 
     @property
     def timeline(self) -> Timeline:
-        """The faults done so far, by buttons or otherwise, with their times since the cluster was ready."""
+        """The faults so far, from buttons or elsewhere, with times since the cluster was ready."""
         return timeline_of(self._gather().steps, self._cluster.ready_s)
 
     def as_test(self, name: str = "test_what_was_done") -> str:
-        """A pytest that does the same faults and requires that all invariants hold, as text of a file.
+        """Return a pytest file that repeats the faults and requires that all invariants hold.
 
         Args:
-            name: of the test function.
+            name: name of the test function.
 
         Raises:
-            LocalError: the name is none of a test function.
+            LocalError: the name is not valid for a test function.
         """
         if not name.isidentifier() or not name.startswith("test"):
             raise LocalError(f"{name!r} is no name of a test function: test_reconnect, for example")
         return test_of(self.timeline, self._cluster.spec, name)
 
     def html(self) -> str:
-        """The cluster as it is now, or was last, as HTML that needs nothing else."""
+        """Return the present or last state of the cluster as self-contained HTML."""
         self._gather()
         if self._thread is None and not self._ended and len(self._cluster.history) <= JUDGED_RECORDS:
             self._judge()
@@ -102,10 +103,10 @@ class ClusterView:
         data = widget[0] if isinstance(widget, tuple) else widget
         return {**(data or {}), **bundle}
 
-    # ---- what the browser says
+    # ---- messages of the browser
 
     def hear(self, content: Mapping[str, Any]) -> None:
-        """Take a message of the browser; what it asks for is done in the view's thread.
+        """Take a message of the browser; the view's thread processes it.
 
         Args:
             content: ``{"view": id, "seen": bool}``, ``{"fault": words}``, ``{"choose": session}`` or
@@ -143,7 +144,7 @@ class ClusterView:
             pause_s = max(LEAST_PAUSE_S, _PAUSES * took_s)
 
     def _wait(self, pause_s: float) -> bool:
-        """Wait until the next refresh is due; False if there is to be none."""
+        """Wait until the next update is due; returns False if the view is not visible any more."""
         with self._changed:
             self._changed.wait_for(lambda: self._asked or self._ended or not self._seen_s, pause_s)
             first_s = time.monotonic() - SEEN_S
@@ -174,7 +175,7 @@ class ClusterView:
             self._refused = str(error)
 
     def _refresh(self) -> float:
-        """Show the cluster as it is; returns how long that took, in seconds."""
+        """Update the view; returns how long that took, in seconds."""
         began_s = time.monotonic()
         self._gather()
         self._show()
@@ -185,7 +186,7 @@ class ClusterView:
             self._widget.parts = self._page().parts()
 
     def _judge(self) -> None:
-        """Judge the history so far; the view is refreshed while a violation has to stand."""
+        """Check the history so far; the view is updated while the check waits for violations to persist."""
         began_s, records = time.monotonic(), len(self._cluster.history)
         now_s = self._cluster.now()
         if records:
@@ -225,7 +226,7 @@ class ClusterView:
         )
 
     def close(self) -> None:
-        """End the thread; the view stays as it is, and says that the cluster is down."""
+        """Stop the thread; the view stays, and shows that the cluster is down."""
         self._gather()
         with self._changed:
             thread = self._thread

@@ -10,13 +10,13 @@ from toolkit.report.templating import asset
 
 
 class LiveWidget(anywidget.AnyWidget):
-    """Shows what the kernel has rendered; ``heard`` is called with what its buttons send."""
+    """Displays HTML from the kernel; ``heard`` is called with the messages of its buttons."""
 
     _esm = asset("live.js")
     frame = traitlets.Unicode().tag(sync=True)
-    """The places of the parts."""
+    """The containers of the parts."""
     parts = traitlets.Dict().tag(sync=True)
-    """The HTML of each part, by its name."""
+    """The HTML of each part by name."""
 
     def __init__(self, frame: str, parts: Mapping[str, str], heard: Callable[[Mapping[str, Any]], None]) -> None:
         super().__init__(frame=frame, parts=dict(parts))

@@ -1,4 +1,4 @@
-"""What was done to a cluster, in the words that do it again: in Python, as a timeline, as a test."""
+"""The faults of a cluster as Python calls, as a timeline, or as a test that repeats them."""
 
 import json
 from collections.abc import Iterable
@@ -25,12 +25,12 @@ def {name}(msgrlab_cluster):
 
 
 def fault_text(record: Record) -> str:
-    """The fault of a step of the history: ``reset a b``."""
+    """Return the text of the fault in a step record: ``reset a b``."""
     return f"{record.fields['verb']} {record.fields['args']}".strip()
 
 
 def python_of(fault: str) -> str:
-    """The call that does a fault.
+    """Return the Python call that starts a fault.
 
     >>> python_of("reset a b")
     'cluster.fault("reset a b")'
@@ -39,7 +39,7 @@ def python_of(fault: str) -> str:
 
 
 def timeline_of(steps: Iterable[Record], ready_s: float) -> Timeline:
-    """The steps as a timeline, whose times count from when the cluster was ready."""
+    """Return the steps as a timeline, with times since the cluster was ready."""
     found = []
     for record in steps:
         try:
@@ -50,7 +50,7 @@ def timeline_of(steps: Iterable[Record], ready_s: float) -> Timeline:
 
 
 def test_of(timeline: Timeline, spec: ClusterSpec, name: str) -> str:
-    """A pytest that does the timeline to a cluster of the same spec and requires that all invariants hold."""
+    """Return a pytest test that runs the timeline on a cluster of that spec and requires all invariants."""
     ready_made = _is_ready_made(spec)
     calm = spec.model_copy(update={"timeline": (), "chaos": None})
     text = json.dumps(calm.as_json(), indent=1)
@@ -63,7 +63,7 @@ def test_of(timeline: Timeline, spec: ClusterSpec, name: str) -> str:
 
 
 def _is_ready_made(spec: ClusterSpec) -> bool:
-    """True if the spec's name alone stands for it, and it has no faults of its own."""
+    """True if the spec is a ready-made one, without faults of its own."""
     try:
         return read_spec(spec.name) == spec and not spec.timeline and spec.chaos is None
     except LocalError:

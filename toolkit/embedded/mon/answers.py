@@ -1,4 +1,4 @@
-"""Commands for the monitor: their signatures, how they are called, how their answers are printed."""
+"""Monitor commands: their signatures, their dispatch, and the format of their output."""
 
 import errno
 import json
@@ -15,18 +15,18 @@ Arguments = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command gives: a value for JSON, text for people, or both; and a status line."""
+    """Result of a command: a value for JSON, readable text, or both; and a status line."""
 
     value: Any = None
-    """For ``--format json``; None: there is only text."""
+    """Value for ``--format json``; None if there is only text."""
     text: str | None = None
-    """None: the value as indented JSON."""
+    """Readable text; None to print the value as indented JSON."""
     status: str = ""
     data: bytes | None = None
-    """Output that is the same in every format; None: value and text say what it is."""
+    """Output that is the same in every format; None to use value and text."""
 
     def render(self, output_format: str) -> bytes:
-        """The output in ``plain``, ``json`` or ``json-pretty``."""
+        """Return the output in ``plain``, ``json`` or ``json-pretty``."""
         if self.data is not None:
             return self.data
         if self.value is None or (output_format not in _JSON and self.text is not None):
@@ -37,7 +37,7 @@ class Answer:
 
 
 class CommandError(Exception):
-    """The monitor refuses a command. ``errno`` is the positive Linux error number."""
+    """The monitor rejects a command. ``errno`` is the positive Linux error number."""
 
     def __init__(self, number: int, status: str) -> None:
         super().__init__(status)
@@ -61,11 +61,11 @@ class Command:
 
     @property
     def prefix(self) -> str:
-        """The words."""
+        """The command's words, without parameters."""
         return " ".join(word for word in self.signature.split() if "=" not in word)
 
     def description(self) -> dict[str, Any]:
-        """What ``get_command_descriptions`` says of it."""
+        """Return the entry for ``get_command_descriptions``."""
         return {
             "sig": [_parameter(word) if "=" in word else word for word in self.signature.split()],
             "help": self.help,
@@ -114,14 +114,14 @@ class Commands:
         return register
 
     def run(self, cluster: Cluster, arguments: Arguments) -> Answer:
-        """Carry a command out.
+        """Run a command.
 
         Args:
-            cluster: what it is about.
-            arguments: its ``prefix`` and parameters, as JSON.
+            cluster: state of the cluster.
+            arguments: the command's ``prefix`` and parameters, as JSON.
 
         Raises:
-            CommandError: no such command, a parameter is missing, or what the command itself refuses.
+            CommandError: no such command, a parameter is missing, or the command's own error.
         """
         prefix = arguments.get("prefix")
         command = self.by_prefix.get(prefix) if isinstance(prefix, str) else None
@@ -135,7 +135,7 @@ class Commands:
         return command.handler(cluster, arguments)
 
     def descriptions(self) -> dict[str, Any]:
-        """All of them, as ``ceph`` asks for them first."""
+        """Return the descriptions of all commands, which ``ceph`` requests first."""
         listed = sorted(self.by_prefix.values(), key=lambda command: command.signature)
         return {f"cmd{number:03}": command.description() for number, command in enumerate(listed)}
 
@@ -154,7 +154,7 @@ def addrs_value(addrs: AddrVec) -> dict[str, Any]:
 
 
 def size(size_bytes: int) -> str:
-    """Bytes as Ceph prints them: ``1.5 MiB``."""
+    """Format a size as Ceph prints it: ``1.5 MiB``."""
     value, units = float(size_bytes), ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
     while value >= 1024 and len(units) > 1:
         value /= 1024
@@ -164,7 +164,7 @@ def size(size_bytes: int) -> str:
 
 
 def table(rows: list[list[str]], left: int = 1) -> str:
-    """Columns with two blanks between; the first ``left`` ones begin, the others end in line."""
+    """Format columns with two blanks between them; the first ``left`` ones are left-aligned, others right."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = []
     for row in rows:

@@ -30,7 +30,7 @@ def _known(cluster: Cluster, arguments: Arguments) -> tuple[AuthName, Principal]
 
 
 def _caps_in(arguments: Arguments) -> dict[str, str]:
-    """Capabilities as the command line has them: service, text, service, text."""
+    """Parse capabilities from the command line: service, text, service, text."""
     words = list(arguments.get("caps", ()))
     if len(words) % 2:
         raise CommandError(errno.EINVAL, "bad capabilities request; give SERVICE and CAPS, one after the other")

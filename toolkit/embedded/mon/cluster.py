@@ -1,4 +1,4 @@
-"""What an embedded monitor knows of its cluster: maps, keys, the use of space, health."""
+"""State of an embedded monitor's cluster: maps, keys, use of space, health."""
 
 import time
 from collections import Counter
@@ -33,7 +33,7 @@ FLAG_NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Objects, and their bytes."""
+    """Number of objects, and their bytes."""
 
     objects: int = 0
     size_bytes: int = 0
@@ -44,7 +44,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class HealthCheck:
-    """A trouble, as ``ceph health`` shows it."""
+    """A health warning, as ``ceph health`` shows it."""
 
     summary: str
     count: int
@@ -56,7 +56,7 @@ class Cluster:
     """The state that commands read and change."""
 
     name: str
-    """Of the monitor."""
+    """Name of the monitor."""
     maps: Maps
     keys: KeyServer
     auth: str
@@ -64,7 +64,7 @@ class Cluster:
     began_s: float = field(default_factory=time.time)
     """Unix time at which the monitor started."""
     use: dict[int, Mapping[int, Use]] = field(default_factory=dict)
-    """Of each OSD by id, as it has reported: by pool."""
+    """Use of each OSD as it has reported it, by OSD id and pool id."""
 
     # ---- OSDs
 
@@ -79,21 +79,21 @@ class Cluster:
     # ---- space
 
     def pool_use(self, pool_id: int) -> Use:
-        """What a pool holds, on all OSDs that are up."""
+        """Return the use of a pool, on all OSDs that are up."""
         uses = (self.use.get(osd, {}).get(pool_id, Use()) for osd in self.up_osds())
         return sum(uses, Use())
 
     def osd_use(self, osd: int) -> Use:
-        """What an OSD holds."""
+        """Return the use of an OSD."""
         return sum(self.use.get(osd, {}).values(), Use())
 
     def total_use(self) -> Use:
-        """What all pools hold."""
+        """Return the use of all pools."""
         return sum(map(self.pool_use, self.maps.osdmap.pools), Use())
 
     @property
     def capacity_bytes(self) -> int:
-        """Of all OSDs that are up."""
+        """Capacity of all OSDs that are up."""
         return CAPACITY_BYTES * len(self.up_osds())
 
     # ---- placement groups and health
@@ -111,7 +111,7 @@ class Cluster:
                 yield placement.mapping(placement.pg_of(pool_id, seed)).acting_primary
 
     def health(self) -> dict[str, HealthCheck]:
-        """What is wrong, by Ceph's names of health checks; all of it is a warning."""
+        """Return the health warnings by Ceph's names of checks."""
         found = {}
         down = [osd for osd in self.in_osds() if osd not in self.up_osds()]
         if down:

@@ -24,13 +24,13 @@ _LUMINOUS = 12
 _FIRST_FLAGS = MapFlag.SORTBITWISE | MapFlag.RECOVERY_DELETES | MapFlag.PURGED_SNAPDIRS | MapFlag.PGLOG_HARDLIMIT
 _KEPT_INCREMENTS = 500
 _MON_FEATURES = 0xFE
-"""Kraken to pacific: the bits of what a quorum of Pacific monitors persists."""
+"""Features of the monitor map that a quorum of Pacific monitors has: Kraken to Pacific."""
 _MOST_PER_MESSAGE = 40
-"""``osd_map_message_max``: so many maps go into one message."""
+"""Most maps in one message, as in ``osd_map_message_max``."""
 
 
 def now() -> UTime:
-    """The present moment, for stamps in maps."""
+    """Return the present time, for stamps in maps."""
     return UTime.from_seconds(time.time())
 
 
@@ -88,7 +88,7 @@ class Maps:
 
     @property
     def placement(self) -> Placement:
-        """Where placement groups are by the newest OSD map."""
+        """Placement by the newest OSD map."""
         if self._placement is None or self._placement.osdmap is not self.osdmap:
             self._placement = Placement(self.osdmap, self._placement)
         return self._placement
@@ -109,8 +109,8 @@ class Maps:
         self._increments.pop(epoch - _KEPT_INCREMENTS, None)
 
     def mark_up(self, osd: int, addrs: AddrVec) -> None:
-        """An OSD is up at these addresses; a new one is in, too."""
-        # clients look each OSD that came up up in all four, and those since Reef abort where one lacks it
+        """Mark an OSD up at these addresses, and a new one also in."""
+        # clients look up each such OSD in all four fields, and since Reef they abort if one lacks it
         kinds = ("new_up_client", "new_up_cluster", "new_hb_back_up", "new_hb_front_up")
         changes: dict[str, Any] = {kind: {osd: addrs} for kind in kinds}
         if self.osdmap.osds[osd].state & OsdState.NEW:
@@ -118,11 +118,11 @@ class Maps:
         self.change(new_last_up_change=now(), **changes)
 
     def mark_down(self, osd: int) -> None:
-        """An OSD is down; its placement groups wait for it."""
+        """Mark an OSD down; its placement groups stay on it."""
         self.change(new_state={osd: OsdState.UP}, new_last_up_change=now())
 
     def weigh(self, osd: int, *, inside: bool) -> None:
-        """Take an OSD in or out."""
+        """Mark an OSD in or out."""
         self.change(new_weight={osd: WEIGHT_ONE if inside else 0}, new_last_in_change=now())
 
     def create_pool(self, name: str, pg_num: int) -> int:
@@ -155,9 +155,10 @@ class Maps:
     # ---- messages
 
     def osdmap_message(self, start: int, features: int) -> MOSDMap | None:
-        """What a subscriber from epoch ``start`` on is to be sent; None if there is nothing new.
+        """Return the maps for a subscriber from epoch ``start`` on; None if it has the newest.
 
-        The newest full map for 0 and for what is older than the increments, else the increments from ``start`` on.
+        That is the newest full map for epoch 0 and for epochs older than the increments, else the increments from
+        ``start`` on.
         """
         newest = self.osdmap.epoch
         if start > newest:

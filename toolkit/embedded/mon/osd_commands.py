@@ -108,7 +108,7 @@ def _osdmap_value(cluster: Cluster) -> dict[str, Any]:
 
 
 def pool_value(number: int, cluster: Cluster) -> dict[str, Any]:
-    """The same for JSON."""
+    """Return a pool as JSON, as ``ceph osd dump`` shows it."""
     pool = cluster.maps.osdmap.pools[number]
     return {
         "pool": number,
@@ -297,7 +297,7 @@ def osd_in(cluster: Cluster, arguments: Arguments) -> Answer:
 
 @COMMANDS.add(f"osd out {_IDS}", "set osd(s) <id> [<id>...] out", writes=True)
 def osd_out(cluster: Cluster, arguments: Arguments) -> Answer:
-    """``ceph osd out ID...``; what it holds stays on it, and is out of reach until it is in again."""
+    """``ceph osd out ID...``; its objects stay on it, and cannot be reached until it is in again."""
     return _weighed(cluster, arguments, inside=False)
 
 

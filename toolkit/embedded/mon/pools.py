@@ -1,4 +1,4 @@
-"""Answers to librados about pools and space, which asks by messages of their own (docs/protocol.md §6.2)."""
+"""Replies to librados's own messages about pools and space (docs/protocol.md §6.2)."""
 
 import errno
 
@@ -22,7 +22,7 @@ from toolkit.embedded.mon.cluster import Cluster
 
 
 def pool_operation(cluster: Cluster, request: MPoolOp) -> MPoolOpReply:
-    """Create or delete a pool or an id for a snapshot; snapshots of pools are refused."""
+    """Create or delete a pool or a self-managed snapshot id; pool snapshots are rejected."""
     number, data = 0, None
     try:
         if request.op == PoolOpCode.CREATE:
@@ -43,9 +43,9 @@ def pool_operation(cluster: Cluster, request: MPoolOp) -> MPoolOpReply:
 
 
 def _unmanaged_snap(cluster: Cluster, request: MPoolOp) -> bytes | None:
-    """A new id for a snapshot that a client manages, or None for one that it gives back.
+    """Return a new id for a self-managed snapshot; None when an id is deleted.
 
-    ``rbd`` asks for one to see whether it may use a pool; OSDs refuse to read what was before a snapshot.
+    ``rbd`` requests one to check that it may use a pool. OSDs reject reads of snapshots.
     """
     if request.op == PoolOpCode.DELETE_UNMANAGED_SNAP:
         return None
@@ -58,7 +58,7 @@ def _unmanaged_snap(cluster: Cluster, request: MPoolOp) -> bytes | None:
 
 
 def statfs(cluster: Cluster, request: MStatfs) -> MStatfsReply:
-    """How full the cluster is, or one pool of it."""
+    """Return the space of the cluster, or the use of one pool."""
     use = cluster.total_use() if request.data_pool is None else cluster.pool_use(request.data_pool)
     free_bytes = cluster.capacity_bytes - cluster.total_use().size_bytes
     total_kb = cluster.capacity_bytes >> 10
@@ -68,7 +68,7 @@ def statfs(cluster: Cluster, request: MStatfs) -> MStatfsReply:
 
 
 def pool_stats(cluster: Cluster, request: MGetPoolStats) -> MGetPoolStatsReply:
-    """How full some pools are; names of no pool are left out."""
+    """Return the use of some pools; unknown names are left out."""
     found = {}
     for name in request.pools:
         pool_id = cluster.maps.pool_id(name)

@@ -48,7 +48,7 @@ def getxattrs(work: Work, _op: OsdOp, _given: dict[str, Any]) -> bytes:
 
 @handles(OpCode.CMPXATTR)
 def cmpxattr(work: Work, op: OsdOp, given: dict[str, Any]) -> None:
-    """Fail unless the given value compares so with the attribute, which is empty where there is none."""
+    """Fail unless the given value compares with the attribute as ``cmp_op`` says; a missing attribute is empty."""
     compare = _COMPARE.get(op.args["cmp_op"])
     mode, found, wanted = op.args["cmp_mode"], work.existing().xattrs.get(given["name"], b""), given["value"]
     if compare is None or mode not in (_STRING, _NUMBER):
@@ -63,7 +63,7 @@ def cmpxattr(work: Work, op: OsdOp, given: dict[str, Any]) -> None:
 
 
 def _number(text: bytes) -> int:
-    """An attribute that is compared as a number is one in decimal."""
+    """Parse an attribute that is compared as a number: it is decimal text."""
     try:
         return int(text or b"0")
     except ValueError:
@@ -91,7 +91,7 @@ def rmxattr(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
 
 @handles(OpCode.OMAPGETKEYS)
 def omap_get_keys(work: Work, _op: OsdOp, given: dict[str, Any]) -> bytes:
-    """Keys after one."""
+    """Return the keys after ``start_after``."""
     keys, more = _page(work.existing().omap, given["start_after"], "", given["max"])
     encoder = Encoder()
     encoder.sequence(keys, encoder.string)
@@ -101,7 +101,7 @@ def omap_get_keys(work: Work, _op: OsdOp, given: dict[str, Any]) -> bytes:
 
 @handles(OpCode.OMAPGETVALS)
 def omap_get_vals(work: Work, _op: OsdOp, given: dict[str, Any]) -> bytes:
-    """Keys after one that begin so, with their values."""
+    """Return the keys after ``start_after`` that have the prefix, with their values."""
     omap = work.existing().omap
     keys, more = _page(omap, given["start_after"], given["filter_prefix"], given["max"])
     return _encoded({key: omap[key] for key in keys}) + bytes([more])
@@ -121,7 +121,7 @@ def _page(omap: dict[str, bytes], after: str, prefix: str, most: int) -> tuple[l
 
 @handles(OpCode.OMAPGETVALSBYKEYS)
 def omap_get_vals_by_keys(work: Work, _op: OsdOp, given: dict[str, Any]) -> bytes:
-    """Those of some keys that are there, with their values."""
+    """Return those of the given keys that exist, with their values."""
     omap = work.existing().omap
     return _encoded({key: omap[key] for key in given["keys"] if key in omap})
 
@@ -134,7 +134,7 @@ def omap_get_header(work: Work, _op: OsdOp, _given: dict[str, Any]) -> bytes:
 
 @handles(OpCode.OMAP_CMP)
 def omap_cmp(work: Work, _op: OsdOp, given: dict[str, Any]) -> None:
-    """Fail unless all values compare so; a key that is not there has an empty value."""
+    """Fail unless all values compare as given; a missing key has an empty value."""
     omap = work.existing().omap
     for key, (wanted, number) in given["assertions"].items():
         compare = _COMPARE.get(number) if number in (1, 3, 5) else None

@@ -1,4 +1,4 @@
-"""Operations on the data of an object, and on its being there."""
+"""Operations on the data of an object, and its creation and removal."""
 
 import errno
 from typing import Any
@@ -11,7 +11,7 @@ from toolkit.embedded.osd.work import OpError, Work, handles
 
 _MAX_ERRNO = 4095
 _CRC32C = 2
-"""The checksum type of CHECKSUM that is known here."""
+"""The only checksum type that CHECKSUM supports here."""
 
 
 def _extent(op: OsdOp, data: bytes) -> bytes:
@@ -21,7 +21,7 @@ def _extent(op: OsdOp, data: bytes) -> bytes:
 
 
 def _overwritten(data: bytes, offset: int, piece: bytes) -> bytes:
-    """The data with a piece over it; a gap before it is zeros."""
+    """Return the data with a piece written over it; a gap before the piece is filled with zeros."""
     if offset + len(piece) > OBJECT_BYTES:
         raise OpError(errno.EFBIG)
     return data[:offset].ljust(offset, b"\0") + piece + data[offset + len(piece) :]
@@ -78,7 +78,7 @@ def assert_ver(work: Work, op: OsdOp, _given: dict[str, Any]) -> None:
 
 @handles(OpCode.CMPEXT)
 def cmpext(work: Work, op: OsdOp, given: dict[str, Any]) -> None:
-    """Fail unless the data is this; the error has the place of the first difference."""
+    """Fail unless the data equals the input; the error has the offset of the first difference."""
     wanted = given["data"]
     found = _data_of(work)[op.args["offset"] :][: len(wanted)].ljust(len(wanted), b"\0")
     if found != wanted:
@@ -169,6 +169,6 @@ def delete(work: Work, _op: OsdOp, _given: dict[str, Any]) -> None:
 
 @handles(OpCode.SETALLOCHINT)
 def set_alloc_hint(work: Work, _op: OsdOp, _given: dict[str, Any]) -> None:
-    """Memory needs no hints; the object is made, as an OSD makes it."""
+    """Make the object, as an OSD does; hints have no effect in memory."""
     if work.draft is None:
         work.change()

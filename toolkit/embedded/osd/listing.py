@@ -10,7 +10,7 @@ from messenger.messages.pg import PgId
 from toolkit.embedded.osd.work import Work, handles
 
 MOST_ENTRIES = 1024
-"""``osd_max_pgls``: a longer answer is cut off."""
+"""Most entries of a reply, as in ``osd_max_pgls``."""
 ALL_NAMESPACES = "\x01"
 """The namespace of a request that lists those of all."""
 _HASH_LIMIT = 1 << 32
@@ -19,7 +19,7 @@ _LAST = HObject(max=True)
 
 @handles(OpCode.PGNLS)
 def list_objects(work: Work, op: OsdOp, given: dict[str, Any]) -> bytes:
-    """Names from a cursor on. The answer's cursor is the next name, or where the placement group ends."""
+    """Return names from a cursor on, and the cursor of the next name or of the group's end."""
     pg_num = work.pg_num
     wanted = work.request.locator.nspace
     begin = given["cursor"].sort_key()
@@ -39,9 +39,9 @@ def list_objects(work: Work, op: OsdOp, given: dict[str, Any]) -> bytes:
 
 
 def end_of(pgid: PgId, pg_num: int) -> HObject:
-    """The first name behind a placement group; the last of all behind the last group.
+    """Return the cursor behind a placement group, or behind all names for the last group.
 
-    A group has all names whose hash, its bits reversed, begins with the reversed bits of its seed.
+    A group has all names whose hash, with its bits reversed, begins with the reversed bits of its seed.
     """
     end = (reversed_bits(pgid.seed) | 0xFFFFFFFF >> _split_bits(pgid.seed, pg_num)) + 1
     if end >= _HASH_LIMIT:
@@ -50,7 +50,7 @@ def end_of(pgid: PgId, pg_num: int) -> HObject:
 
 
 def _split_bits(seed: int, pg_num: int) -> int:
-    """Number of bits of the hash that a placement group is chosen by."""
+    """Return the number of hash bits that select the placement group."""
     if pg_num == 1:
         return 0
     bits = pg_num.bit_length()

@@ -1,4 +1,4 @@
-"""Carrying requests out: all operations or none, and once however often they are sent (docs/protocol.md §6.4)."""
+"""Run requests: all operations or none, and only once however often they are sent (docs/protocol.md §6.4)."""
 
 import errno
 from collections import OrderedDict
@@ -21,12 +21,12 @@ from toolkit.embedded.release import CAPACITY_BYTES
 __all__ = ["Requests", "attribute_ops", "classes", "data_ops", "hello", "listing", "lock", "rbd", "watches"]
 
 REMEMBERED = 10_000
-"""So many of the latest writes are known again when they are resent."""
+"""Number of the latest writes whose results are kept for resent requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Done:
-    """How a write went."""
+    """Result of a write."""
 
     result: int
     return_values: list[int]
@@ -36,7 +36,7 @@ class _Done:
 
 
 class Requests:
-    """Does what clients request, with the objects of one OSD."""
+    """Runs requests on the objects of one OSD."""
 
     def __init__(self) -> None:
         self.store = Store()
@@ -44,14 +44,14 @@ class Requests:
         self._done: OrderedDict[RequestId, _Done] = OrderedDict()
 
     def carry_out(self, request: MOSDOp, tid: int, client: Client, *, epoch: int, pg_num: int) -> MOSDOpReply:
-        """The reply to a request that this OSD is the primary for.
+        """Run a request for which this OSD is the primary, and return the reply.
 
         Args:
-            request: with its data.
-            tid: of the message.
+            request: the request with its data.
+            tid: tid of the message.
             client: its sender.
-            epoch: of the OSD's map.
-            pg_num: placement groups of the pool.
+            epoch: epoch of the OSD's map.
+            pg_num: number of placement groups of the pool.
         """
         number = _request_id(request, tid, client)
         writes = _writes(request)
@@ -87,7 +87,7 @@ class Requests:
 
     @staticmethod
     def _run(work: Work) -> tuple[int, list[int], list[bytes]]:
-        """Result, return values and outputs of the operations, up to the first that fails."""
+        """Run the operations up to the first that fails; returns result, return values and outputs."""
         count = len(work.request.ops)
         values, outputs = [0] * count, [b""] * count
         result = 0
@@ -122,10 +122,10 @@ class Requests:
 
 
 def _perform_one(work: Work, op: OsdOp) -> bytes | None:
-    """The output of an operation.
+    """Run an operation and return its output.
 
     Raises:
-        OpError: it fails; EINVAL for input that makes no sense, EOPNOTSUPP for one that is not known here.
+        OpError: it fails; EINVAL: malformed input; EOPNOTSUPP: it is not supported.
     """
     handler = HANDLERS.get(op.code)
     if handler is None or work.request.snapid != NOSNAP:
@@ -144,12 +144,12 @@ def _request_id(request: MOSDOp, tid: int, client: Client) -> RequestId:
 
 
 def _writes(request: MOSDOp) -> bool:
-    """True if the request may change the object; methods of classes are looked up."""
+    """True if the request may change the object; for methods of classes their registration decides."""
     return any(classes.writes(op) if op.code == OpCode.CALL else bool(op.mode & Mode.WRITE) for op in request.ops)
 
 
 def _reply(request: MOSDOp, done: _Done, epoch: int) -> MOSDOpReply:
-    """The reply; a write returns outputs and values only to those who ask for them."""
+    """Return the reply; a write returns outputs and values only if the client requested them (RETURNVEC)."""
     shows = not _writes(request) or done.result < 0 or request.flags & RequestFlag.RETURNVEC
     ops = []
     for op, output in zip(request.ops, done.outputs, strict=True):

@@ -12,21 +12,21 @@ from toolkit.rados.placement import object_hash
 OBJECT_BYTES = 128 << 20
 """The longest object, ``osd_max_object_size``."""
 _OVERHEAD_BYTES = 64
-"""What an attribute or an omap key counts beside its text."""
+"""Bytes that an attribute or an omap key counts in addition to its content."""
 
 
 class ObjectKey(NamedTuple):
-    """What distinguishes an object within its pool."""
+    """Identifies an object within its pool."""
 
     nspace: str
     locator: str
-    """Locator key; empty unless it was placed by one."""
+    """Locator key; empty if the object is placed by its name."""
     oid: str
 
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """One state of an object. A change makes another one, so that a request is done all or none."""
+    """An immutable state of an object: a change makes a new state, so that requests are atomic."""
 
     data: bytes = b""
     xattrs: dict[str, bytes] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class StoredObject:
 
     @property
     def held_bytes(self) -> int:
-        """What counts against the capacity of its OSD."""
+        """Bytes that count against the capacity of its OSD."""
         pairs = [*self.xattrs.items(), *self.omap.items()]
         held = sum(len(name) + len(value) + _OVERHEAD_BYTES for name, value in pairs)
         return len(self.data) + held + len(self.omap_header)
@@ -52,7 +52,7 @@ class PlacementGroup:
     """Number of changes so far."""
 
     def ordered(self, pgid: PgId) -> list[tuple[HObject, ObjectKey]]:
-        """The names in the order in which OSDs list them."""
+        """Return the names in the order in which OSDs list them."""
         named = ((_hobject(key, pgid), key) for key in self.objects)
         return sorted(named, key=lambda pair: pair[0].sort_key())
 
@@ -65,11 +65,11 @@ class Store:
         self.held_bytes = 0
 
     def group(self, pgid: PgId) -> PlacementGroup:
-        """A placement group, empty at first."""
+        """Return a placement group; it is made if it does not exist."""
         return self.groups.setdefault(pgid, PlacementGroup())
 
     def put(self, pgid: PgId, key: ObjectKey, stored: StoredObject | None) -> None:
-        """Make this the object; None removes it."""
+        """Replace an object; None removes it."""
         objects = self.group(pgid).objects
         before = objects.get(key)
         self.held_bytes -= before.held_bytes if before is not None else 0

@@ -1,4 +1,4 @@
-"""One request while it is carried out, and the table of what its operations do (docs/protocol.md §6.4.1)."""
+"""A request in progress, and the table of operations (docs/protocol.md §6.4.1)."""
 
 import errno
 from collections.abc import Callable
@@ -35,7 +35,7 @@ class Client:
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """A request under way. What it changes is a draft until all its operations are done."""
+    """A request in progress. Its changes are a draft until all operations have succeeded."""
 
     request: MOSDOp
     client: Client
@@ -45,35 +45,35 @@ class Work:
     group: PlacementGroup
     watches: "Watches"
     draft: StoredObject | None
-    """The object as the operations so far have left it; None: there is none."""
+    """The object after the operations so far; None if it does not exist."""
     changed: bool = False
-    """A draft is to be kept, or an object to be removed."""
+    """True if the draft replaces or removes the stored object."""
     afterwards: list[Callable[[], None]] = field(default_factory=list)
-    """What is done once all operations have succeeded."""
+    """Functions to call once all operations have succeeded."""
     return_value: int = 0
-    """Of the present operation, if it succeeds."""
+    """Return value of the present operation, if it succeeds."""
 
     @property
     def key(self) -> ObjectKey:
-        """Which object."""
+        """Key of the object."""
         return ObjectKey(self.request.locator.nspace, self.request.locator.key, self.request.oid)
 
     @property
     def user_version(self) -> int:
-        """Of the object before this request."""
+        """Version of the object before this request."""
         return self.draft.user_version if self.draft is not None else 0
 
     def existing(self) -> StoredObject:
-        """The object; raises OpError, ENOENT where there is none."""
+        """Return the object; raises OpError, ENOENT if it does not exist."""
         if self.draft is None:
             raise OpError(errno.ENOENT)
         return self.draft
 
     def change(self, **changes: Any) -> None:  # noqa: ANN401 - fields of an object
-        """Change the object, which is made if there is none.
+        """Change the object; it is made if it does not exist.
 
         Raises:
-            OpError: EFBIG, its data would be too long.
+            OpError: EFBIG: its data would be too long.
         """
         if len(changes.get("data", b"")) > OBJECT_BYTES:
             raise OpError(errno.EFBIG)
@@ -87,14 +87,14 @@ class Work:
 
 
 Handler = Callable[[Work, OsdOp, dict[str, Any]], bytes | None]
-"""Does an operation with its decoded input; returns its output. Raises OpError."""
+"""Runs an operation with its decoded input; returns its output. Raises OpError."""
 
 HANDLERS: dict[int, Handler] = {}
-"""By operation code."""
+"""Handlers by operation code."""
 
 
 def handles(code: OpCode) -> Callable[[Handler], Handler]:
-    """Register a function as what an operation does."""
+    """Register a function as the handler of an operation."""
 
     def register(handler: Handler) -> Handler:
         HANDLERS[code] = handler

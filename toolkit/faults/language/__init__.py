@@ -1,7 +1,11 @@
-"""The words for what can be done to a cluster: one language for commands, timelines, chaos and Python.
+"""The fault language, shared by the command line, timelines, chaos and Python (docs/faults.md lists all words).
 
-``parse("partition a b --one-way")`` is a fault, a plain value; ``str`` of it is that text again. :class:`Scene` is
-a cluster as faults see it: does them, knows which of them last, and undoes them. docs/faults.md has every word.
+::
+
+    fault = parse("partition a b --one-way")  # a plain value
+    str(fault)  # "partition a b --one-way"
+
+:class:`Scene` starts and reverts the faults of a cluster, and keeps the list of those in force.
 """
 
 from toolkit.faults.language import messengers, network, processes, rdma  # every word is known from here on

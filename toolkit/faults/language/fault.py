@@ -1,4 +1,4 @@
-"""What a fault is, and how one is made from text."""
+"""The base class of faults, and their parser."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Area(StrEnum):
-    """What a fault is about."""
+    """Subject of a fault."""
 
     PROCESSES = "processes"
     NETWORK = "network"
@@ -26,15 +26,15 @@ class Area(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Fault(ABC):
-    """One fault, as a plain value. Subclasses are frozen dataclasses whose fields say how it is written."""
+    """One fault, as a plain value. Subclasses are frozen dataclasses whose fields define the syntax."""
 
     WORD: ClassVar[str] = ""
     AREA: ClassVar[Area]
     LASTS: ClassVar[bool] = False
-    """Whether it goes on until it is undone."""
+    """True if it remains in force until it is reverted."""
     EXAMPLE: ClassVar[str]
     KINDS: ClassVar[dict[str, type["Fault"]]] = {}
-    """Every fault by its word."""
+    """All classes of faults by their word."""
 
     def __init_subclass__(cls) -> None:
         if cls.WORD:
@@ -42,40 +42,40 @@ class Fault(ABC):
 
     @abstractmethod
     def do(self, scene: "Scene") -> str:
-        """Do it.
+        """Start the fault.
 
         Returns:
-            What came of it, where that is more than that it is done; else nothing.
+            A text on its effect, such as a number of connections; empty if there is nothing to add.
 
         Raises:
-            Unsupported: it cannot be had here; the text says what can.
-            LocalError: not now, or not to these nodes.
+            Unsupported: this cluster cannot have the fault; the message says what is possible.
+            LocalError: it is not possible now, or not for these nodes.
         """
 
     def undo(self, scene: "Scene") -> None:  # noqa: B027 - most of those that do not last have nothing to undo
-        """End it, if it lasts; raises as :meth:`do`."""
+        """Revert the fault, if it lasts; raises like :meth:`do`."""
 
     def undone_by(self, other: "Fault") -> bool:  # noqa: ARG002 - by fault
         """True if ``other`` reverts this fault, as ``thaw b`` reverts ``freeze b``."""
         return False
 
     def missing(self, scene: "Scene") -> str:  # noqa: ARG002 - by fault
-        """Why it cannot be had in this cluster, whatever its state; empty if it can."""
+        """Return why this cluster cannot have the fault, in any state; empty if it can."""
         return ""
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """The nodes it names."""
+        """Names of the nodes in its text."""
         found = (getattr(self, one.name) for one, part in grammar.parts(type(self)) if part.kind is grammar.NODE)
         return tuple(node for node in found if node)
 
     @property
     def pairs(self) -> tuple[tuple[str, str], ...]:
-        """The ways between nodes that it is about, from whom to whom."""
+        """The (sender, receiver) pairs of nodes that it affects."""
         return tuple(pairwise(self.nodes))
 
     def among(self, names: Mapping[str, str]) -> "Fault":
-        """The same fault of other nodes."""
+        """Return the same fault with nodes renamed by ``names``."""
         nodes = {
             one.name: names.get(getattr(self, one.name), getattr(self, one.name))
             for one, part in grammar.parts(type(self))
@@ -89,7 +89,7 @@ class Fault(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Undo(Fault):
-    """Undo one that lasts."""
+    """Revert a fault that lasts."""
 
     WORD = "undo"
     AREA = Area.PROCESSES
@@ -120,10 +120,10 @@ class Undo(Fault):
 
 
 def parse(text: str) -> Fault:
-    """The fault that a text says.
+    """Parse the text of a fault.
 
     Raises:
-        LocalError: what is wrong with it, and what is known.
+        LocalError: the text is wrong; the message says what is accepted.
     """
     return _parse(grammar.split(text))
 
@@ -148,7 +148,7 @@ def _parse(words: list[str]) -> Fault:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word of the language, explained."""
+    """Documentation of a word of the language."""
 
     word: str
     usage: str
@@ -157,11 +157,11 @@ class Word:
     lasts: bool
     example: str
     missing: str = ""
-    """Why it cannot be had in a cluster; empty if it can, or without a cluster to ask."""
+    """Why the cluster cannot have the fault; empty if it can, or if no cluster was given."""
 
 
 def words(scene: "Scene | None" = None) -> list[Word]:
-    """Every word; with a cluster, also what of them can be had there."""
+    """Return all words; with a scene, also which of them its cluster cannot have."""
     return [_explained(kind, scene) for kind in Fault.KINDS.values()]
 
 
@@ -173,7 +173,7 @@ def _explained(kind: type[Fault], scene: "Scene | None") -> Word:
 
 
 def _missing_anywhere(kind: type[Fault], scene: "Scene") -> str:
-    """Why no node, or no pair of nodes, can have such a fault; judged by the word's example."""
+    """Return why no nodes of the cluster can have such a fault, empty if some can; tries the word's example."""
     reasons = []
     for fault in scene.likes_of(parse(kind.EXAMPLE)):
         try:

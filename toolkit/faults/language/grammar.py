@@ -1,7 +1,7 @@
-"""How faults are written: a word, its arguments in order, and options; read from the fields of a dataclass.
+"""Syntax of faults: a word, its arguments in order, and options, defined by the fields of a dataclass.
 
-A field made by :func:`argument` is a word at its place, one made by :func:`option` is ``--name VALUE``, one made
-by :func:`flag` is ``--name``. Words with blanks are quoted as in a shell.
+A field made by :func:`argument` is a positional argument, one made by :func:`option` is ``--name VALUE``, one made
+by :func:`flag` is ``--name``. Arguments with blanks are quoted as in a shell.
 """
 
 import math
@@ -23,41 +23,41 @@ _PART = "part"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a word of a fault can be."""
+    """Type of an argument or option value."""
 
     shown: str
-    """In the usage, such as NODE."""
+    """Placeholder in the usage, such as NODE."""
     read: Callable[[str], Any]
-    """Its value; raises ValueError, whose text says what it must be."""
+    """Parses a value; raises ValueError with a text that says what is accepted."""
     write: Callable[[Any], str] = str
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
     kind: Kind | None
-    """None: a flag."""
+    """Type of the value; None for a flag."""
     is_option: bool
     shown: str
     takes_rest: bool = False
 
 
 def argument(kind: Kind, shown: str = "", *, default: Any = MISSING) -> Any:  # noqa: ANN401 - as dataclasses.field
-    """A word at its place; optional if it has a default."""
+    """Define a positional argument; it is optional if it has a default."""
     return field(default=default, metadata={_PART: _Part(kind, is_option=False, shown=shown or kind.shown)})
 
 
 def option(kind: Kind, default: Any) -> Any:  # noqa: ANN401 - as above
-    """An option with a value."""
+    """Define an option with a value."""
     return field(default=default, metadata={_PART: _Part(kind, is_option=True, shown=kind.shown)})
 
 
 def flag() -> Any:  # noqa: ANN401 - as above
-    """An option without one."""
+    """Define an option without a value."""
     return field(default=False, metadata={_PART: _Part(None, is_option=True, shown="")})
 
 
 def rest(kind: Kind) -> Any:  # noqa: ANN401 - as above
-    """All the words that are left, at least one; ``--name VALUE`` is another way to write ``name=VALUE``."""
+    """Define the last argument, which takes all remaining words; ``--name VALUE`` is read as ``name=VALUE``."""
     return field(metadata={_PART: _Part(kind, is_option=False, shown=f"{kind.shown}…", takes_rest=True)})
 
 
@@ -71,7 +71,7 @@ def _read_node(text: str) -> str:
 
 
 def number(shown: str, least: float = -math.inf, *, above: float = -math.inf, most: float = math.inf) -> Kind:
-    """A number within bounds."""
+    """Return the type of numbers within bounds."""
 
     def read(text: str) -> float:
         try:
@@ -86,7 +86,7 @@ def number(shown: str, least: float = -math.inf, *, above: float = -math.inf, mo
 
 
 def count(shown: str, least: int = 0, most: int = 1 << 31) -> Kind:
-    """A whole number within bounds."""
+    """Return the type of whole numbers within bounds."""
 
     def read(text: str) -> int:
         if not text.isascii() or not text.isdecimal() or not least <= int(text) <= most:
@@ -104,7 +104,7 @@ def _bounds(least: float, above: float, most: float) -> str:
 
 
 def plain(value: float) -> str:
-    """A number as one would write it; reading it gives the same number."""
+    """Return the shortest text of a number that parses to the same number."""
     return str(int(value)) if value == int(value) and abs(value) < 1 << 53 else repr(value)
 
 
@@ -116,14 +116,14 @@ TEXT = Kind("TEXT", str)
 
 
 def parts(cls: "type[DataclassInstance]") -> Iterator[tuple[Field[Any], _Part]]:
-    """The fields that are written, in order."""
+    """Yield the fields that are in the text, in order."""
     for one in fields(cls):
         if _PART in one.metadata:
             yield one, one.metadata[_PART]
 
 
 def usage(word: str, cls: "type[DataclassInstance]") -> str:
-    """How it is written."""
+    """Return the syntax of a fault."""
     shown = [word]
     for one, part in parts(cls):
         if part.is_option:
@@ -134,10 +134,10 @@ def usage(word: str, cls: "type[DataclassInstance]") -> str:
 
 
 def read(word: str, cls: "type[DataclassInstance]", words: Sequence[str]) -> dict[str, Any]:
-    """The values of the fields.
+    """Parse the arguments of a fault to the values of its fields.
 
     Raises:
-        LocalError: what is wrong, and how it is written.
+        LocalError: an argument is wrong; the message has the syntax.
     """
     try:
         return _read(cls, list(words))
@@ -200,7 +200,7 @@ def _value(part: _Part, text: str, name: str = "") -> Any:  # noqa: ANN401 - by 
 
 
 def write(word: str, fault: "DataclassInstance") -> str:
-    """The fault as text; what has its default is left out, unless more follows."""
+    """Return the text of a fault; defaults are left out unless a later argument is not a default."""
     words, pending = [word], []
     options: list[str] = []
     for one, part in parts(type(fault)):
@@ -228,7 +228,7 @@ def _dashed(name: str) -> str:
 
 
 def split(text: str) -> list[str]:
-    """The words of a text.
+    """Split a text into words.
 
     Raises:
         LocalError: a quote is not closed, or there is no word.
@@ -243,7 +243,7 @@ def split(text: str) -> list[str]:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The known words, the one first that may have been meant."""
+    """Return a hint for an unknown word: the closest known word, or all of them."""
     names = sorted(known)
     near = get_close_matches(word, names, 1)
     if near:

@@ -1,4 +1,4 @@
-"""Faults inside a messenger, and in the frames between two."""
+"""Faults inside a messenger, and in the frames between two of them."""
 
 import shlex
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from toolkit.faults.told import strike_record
 
 
 class _OfMessenger(Fault):
-    """About a node of ours."""
+    """A fault of a messenger of msgrlab."""
 
     __slots__ = ()
 
@@ -34,7 +34,7 @@ class _OfMessenger(Fault):
 
 @dataclass(frozen=True, slots=True)
 class MarkDown(_OfMessenger):
-    """Have a node end its session with a peer at once (mark_down)."""
+    """Have a node close its session with a peer at once (mark_down)."""
 
     WORD = "mark-down"
     EXAMPLE = "mark-down a b"
@@ -50,7 +50,7 @@ class MarkDown(_OfMessenger):
 
 _TAGS = dict.fromkeys([*(tag.name for tag in Tag), *(piece.value for piece in Piece)])
 _POINTS = frozenset(str(point) for point in grid(list(_TAGS)))
-"""Of either protocol: which one a node speaks is its own affair."""
+"""Breakpoints of both protocols; a node's version is not known here."""
 
 
 def _read_point(text: str) -> str:
@@ -77,7 +77,7 @@ _ACTION = Kind("ACTION", _read_action)
 
 @dataclass(frozen=True, slots=True)
 class Arm(_OfMessenger):
-    """Have a node's conversations break, block or stall when they come to a point for the NTH time."""
+    """Break, block or stall a node's link when it passes a breakpoint for the NTH time."""
 
     WORD = "arm"
     EXAMPLE = "arm a 'MESSAGE WRITE' FAULT 3"
@@ -94,7 +94,7 @@ class Arm(_OfMessenger):
         return ""
 
     def undo(self, scene: Scene) -> None:
-        """What it blocks goes on; if nothing else is armed there, what has not happened yet does not any more."""
+        """Unblock the links at the point, and disarm the node unless other actions are armed on it."""
         if not scene.node(self.node).alive:
             return
         others = (fault for fault in scene.in_force if isinstance(fault, Arm) and fault.node == self.node)
@@ -103,14 +103,14 @@ class Arm(_OfMessenger):
         scene.command(self.node, "unblock", point=self.point)
 
     def undone_by(self, other: Fault) -> bool:
-        """By ``unblock``, and by the end of the process."""
+        """True for ``unblock``, and for faults that end the process."""
         from_others = isinstance(other, Unblock) and other.point in {"", self.point}
         return (from_others or other.WORD in {"kill", "stop", "restart"}) and other.nodes == (self.node,)
 
 
 @dataclass(frozen=True, slots=True)
 class Unblock(_OfMessenger):
-    """Let what is blocked or stalled at a point of a node, or at any, go on."""
+    """Continue the links that are blocked or stalled at a breakpoint of a node, or at all of them."""
 
     WORD = "unblock"
     EXAMPLE = "unblock a"
@@ -138,7 +138,7 @@ _RULE = Kind("RULE", _read_rule)
 
 @dataclass(frozen=True, slots=True)
 class Proxy(Fault):
-    """Give the proxy between two nodes a rule (docs/proxy.md): what to do with which frame; ``->`` dials."""
+    """Add a rule to the proxy between two nodes (docs/proxy.md); ``->`` matches frames of the connector."""
 
     WORD = "proxy"
     AREA = Area.MESSENGER
@@ -161,7 +161,7 @@ class Proxy(Fault):
         return ""
 
     def undo(self, scene: Scene) -> None:
-        """What it holds goes on."""
+        """Remove the rule and release what it holds."""
         scene.proxy(self.a, self.b).forget(scene.recall(self))
 
     @override
@@ -170,14 +170,14 @@ class Proxy(Fault):
 
     @staticmethod
     def _struck(scene: Scene, dialler: str, dialled: str, strike: Strike) -> None:
-        """In the proxy's thread."""
+        """Record a strike in the history; called in the proxy's thread."""
         kind, fields = strike_record(dialler, dialled, strike)
         scene.write(NETWORK, kind, **fields)
 
 
 @dataclass(frozen=True, slots=True)
 class Release(Fault):
-    """Have the proxy between two nodes release what a rule of that name holds."""
+    """Release what a rule of the proxy between two nodes holds under a name."""
 
     WORD = "release"
     AREA = Area.MESSENGER

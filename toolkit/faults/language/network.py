@@ -22,25 +22,25 @@ _DEFAULT = "distribution=uniform"
 
 
 class _OfNetwork(Fault):
-    """About the ways between nodes."""
+    """A fault of links between nodes."""
 
     __slots__ = ()
 
     AREA = Area.NETWORK
     NEEDS: ClassVar[str]
-    """The method of :class:`NetworkFaults`."""
+    """Name of the method of :class:`NetworkFaults` that it uses."""
 
     @override
     def missing(self, scene: Scene) -> str:
         return scene.lacks(self.NEEDS)
 
     def undone_by(self, other: Fault) -> bool:
-        """By ``heal``."""
+        """True for ``heal`` that includes the fault."""
         return isinstance(other, Heal) and other.heals(self)
 
 
 class _Blocks(_OfNetwork):
-    """Loses every packet on some ways."""
+    """A fault that drops every packet between some nodes."""
 
     __slots__ = ()
 
@@ -48,7 +48,7 @@ class _Blocks(_OfNetwork):
     NEEDS = "block"
 
     def ways(self, scene: Scene) -> list[tuple[str, str]]:
-        """From whom to whom nothing passes."""
+        """Return the (sender, receiver) pairs that are blocked."""
         raise NotImplementedError
 
     @override
@@ -78,7 +78,7 @@ class _Blocks(_OfNetwork):
 
 @dataclass(frozen=True, slots=True)
 class Partition(_Blocks):
-    """Lose every packet between two nodes, or only those from the first to the second, without an error."""
+    """Lose every packet between two nodes, or with --one-way those from A to B; neither side gets an error."""
 
     WORD = "partition"
     EXAMPLE = "partition a b --one-way"
@@ -107,13 +107,13 @@ class Isolate(_Blocks):
         return [way for other in others for way in ((self.a, other), (other, self.a))]
 
     def undone_by(self, other: Fault) -> bool:
-        """By nothing less than healing everything."""
+        """True for ``heal`` without nodes; healing a pair of nodes is not enough."""
         return isinstance(other, Heal) and not other.a
 
 
 @dataclass(frozen=True, slots=True)
 class Flap(_OfNetwork):
-    """Partition two nodes and heal them, again and again; they are connected for a part of each period."""
+    """Partition two nodes and heal them repeatedly; they are connected for a fraction of each period."""
 
     WORD = "flap"
     EXAMPLE = "flap a b --period-s 1 --up 0.5"
@@ -141,7 +141,7 @@ class Flap(_OfNetwork):
         scene.still(self)
 
     def _steps(self, scene: Scene) -> Generator[float, None, None]:
-        """Take it down first; stopping the fault leaves the network whole."""
+        """Begin with the partition; closing the generator heals it."""
         both = Partition(self.a, self.b)
         while True:
             both.do(scene)
@@ -180,7 +180,7 @@ _STATE = Kind("KEY=VALUE", _read_state, _write_state)
 
 @dataclass(frozen=True, slots=True)
 class Link(_OfNetwork):
-    """Treat packets from one node to another so: delay, loss, reordering and all that links can have."""
+    """Impair packets from one node to another: delay, loss, reordering and all other settings of links."""
 
     WORD = "link"
     EXAMPLE = "link a b delay-ms=50 loss=1"
@@ -212,7 +212,7 @@ class Link(_OfNetwork):
 
 @dataclass(frozen=True, slots=True)
 class Block(_OfNetwork):
-    """Lose every packet of the first node to or from a TCP port of the second."""
+    """Lose every packet between a node and one TCP port of another."""
 
     WORD = "block"
     EXAMPLE = "block a b 6800"
@@ -237,7 +237,7 @@ class Block(_OfNetwork):
 
 @dataclass(frozen=True, slots=True)
 class Refuse(_OfNetwork):
-    """Answer connects of the first node to the second with a reset: all, or those to one TCP port."""
+    """Refuse TCP connections of one node to another with RST: all, or those to one port."""
 
     WORD = "refuse"
     EXAMPLE = "refuse a b"
@@ -266,7 +266,7 @@ class Refuse(_OfNetwork):
 
 @dataclass(frozen=True, slots=True)
 class BlackHole(_OfNetwork):
-    """Lose packets from one node to another that are longer than MTU bytes, without an error."""
+    """Lose packets from one node to another that are longer than MTU bytes, without an ICMP error."""
 
     WORD = "black-hole"
     EXAMPLE = "black-hole a b 600"
@@ -291,7 +291,7 @@ class BlackHole(_OfNetwork):
 
 @dataclass(frozen=True, slots=True)
 class Nat(_OfNetwork):
-    """Have what the first node dials at the second leave through a NAT, with other source ports."""
+    """Translate connections of one node to another by a NAT, which gives them other source ports."""
 
     WORD = "nat"
     EXAMPLE = "nat a b"
@@ -315,7 +315,7 @@ class Nat(_OfNetwork):
 
 @dataclass(frozen=True, slots=True)
 class NatFlush(_OfNetwork):
-    """Have the NAT between two nodes forget its connections: the rest of them gets other ports, or is lost."""
+    """Drop the NAT's state of connections between two nodes: packets get other ports; with --silent none pass."""
 
     WORD = "nat-flush"
     EXAMPLE = "nat-flush a b --silent"
@@ -334,7 +334,7 @@ class NatFlush(_OfNetwork):
 
 @dataclass(frozen=True, slots=True)
 class Reset(_OfNetwork):
-    """End the TCP connections between two nodes by a forged RST to both sides."""
+    """Reset the TCP connections between two nodes by RST segments forged to both sides."""
 
     WORD = "reset"
     EXAMPLE = "reset a b"
@@ -352,7 +352,7 @@ class Reset(_OfNetwork):
 
 @dataclass(frozen=True, slots=True)
 class Finish(_OfNetwork):
-    """Forge a FIN from one node to another into their TCP connections: the second thinks the first has ended."""
+    """Forge a FIN from one node into its TCP connections with another, which takes it for a close."""
 
     WORD = "finish"
     EXAMPLE = "finish a b"
@@ -370,7 +370,7 @@ class Finish(_OfNetwork):
 
 @dataclass(frozen=True, slots=True)
 class Heal(_OfNetwork):
-    """Undo every fault of the network, or those between two nodes; links are again as the spec has them."""
+    """Revert all faults of the network, or those between two nodes; links are impaired as in the spec again."""
 
     WORD = "heal"
     EXAMPLE = "heal a b"
@@ -384,7 +384,7 @@ class Heal(_OfNetwork):
             raise LocalError("heal: between which two nodes? It is written: heal [A B]")
 
     def heals(self, fault: Fault) -> bool:
-        """True if this ends a fault of the network."""
+        """True if this reverts a fault of the network."""
         ways = {frozenset(way) for way in fault.pairs}
         return not self.a or frozenset((self.a, self.b)) in ways
 

@@ -18,7 +18,7 @@ _MIB = 1 << 20
 
 
 class _OfProcess(Fault):
-    """About one node's process."""
+    """A fault of one node's process."""
 
     __slots__ = ()
 
@@ -27,25 +27,25 @@ class _OfProcess(Fault):
 
 
 class _Ends(_OfProcess):
-    """The node does not run behind it."""
+    """A fault that leaves the node without a process."""
 
     __slots__ = ()
 
     LASTS = True
 
     def undo(self, scene: Scene) -> None:
-        """Start it."""
+        """Start the node again."""
         if not scene.node(self.node).alive:
             scene.restart(self.node)
 
     def undone_by(self, other: Fault) -> bool:
-        """By whatever starts it."""
+        """True for faults that start the node."""
         return isinstance(other, Start | Restart) and other.node == self.node
 
 
 @dataclass(frozen=True, slots=True)
 class Kill(_Ends):
-    """End a node's process without warning (SIGKILL)."""
+    """Kill a node's process (SIGKILL)."""
 
     WORD = "kill"
     EXAMPLE = "kill b"
@@ -60,7 +60,7 @@ class Kill(_Ends):
 
 @dataclass(frozen=True, slots=True)
 class Stop(_Ends):
-    """End a node in order: it shuts its messenger down."""
+    """Stop a node cleanly: it shuts its messenger down."""
 
     WORD = "stop"
     EXAMPLE = "stop b"
@@ -77,7 +77,7 @@ class Stop(_Ends):
 
 @dataclass(frozen=True, slots=True)
 class Freeze(_OfProcess):
-    """Stop a node's process where it stands (SIGSTOP); its kernel goes on answering."""
+    """Stop a node's process with SIGSTOP; its kernel still accepts and acknowledges TCP data."""
 
     WORD = "freeze"
     EXAMPLE = "freeze b"
@@ -97,13 +97,13 @@ class Freeze(_OfProcess):
         scene.thaw(self.node)
 
     def undone_by(self, other: Fault) -> bool:
-        """Also by the end of the process."""
+        """True for ``thaw``, and for faults that end the process."""
         return isinstance(other, Thaw | Kill | Restart) and other.node == self.node
 
 
 @dataclass(frozen=True, slots=True)
 class Thaw(_OfProcess):
-    """Let a frozen node go on (SIGCONT)."""
+    """Continue a frozen node (SIGCONT)."""
 
     WORD = "thaw"
     EXAMPLE = "thaw b"
@@ -120,7 +120,7 @@ class Thaw(_OfProcess):
 
 @dataclass(frozen=True, slots=True)
 class Start(_OfProcess):
-    """Start a node that does not run, as it was: same address, same nonce, with nothing remembered."""
+    """Start a node that does not run, with the same address and nonce; its sessions are lost."""
 
     WORD = "start"
     EXAMPLE = "start b"
@@ -137,7 +137,7 @@ class Start(_OfProcess):
 
 @dataclass(frozen=True, slots=True)
 class Restart(_OfProcess):
-    """Kill a node and start it at once, as itself or with another nonce, with or without its state on disk."""
+    """Kill a node and start it at once; --new-nonce gives it a new identity, --wiped deletes its stored data."""
 
     WORD = "restart"
     EXAMPLE = "restart b --new-nonce"
@@ -154,7 +154,7 @@ class Restart(_OfProcess):
 
 @dataclass(frozen=True, slots=True)
 class Mend(Fault):
-    """Undo all lasting faults, heal the network and start the nodes that do not run."""
+    """Revert all lasting faults, heal the network and start the nodes that do not run."""
 
     WORD = "mend"
     AREA = Area.PROCESSES
@@ -169,7 +169,7 @@ class Mend(Fault):
 
 @dataclass(frozen=True, slots=True)
 class Clock(_OfProcess):
-    """Set the wall clock of a node forward or back, in seconds."""
+    """Step the wall clock of a node by a number of seconds, forward or back."""
 
     WORD = "clock"
     EXAMPLE = "clock b +3600"
@@ -184,16 +184,16 @@ class Clock(_OfProcess):
         return ""
 
     def undo(self, scene: Scene) -> None:
-        """Set it back, unless its process has ended by itself."""
+        """Step the clock back, unless the process has ended."""
         if scene.node(self.node).alive:
             self._jump(scene, -self.seconds)
 
     def undone_by(self, other: Fault) -> bool:
-        """By the end of the process, whose clock it is."""
+        """True for faults that end the process, since the clock belongs to it."""
         return _ends_process(other, self.node)
 
     def missing(self, scene: Scene) -> str:
-        """Daemons have the machine's clock."""
+        """Return why the node cannot have it: daemons use the machine's clock."""
         if not scene.not_ours(self.node):
             return ""
         return f"{self.node} is a real daemon with the clock of its machine; only nodes of ours have their own"
@@ -209,7 +209,7 @@ class Clock(_OfProcess):
 
 
 class _Limits(_OfProcess):
-    """Sets a limit of the running process (prlimit), and later the one it had."""
+    """A fault that lowers a resource limit of the process (prlimit) until it is reverted."""
 
     __slots__ = ()
 
@@ -218,7 +218,7 @@ class _Limits(_OfProcess):
 
     @abstractmethod
     def most(self, pid: int) -> int:
-        """The limit for the process as it is now."""
+        """Return the limit to set for the process."""
 
     @override
     def do(self, scene: Scene) -> str:
@@ -233,7 +233,7 @@ class _Limits(_OfProcess):
         return ""
 
     def undo(self, scene: Scene) -> None:
-        """Give the process its limit back, unless it has ended by itself."""
+        """Restore the limit, unless the process has ended."""
         soft = scene.recall(self)
         if not scene.node(self.node).alive:
             return
@@ -245,7 +245,7 @@ class _Limits(_OfProcess):
             raise LocalError(f"undo {self}: process {pid}: {error.strerror}") from None
 
     def undone_by(self, other: Fault) -> bool:
-        """By the end of the process."""
+        """True for faults that end the process."""
         return _ends_process(other, self.node)
 
     def _pid(self, scene: Scene) -> int:
@@ -257,7 +257,7 @@ class _Limits(_OfProcess):
 
 @dataclass(frozen=True, slots=True)
 class Descriptors(_Limits):
-    """Leave a node so many descriptors that it can still open: beyond, accept and connect fail with EMFILE."""
+    """Limit the file descriptors that a node can still open; then accept and connect fail with EMFILE."""
 
     WORD = "descriptors"
     EXAMPLE = "descriptors b 0"
@@ -268,7 +268,7 @@ class Descriptors(_Limits):
 
     @override
     def most(self, pid: int) -> int:
-        """The limit: no new descriptor may have this number or a higher one."""
+        """Return the limit on descriptor numbers that leaves ``left`` unused ones."""
         used = {int(entry.name) for entry in Path(f"/proc/{pid}/fd").iterdir()}
         free = (number for number in itertools.count() if number not in used)
         return next(itertools.islice(free, self.left, None))
@@ -276,7 +276,7 @@ class Descriptors(_Limits):
 
 @dataclass(frozen=True, slots=True)
 class Memory(_Limits):
-    """Leave a node so many MiB of address space beyond what it has: beyond, allocations fail."""
+    """Limit the address space that a node can still allocate, in MiB; then allocations fail."""
 
     WORD = "memory"
     EXAMPLE = "memory b 16"

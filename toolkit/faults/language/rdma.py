@@ -12,7 +12,7 @@ from toolkit.network.faults import NO_RDMA
 
 
 class _OfRdma(Fault):
-    """About the RDMA devices of nodes."""
+    """A fault of RDMA devices."""
 
     __slots__ = ()
 
@@ -25,7 +25,7 @@ class _OfRdma(Fault):
 
 @dataclass(frozen=True, slots=True)
 class RdmaDown(_OfRdma):
-    """Take the port of a node's RDMA device down: all of its links fail at once, and it cannot dial."""
+    """Take the port of a node's RDMA device down: all its links fail at once, and it cannot connect."""
 
     WORD = "rdma-down"
     EXAMPLE = "rdma-down a"
@@ -46,7 +46,7 @@ class RdmaDown(_OfRdma):
 
     @override
     def undone_by(self, other: Fault) -> bool:
-        """By ``rdma-up`` of the node, or by healing the whole network."""
+        """True for ``rdma-up`` of the node, and for ``heal`` without nodes."""
         return (isinstance(other, RdmaUp) and other.node == self.node) or (isinstance(other, Heal) and not other.a)
 
 
@@ -68,7 +68,7 @@ class RdmaUp(_OfRdma):
 
 @dataclass(frozen=True, slots=True)
 class QueuePairError(_OfRdma):
-    """Take a node's queue pair with a peer to its error state, in the middle of what is under way."""
+    """Set a node's queue pair with a peer to its error state, with operations in progress."""
 
     WORD = "qp-error"
     EXAMPLE = "qp-error a b"

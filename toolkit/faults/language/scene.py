@@ -1,4 +1,4 @@
-"""A cluster as faults see it: does them, knows which last, undoes them, and writes all of it down."""
+"""Starts and reverts the faults of a cluster, keeps those in force, and records them in the history."""
 
 import threading
 import time
@@ -22,64 +22,64 @@ if TYPE_CHECKING:
     from toolkit.network.state import LinkState
 
 MESSENGER = "messenger"
-"""Kind of the nodes that are ours."""
+"""Kind of the nodes that are messengers of msgrlab."""
 _TICKER_END_S = 5.0
 
 
 class NodeHere(Protocol):
-    """What faults need of a node; see :class:`toolkit.cluster.nodes.RunningNode`."""
+    """Interface of a node; see :class:`toolkit.cluster.nodes.RunningNode`."""
 
     name: str
     kind: str
 
     @property
     def alive(self) -> bool:
-        """True if its process runs."""
+        """True if its process exists, running or frozen."""
 
     @property
     def pid(self) -> int:
-        """Its process as this machine sees it; 0 on another machine."""
+        """Process id on this machine; 0 if it runs elsewhere."""
 
     @property
     def address(self) -> str:
-        """Where it listens."""
+        """Addresses that it listens on."""
 
     def ready(self) -> bool:
-        """True if it answers commands."""
+        """True if it accepts commands."""
 
     def kill(self) -> None:
-        """End it without warning."""
+        """Kill its process (SIGKILL)."""
 
     def stop(self) -> None:
-        """End it in order."""
+        """Stop it cleanly."""
 
     def freeze(self, frozen: bool) -> None:  # noqa: FBT001 - as RunningNode has it
-        """Stop its process, or let it go on."""
+        """Stop its process with SIGSTOP, or continue it."""
 
     def restart(self, *, new_nonce: bool = False, wiped: bool = False) -> None:
-        """Start it again, ended before if it runs, and wait until it is ready."""
+        """Start it again, killed before if it runs, and wait until it is ready."""
 
     def command(self, verb: str, **args: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
-        """Have it do something."""
+        """Run a command on it and return the answer."""
 
 
 class TrafficHere(Protocol):
-    """What faults need of traffic; see :class:`toolkit.cluster.spec.parts.Traffic` and ``Workload``."""
+    """Interface of an item of traffic; see :class:`toolkit.cluster.spec.parts.Traffic` and ``Workload``."""
 
     sender: str
     count: int
 
     @property
     def beginning(self) -> tuple[str, dict[str, Any]]:
-        """The command that has the sender begin, and its arguments."""
+        """The command that starts it: verb and arguments."""
 
     @property
     def ending(self) -> tuple[str, dict[str, Any]]:
-        """The command that has it end."""
+        """The command that stops it: verb and arguments."""
 
 
 class ProxyHere(Protocol):
-    """What faults need of a proxy that takes rules; see :class:`toolkit.faults.proxy.FaultProxy`."""
+    """Interface of a proxy that takes rules; see :class:`toolkit.faults.proxy.FaultProxy`."""
 
     @property
     def parties(self) -> tuple[str, str]:
@@ -92,37 +92,37 @@ class ProxyHere(Protocol):
         """Remove the strikes and release what they hold."""
 
     def release(self, name: str) -> int:
-        """Release everything held under ``name``; returns how much."""
+        """Release everything held under ``name``; returns the number of frames and connection attempts."""
 
 
 class ClusterHere(Protocol):
-    """What faults need of a cluster; see :class:`toolkit.cluster.running.Cluster`."""
+    """Interface of a cluster; see :class:`toolkit.cluster.running.Cluster`."""
 
     @property
     def history(self) -> History:
-        """What has happened so far."""
+        """History so far."""
 
     @property
     def nodes(self) -> Mapping[str, Any]:
-        """Its nodes by name, as :class:`NodeHere` says."""
+        """Nodes by name, with the interface :class:`NodeHere`."""
 
     @property
     def network(self) -> NetworkFaults:
-        """What can be done to its network."""
+        """The network faults between the nodes."""
 
     @property
     def proxies(self) -> "Mapping[tuple[str, str], ProxyHere]":
-        """The proxies that take rules, by the nodes between which they stand."""
+        """Proxies that take rules, by connector and acceptor."""
 
     def proxies_on(self, dialler: str, dialled: str, port: int = 0) -> "Iterable[FaultProxy]":
-        """All proxies on the way from one node to another, or to a port of it."""
+        """Return all proxies from ``dialler`` to ``dialled``; with ``port``, only those to that port."""
 
 
 class _Ticker:
-    """Repeats an action in a thread of its own until it is stopped."""
+    """Runs the steps of a fault in a thread until it is stopped."""
 
     def __init__(self, name: str, steps: Generator[float, None, None], failed: Callable[[str], None]) -> None:
-        pause_s = next(steps)  # what cannot be done at all raises here, not in the thread
+        pause_s = next(steps)  # run the first step here, so that the caller gets its error
         self._ended = threading.Event()
         self._failed = failed
         self._thread = threading.Thread(target=self._run, args=(pause_s, steps), name=name, daemon=True)
@@ -137,7 +137,7 @@ class _Ticker:
             self._failed(str(error))
 
     def end(self) -> None:
-        """End it; nothing more is done when this returns."""
+        """Stop the thread, and wait for the step in progress."""
         self._ended.set()
         self._thread.join(_TICKER_END_S)
 
@@ -146,8 +146,8 @@ class Scene:
     """The faults of one cluster; from any thread.
 
     Args:
-        cluster: which.
-        now: seconds since its history began; those since this object was made unless given.
+        cluster: the cluster.
+        now: returns the seconds since its history began; since the creation of this object unless given.
     """
 
     def __init__(self, cluster: ClusterHere, now: Callable[[], float] | None = None) -> None:
@@ -161,18 +161,18 @@ class Scene:
         self._links: dict[tuple[str, str], dict[Fault, LinkState]] = defaultdict(dict)
         self._frozen: set[str] = set()
         self._untold: dict[str, set[str]] = defaultdict(set)
-        """Nodes with a new address, by the frozen node that could not be informed."""
+        """Nodes with a new address, by the frozen peer that has to be informed when it thaws."""
         self._remembered: dict[Fault, Any] = {}
         self._tickers: dict[Fault, _Ticker] = {}
 
     # ---- doing
 
     def do(self, fault: Fault) -> str:
-        """Do a fault; returns what came of it, as :meth:`Fault.do`.
+        """Start a fault; returns a text on its effect, as :meth:`Fault.do`.
 
         Raises:
-            Unsupported: it cannot be had here.
-            LocalError: not now, or there are no such nodes.
+            Unsupported: this cluster cannot have the fault.
+            LocalError: it is not possible now, or there are no such nodes.
         """
         with self._lock:
             for name in fault.nodes:
@@ -188,10 +188,10 @@ class Scene:
             return outcome
 
     def undo(self, fault: Fault) -> None:
-        """Undo a fault that lasts.
+        """Revert a fault that lasts.
 
         Raises:
-            LocalError: it is not in force, or does not let itself be undone; then it is in force still.
+            LocalError: it is not in force, or cannot be reverted; it remains in force then.
         """
         with self._lock:
             if fault not in self._in_force:
@@ -201,7 +201,7 @@ class Scene:
             self._in_force.pop(fault, None)
 
     def undo_all(self) -> list[str]:
-        """Undo everything that lasts, the last one first; returns what could not be undone, a line each."""
+        """Revert all lasting faults, the last one first; returns a line for each that could not be reverted."""
         return self._undo_those(lambda _fault: True)
 
     def _undo_those(self, are_meant: Callable[[Fault], bool]) -> list[str]:
@@ -216,10 +216,10 @@ class Scene:
         return failed
 
     def leave(self, name: str) -> list[str]:
-        """Undo what lasts of the faults that name a node, which is about to leave the cluster.
+        """Revert the lasting faults that name a node, which is about to leave the cluster.
 
         Returns:
-            What could not be undone, a line each.
+            A line for each that could not be reverted.
         """
         with self._lock:
             failed = self._undo_those(lambda fault: name in fault.nodes)
@@ -232,7 +232,7 @@ class Scene:
             return failed
 
     def set_base(self, sender: str, receiver: str, state: "LinkState") -> None:
-        """Treat packets on a way so, unless a fault says otherwise; then from its end on."""
+        """Set the impairment of a link outside of faults; while a fault impairs it, from the fault's end on."""
         with self._lock:
             if (sender, receiver) in self._base_links:
                 self._base_links[sender, receiver] = state
@@ -240,10 +240,10 @@ class Scene:
                 self.network.set_link(sender, receiver, state)
 
     def make_whole(self) -> list[str]:
-        """Undo everything that lasts, heal the network, and have every node run that does not.
+        """Revert all lasting faults, heal the network, thaw frozen nodes and start those that do not run.
 
         Returns:
-            What did not work, a line each.
+            A line for each step that failed.
         """
         with self._lock:
             failed = self.undo_all()
@@ -268,33 +268,33 @@ class Scene:
 
     @property
     def in_force(self) -> tuple[Fault, ...]:
-        """The faults that last now, in the order they came."""
+        """The lasting faults in force, in the order in which they started."""
         return tuple(self._in_force)
 
     def drop(self, fault: Fault) -> None:
-        """A fault is not in force any more: something else has undone it."""
+        """Remove a fault from those in force, because something else has reverted it."""
         self._in_force.pop(fault, None)
 
     def close(self) -> None:
-        """End what goes on in threads."""
+        """Stop the threads of faults."""
         for fault in list(self._tickers):
             self.still(fault)
 
     # ---- traffic that the spec has nodes make
 
     def resume_traffic(self, *names: str) -> None:
-        """Have nodes make the traffic that goes on for good; a restarted one knows nothing of it."""
+        """Start the endless traffic of nodes; a restarted node does not have it."""
         for traffic in self._traffic(names):
             if not traffic.count:
                 self._tell(traffic.sender, *traffic.beginning)
 
     def pause_traffic(self, *names: str) -> None:
-        """Have nodes make none."""
+        """Stop the traffic of nodes."""
         for traffic in self._traffic(names):
             self._tell(traffic.sender, *traffic.ending)
 
     def is_at_work(self, name: str) -> bool:
-        """True if a client whose traffic was paused still waits for answers."""
+        """True if a client whose traffic was stopped still waits for replies."""
         return any(self._tell(name, *traffic.ending).get("busy") for traffic in self._traffic([name]))
 
     def _traffic(self, names: Iterable[str]) -> list[TrafficHere]:
@@ -305,16 +305,16 @@ class Scene:
 
     @property
     def history(self) -> History:
-        """Of the cluster."""
+        """History of the cluster."""
         return self._cluster.history
 
     def now_s(self) -> float:
-        """Seconds since that began."""
+        """Return the seconds since the history began."""
         return self._now()
 
     @property
     def names(self) -> list[str]:
-        """The names of all nodes."""
+        """Names of all nodes."""
         return list(self._cluster.nodes)
 
     @property
@@ -323,10 +323,10 @@ class Scene:
         return self._cluster.network
 
     def node(self, name: str) -> NodeHere:
-        """A node.
+        """Return the node of that name.
 
         Raises:
-            LocalError: there is none of that name.
+            LocalError: there is none.
         """
         found: NodeHere | None = self._cluster.nodes.get(name)
         if found is None:
@@ -334,11 +334,11 @@ class Scene:
         return found
 
     def command(self, name: str, verb: str, **args: Any) -> dict[str, Any]:  # noqa: ANN401 - as JSON
-        """Have a node of ours do something.
+        """Run a command on a messenger of msgrlab.
 
         Raises:
-            Unsupported: it is none of ours.
-            LocalError: it cannot listen now, or refuses.
+            Unsupported: the node is a Ceph daemon or a client.
+            LocalError: it does not run, is frozen, or rejects the command.
         """
         node = self.node(name)
         if node.kind != MESSENGER:
@@ -354,16 +354,16 @@ class Scene:
         return node.command(verb, **args)
 
     def not_ours(self, name: str) -> str:
-        """Why a node takes no commands; empty if it does."""
+        """Return why a node takes no commands; empty if it does."""
         kind = self.node(name).kind
         return "" if kind == MESSENGER else f"{name} is a real {kind}: only nodes of ours take such commands"
 
     def lacks(self, what: str) -> str:
-        """Why the network cannot do something (a method of :class:`NetworkFaults`); empty if it can."""
+        """Return why the network cannot do something (a method of :class:`NetworkFaults`); empty if it can."""
         return self.network.lacks.get(what, "")
 
     def proxy(self, a: str, b: str) -> ProxyHere:
-        """The proxy between two nodes.
+        """Return the proxy between two nodes, in either direction.
 
         Raises:
             Unsupported: there is none.
@@ -374,7 +374,7 @@ class Scene:
         return found
 
     def no_proxy(self, a: str, b: str) -> str:
-        """Why there is no proxy between two nodes; empty if there is one."""
+        """Return why there is no proxy between two nodes; empty if there is one."""
         pairs = self._cluster.proxies
         if (a, b) in pairs or (b, a) in pairs:
             return ""
@@ -383,25 +383,25 @@ class Scene:
         return f"no proxy between {a} and {b}{others}: the spec takes proxies: [{{from: {a}, to: {b}}}]"
 
     def freeze(self, name: str) -> None:
-        """Stop a node's process where it stands."""
+        """Stop a node's process with SIGSTOP."""
         self.running(name).freeze(frozen=True)
         self._frozen.add(name)
 
     def thaw(self, name: str) -> None:
-        """Thaw it, and send it the changes that it missed."""
+        """Continue a frozen node, and send it the peers' new addresses."""
         self.node(name).freeze(frozen=False)
         self._frozen.discard(name)
         for peer in self._untold.pop(name, ()):
             self.command(name, "moved", peer=peer, addr=self.node(peer).address)
 
     def end(self, name: str, *, in_order: bool = False) -> None:
-        """End a node's process."""
+        """Kill a node's process, or with ``in_order`` stop it cleanly."""
         node = self.running(name)
         (node.stop if in_order else node.kill)()
         self._ended(name)
 
     def restart(self, name: str, *, new_nonce: bool = False, wiped: bool = False) -> None:
-        """Begin a new life of a node, ended before if it runs."""
+        """Start a node again, killed before if it runs, and resume its traffic."""
         node = self.node(name)
         self._ended(name)
         node.restart(new_nonce=new_nonce, wiped=wiped)
@@ -416,10 +416,10 @@ class Scene:
         self._untold.pop(name, None)
 
     def running(self, name: str) -> NodeHere:
-        """A node that runs.
+        """Return a node that runs.
 
         Raises:
-            LocalError: it does not.
+            LocalError: it does not run.
         """
         node = self.node(name)
         if not node.alive:
@@ -427,39 +427,39 @@ class Scene:
         return node
 
     def remember(self, fault: Fault, what: Any) -> None:  # noqa: ANN401 - by fault
-        """Keep what is needed to undo a fault."""
+        """Store the data that reverting a fault needs."""
         self._remembered[fault] = what
 
     def recall(self, fault: Fault) -> Any:  # noqa: ANN401 - by fault
-        """What was kept."""
+        """Return the stored data of a fault, and remove it."""
         return self._remembered.pop(fault)
 
     @property
     def frozen_nodes(self) -> frozenset[str]:
-        """The nodes that are frozen now."""
+        """Names of the frozen nodes."""
         return frozenset(self._frozen)
 
     def block(self, sender: str, receiver: str, port: int = 0) -> None:
-        """Block a path; blocks add up."""
+        """Block packets between two nodes; each block has to be removed by :meth:`unblock`."""
         if not self._blocked[sender, receiver, port]:
             self.network.block(sender, receiver, port=port)
         self._blocked[sender, receiver, port] += 1
 
     def unblock(self, sender: str, receiver: str, port: int = 0) -> None:
-        """Remove one block; the path is open once none is left."""
+        """Remove one block; packets pass again once none is left."""
         left = self._blocked[sender, receiver, port] - 1
         if left <= 0:
             self.network.unblock(sender, receiver, port=port)
         self._blocked[sender, receiver, port] = max(left, 0)
 
     def refuse(self, sender: str, receiver: str, port: int = 0, *, refused: bool = True) -> None:
-        """Refuse dials, or accept them again; a proxy on the dialler's host has to do so too."""
+        """Refuse connections, or accept them again; a proxy on the connector's host has to do the same."""
         self.network.refuse(sender, receiver, port=port, refused=refused)
         for proxy in self._cluster.proxies_on(sender, receiver, port):
             proxy.refuse(refused=refused)
 
     def set_link(self, fault: Fault, sender: str, receiver: str, state: "LinkState") -> None:
-        """Treat packets on a way so, whatever others say of it."""
+        """Impair a link for a fault; the last fault's impairment applies."""
         way = (sender, receiver)
         base = self._base_links.get(way) or self.network.link(*way)
         self.network.set_link(*way, state)
@@ -467,7 +467,7 @@ class Scene:
         self._links[way][fault] = state
 
     def unset_link(self, fault: Fault, sender: str, receiver: str) -> None:
-        """No longer do so: as the fault before it says, or as it was before all of them."""
+        """Remove a fault's impairment: that of the fault before it applies, or the state before all faults."""
         way = (sender, receiver)
         self._links[way].pop(fault, None)
         others = list(self._links[way].values())
@@ -476,7 +476,7 @@ class Scene:
             del self._base_links[way]
 
     def whole_network(self) -> None:
-        """Nothing is done to the network any more."""
+        """Revert everything that was done to the network."""
         for fault in list(self._tickers):
             self.still(fault)
         for way in permutations(self.names, 2):
@@ -490,16 +490,17 @@ class Scene:
     def tick(self, fault: Fault, steps: Generator[float, None, None]) -> None:
         """Run the first step of a fault now, and the others in a thread, until :meth:`still`.
 
-        A step yields the seconds to wait before the next one. The history records a step that fails in the thread.
+        A step yields the seconds to wait before the next one. If a step fails in the thread, the history records
+        it.
 
         Raises:
-            LocalError: the first step cannot be done.
-            Unsupported: it cannot be had here.
+            LocalError: the first step fails.
+            Unsupported: this cluster cannot have the fault.
         """
         self._tickers[fault] = _Ticker(str(fault), steps, partial(self.not_done, fault))
 
     def still(self, fault: Fault) -> None:
-        """Have it do nothing more."""
+        """Stop the steps of a fault."""
         ticker = self._tickers.pop(fault, None)
         if ticker is not None:
             ticker.end()
@@ -511,25 +512,25 @@ class Scene:
         self.write(SCENARIO, "step", verb=word, args=args)
 
     def not_done(self, fault: Fault, why: str) -> None:
-        """Write down that a fault of a timeline was not done."""
+        """Record that a fault of a timeline failed."""
         self.write(SCENARIO, "step", verb="not done", args=f"{fault}: {why}")
 
     def path(self, fault: str, a: str = "", b: str = "", detail: str = "") -> None:
-        """Write down what has become of the way from one node to another; of all ways unless they are named."""
+        """Record a change of the link from one node to another; of all links if none is named."""
         self.write(NETWORK, "path", a=a, b=b, fault=fault, detail=detail)
 
     def cut(self, a: str, b: str, detail: str) -> None:
-        """Write down that the connections of two nodes were broken."""
+        """Record that the connections of two nodes were broken."""
         self.write(NETWORK, "cut", a=a, b=b, at={}, detail=detail)
 
     def write(self, node: str, kind: str, /, **fields: Any) -> None:  # noqa: ANN401 - as JSON
-        """Write a record, now."""
+        """Append a record with the current time."""
         self._cluster.history.append(self._now(), node, kind, **fields)
 
     # ---- what can be had
 
     def likes_of(self, fault: Fault) -> Iterator[Fault]:
-        """The same with every choice of nodes, as far as they are few."""
+        """Yield the fault with each choice of nodes of the cluster, 200 at most."""
         named = list(dict.fromkeys(fault.nodes))
         for chosen in islice(permutations(self.names, len(named)), 200):
             renamed = dict(zip(named, chosen, strict=True))

@@ -1,4 +1,4 @@
-"""Scripts of the proxy: rules for actions at points of a conversation (docs/proxy.md)."""
+"""Scripts of the proxy: rules that match frames or connection attempts and act on them (docs/proxy.md)."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,14 +15,14 @@ __all__ = ["VERBS", "Cut", "Rule", "Rules", "Where", "as_rules", "parse_script",
 
 
 def parse_script(text: str, source: str = "") -> list[Rule]:
-    """The rules of a text, one a line; empty lines and those that begin with ``#`` say nothing.
+    """Parse rules, one per line; empty lines and lines that begin with ``#`` are skipped.
 
     Args:
         text: the lines.
-        source: what errors call it.
+        source: name of the text, for errors.
 
     Raises:
-        LocalError: a line is no rule; says which, and in what column.
+        LocalError: a line is not a rule; the message has its number and the column.
     """
     rules = []
     for number, line in enumerate(text.split("\n"), 1):
@@ -35,7 +35,7 @@ def parse_script(text: str, source: str = "") -> list[Rule]:
 
 
 def read_script(path: Path) -> list[Rule]:
-    """The rules of a file of up to 1 MiB.
+    """Read the rules of a file of up to 1 MiB.
 
     Raises:
         LocalError: it cannot be read, is longer, or has a line that is not a rule.
@@ -44,14 +44,18 @@ def read_script(path: Path) -> list[Rule]:
 
 
 Rules = str | Rule | Iterable[str | Rule]
-"""Rules as texts, as values, or as both."""
+"""One or more rules, as text or as :class:`Rule`; a text may have several lines."""
 
 
 def as_rules(rules: Rules) -> list[Rule]:
-    """Rules that are given as a text, as values, or as both.
+    """Parse the rules that are given as text.
+
+    ::
+
+        as_rules(["-> MESSAGE #3: cut", "<- SERVER_IDENT: hold x"])
 
     Raises:
-        LocalError: a text that is none.
+        LocalError: a text is not a rule.
     """
     if isinstance(rules, Rule):
         return [rules]
@@ -61,14 +65,14 @@ def as_rules(rules: Rules) -> list[Rule]:
 
 
 def strikes(rules: Rules, connector: str, acceptor: str) -> list[Strike]:
-    """Rules, ready for the breakpoints of a proxy or a tap between two parties.
+    """Convert rules to strikes for a proxy or a tap between two parties.
 
     Args:
-        rules: texts or values.
-        connector: the sender of ``->``.
-        acceptor: the sender of ``<-``.
+        rules: the rules.
+        connector: name of the party whose frames ``->`` matches.
+        acceptor: name of the party whose frames ``<-`` matches.
 
     Raises:
-        LocalError: a text that is no rule, or a rule that names another party.
+        LocalError: a text is not a rule, or a rule names another party.
     """
     return [rule.strike(connector, acceptor) for rule in as_rules(rules)]

@@ -1,4 +1,4 @@
-"""A frame that passes a tap as filters know frames: the record of a decoder."""
+"""Convert frames that pass a tap to decoder records, which filters of rules are evaluated on."""
 
 from functools import partial
 
@@ -19,10 +19,10 @@ _FORMS = {
 
 
 def as_decoded(frame: SeenFrame, connector: str, acceptor: str) -> DecodedFrame:
-    """The record. Parties have names instead of addresses, and there are neither times nor packets: all 0.
+    """Return the decoder's record of a frame, with names of parties as addresses; times and packets are 0.
 
     Args:
-        frame: which.
+        frame: the frame.
         connector: name of the sender of frames to the server.
         acceptor: name of the sender of frames to the client.
     """

@@ -1,4 +1,10 @@
-"""Rules: where in a conversation something is done, and what; one line of text each (docs/proxy.md)."""
+"""Rules of the proxy: which frames match (WHERE), and what is done to them (docs/proxy.md).
+
+::
+
+    rule = Rule.parse("-> MESSAGE osd_op #3: cut")
+    rule.where.tag  # "MESSAGE"
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -29,34 +35,34 @@ TO_CLIENT = "<-"
 BOTH = "<->"
 
 TAGS = tuple(dict.fromkeys(("BANNER", *(tag.name for tag in Tag), *(piece.value for piece in Piece))))
-"""What frames are called, on v2 and on v1."""
+"""Names of frames, of v2 and of v1."""
 _LONGEST = 4096
 _WHERE = "WHERE is [->|<-|<->|PARTY] TAG [MESSAGE] [#N[-M]|#N+] [every K] [per link] [link N[-M]|N+] [if FILTER]"
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Which frames.
+    """The frames that a rule matches.
 
     Raises:
-        LocalError: there are none such; the filter is none.
+        LocalError: no frame can match, or the filter is invalid.
     """
 
     sender: str = BOTH
-    """``->`` for frames of the party that is named first, mostly the one that dials, ``<-`` for those of the
-    other, ``<->`` for both; or a party's name."""
+    """``->`` for frames of the party that is named first, usually the connector, ``<-`` for those of the other
+    party, ``<->`` for both; or a party's name."""
     tag: str = "*"
-    """``*`` and ``?`` stand for any characters; ``dial`` for dials, before there is a frame."""
+    """Name of the frame, with ``*`` and ``?`` as wildcards; ``dial`` for connection attempts, before any frame."""
     message: str = ""
-    """Name of a message (``osd_op``), with ``*`` and ``?`` as well; empty: whatever it is."""
+    """Name of the message (``osd_op``), with wildcards; empty for all frames."""
     passes: Passes = ALL
-    """Which of them."""
+    """Which of the matching frames, by their number."""
     per_link: bool = False
-    """Passes are counted on each link separately."""
+    """True to count frames on each link separately."""
     links: Passes = ALL
-    """On which links, counted since the rule was set."""
+    """Which links, by their number since the rule was set."""
     filter: str = ""
-    """What else is true of them (docs/decode.md); those of which it is not are not counted."""
+    """Filter expression on the frame's fields (docs/decode.md); frames that it rejects are not counted."""
 
     def __post_init__(self) -> None:
         if self.tag != DIAL and not any(fnmatchcase(tag, self.tag) for tag in TAGS):
@@ -113,10 +119,10 @@ def _message_names() -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Something that is done at certain frames.
+    """A rule: an action, and the frames that it is done to.
 
     Raises:
-        LocalError: what is done cannot be done there.
+        LocalError: the action is not possible there.
     """
 
     where: Where
@@ -132,10 +138,10 @@ class Rule:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """From one line: ``WHERE: WHAT``.
+        """Parse one line, ``WHERE: WHAT``.
 
         Raises:
-            LocalError: it is none; says the column and what would be accepted there.
+            LocalError: it is not a rule; the message has the column and what is accepted there.
         """
         if len(text) > _LONGEST:
             raise LocalError(f"rule: {len(text)} characters are more than {_LONGEST}")
@@ -155,15 +161,16 @@ class Rule:
         return f"{self.where}: {write_what(self.what)}"
 
     def strike(self, connector: str, acceptor: str, *, lenient: bool = True) -> Strike:
-        """It, ready for the breakpoints of a tap; counts from now on.
+        """Return a strike that matches frames from now on, for a tap.
 
         Args:
-            connector: the sender of ``->``.
-            acceptor: the sender of ``<-``.
-            lenient: frames that cannot be changed pass; otherwise the mover of the bytes gets LocalError.
+            connector: name of the party whose frames ``->`` matches.
+            acceptor: name of the party whose frames ``<-`` matches.
+            lenient: True to forward frames that cannot be changed; otherwise :meth:`LinkTap.feed` raises
+                LocalError.
 
         Raises:
-            LocalError: it names a party that is neither.
+            LocalError: the rule names another party.
         """
         where = self.where
         sender = {TO_SERVER: connector, TO_CLIENT: acceptor, BOTH: ""}.get(where.sender, where.sender)
@@ -186,7 +193,7 @@ class Rule:
 
 
 class _Acceptance:
-    """Whether a frame is one that a rule means, besides its tag and sender."""
+    """True for frames that match a rule's message and filter; sender and tag are matched by the strike."""
 
     def __init__(self, where: Where, parties: tuple[str, str]) -> None:
         self._message = where.message
@@ -207,7 +214,7 @@ def _acceptance(where: Where, connector: str, acceptor: str) -> _Acceptance | No
 
 
 def _borders(text: str) -> tuple[int, int | None]:
-    """Where the colon between WHERE and WHAT is, and where the filter before it begins."""
+    """Return the position of the colon between WHERE and WHAT, and that of the filter before it, or None."""
     quote, filter_at, at = "", None, 0
     while at < len(text):
         character = text[at]

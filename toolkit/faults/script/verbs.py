@@ -1,4 +1,4 @@
-"""What a rule may do: each verb with what reads its words and what writes them."""
+"""Actions of rules: each verb with the functions that parse and print it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -31,8 +31,8 @@ class Cut:
     """End the link at a frame.
 
     Args:
-        byte: so many bytes of it still pass (negative: counted from its end); None: all of it.
-        how: RST, or FIN to both as from a peer that closes.
+        byte: number of bytes of the frame that are still delivered (negative: counted from its end); None for all.
+        how: how both parties see the end: as RST, or as FIN.
     """
 
     byte: int | None = 0
@@ -40,21 +40,21 @@ class Cut:
 
 
 What = Change | Cut | Refuse
-"""What a rule does."""
+"""The action of a rule."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """One verb."""
+    """A verb of the rule language."""
 
     usage: str
-    """Its words, for errors and documentation."""
+    """Its syntax, for errors and documentation."""
     about: str
-    """What it does, in a line."""
+    """Its effect, in a line."""
     kind: type
     read: Callable[[Words], What]
     write: Callable[[Any], str]
-    """The words behind the verb for a value of its kind."""
+    """Returns the arguments of the verb for an action of its kind."""
 
 
 # ---- ending a link
@@ -313,17 +313,17 @@ VERBS: Mapping[str, Verb] = {
     "log": Verb("log [TEXT]", "say that it passes", Log, _read_log, lambda log: log.text),
     "refuse": Verb("refuse", "of dials: answer by RST", Refuse, lambda _: Refuse(), lambda _: ""),
 }
-"""By their names."""
+"""Verbs by name."""
 
 AT_DIALS = (Refuse, Hold, Delay)
-"""What can be done to dials."""
+"""Actions that are possible at connection attempts."""
 
 
 def read_what(found: Words) -> What:
-    """What a rule does, to the end of its words.
+    """Parse the action of a rule, up to the end of its words.
 
     Raises:
-        LocalError: it does nothing that is known.
+        LocalError: there is no such verb, or its arguments are wrong.
     """
     column, verb = found.column, found.take(f"what is done: one of {', '.join(VERBS)}").text
     if verb not in VERBS:
@@ -334,10 +334,10 @@ def read_what(found: Words) -> What:
 
 
 def write_what(what: What) -> str:
-    """The words of what a rule does.
+    """Return the text of an action.
 
     Raises:
-        LocalError: there are none, for a function cannot be written down.
+        LocalError: there is none, because the action calls a Python function.
     """
     for name, verb in VERBS.items():
         if type(what) is verb.kind and not (

@@ -1,4 +1,4 @@
-"""The words of a rule, each with its column, read one after the other."""
+"""Reader of a rule's words, with their columns for errors."""
 
 import math
 import re
@@ -19,24 +19,24 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word."""
+    """A word of a rule."""
 
     text: str
     column: int
-    """Of its first character, counted from 1."""
+    """Column of its first character, counted from 1."""
 
 
 def split(text: str, column: int = 1) -> list[Word]:
-    """The words of a text that begins at a column."""
+    """Split a text that begins at a column into words."""
     return [Word(found.group(), column + found.start()) for found in re.finditer(r"\S+", text)]
 
 
 class Words:
-    """Reads words.
+    """Reads words one after the other.
 
     Args:
-        words: which.
-        end: the column behind the last one.
+        words: the words.
+        end: column behind the last one, for errors.
     """
 
     def __init__(self, words: Sequence[Word], end: int) -> None:
@@ -46,22 +46,22 @@ class Words:
 
     @property
     def column(self) -> int:
-        """Of the next word, or of the end."""
+        """Column of the next word, or of the end."""
         return self._words[self._at].column if self._at < len(self._words) else self._end
 
     def error(self, what: str, column: int | None = None) -> LocalError:
-        """Something is wrong at the next word."""
+        """Return an error at the next word, or at ``column``."""
         return LocalError(f"rule, column {column or self.column}: {what}")
 
     def peek(self) -> str:
-        """The next word; empty at the end."""
+        """Return the next word without reading it; empty at the end."""
         return self._words[self._at].text if self._at < len(self._words) else ""
 
     def take(self, wanted: str) -> Word:
-        """The next word, whatever it is.
+        """Read the next word.
 
         Raises:
-            LocalError: there is none; says what is wanted.
+            LocalError: there is none; the message has ``wanted``.
         """
         if self._at >= len(self._words):
             raise self.error(f"it ends too early; here goes {wanted}")
@@ -69,32 +69,32 @@ class Words:
         return self._words[self._at - 1]
 
     def has(self, *texts: str) -> bool:
-        """True if the next words are these; then they are taken."""
+        """Read these words if they are next; returns True if they were."""
         if [word.text for word in self._words[self._at : self._at + len(texts)]] != list(texts):
             return False
         self._at += len(texts)
         return True
 
     def rest(self) -> str:
-        """All that is left, with single blanks."""
+        """Read all remaining words; returns them joined by single blanks."""
         left = " ".join(word.text for word in self._words[self._at :])
         self._at = len(self._words)
         return left
 
     def finish(self, accepted: str) -> None:
-        """Nothing may be left.
+        """Check that no words remain.
 
         Raises:
-            LocalError: something is.
+            LocalError: there is another word.
         """
         if self.peek():
             raise self.error(f"{self.peek()!r} does not belong here; {accepted}")
 
     def read(self, wanted: str, parse: Callable[[str], T]) -> T:
-        """The next word as a value.
+        """Read the next word and convert it.
 
         Raises:
-            LocalError: it is none; says what is wanted.
+            LocalError: it cannot be converted; the message has ``wanted``.
         """
         word = self.take(wanted)
         try:
@@ -104,14 +104,14 @@ class Words:
 
 
 def number(text: str) -> int:
-    """A whole number, decimal or 0x…; raises ValueError."""
+    """Parse a whole number, decimal or 0x…; raises ValueError."""
     if len(text) > 20:
         raise ValueError(text)
     return int(text, 0)
 
 
 def count(text: str) -> int:
-    """A number from 1 on; raises ValueError."""
+    """Parse a whole number of at least 1; raises ValueError."""
     value = number(text)
     if value < 1:
         raise ValueError(text)
@@ -119,7 +119,7 @@ def count(text: str) -> int:
 
 
 def seconds(text: str) -> float:
-    """A time like 200ms or 1.5s; raises ValueError."""
+    """Parse a time such as 200ms or 1.5s; raises ValueError."""
     found = _TIME.fullmatch(text)
     if found is None:
         raise ValueError(text)
@@ -130,7 +130,7 @@ def seconds(text: str) -> float:
 
 
 def rate(text: str) -> float:
-    """A rate like 500B/s or 10KB/s in bytes per second; raises ValueError."""
+    """Parse a rate such as 500B/s or 10KB/s, in bytes per second; raises ValueError."""
     found = _RATE.fullmatch(text)
     if found is None:
         raise ValueError(text)
@@ -141,19 +141,19 @@ def rate(text: str) -> float:
 
 
 def name(text: str) -> str:
-    """A user's name; raises ValueError."""
+    """Check a name given by the user; raises ValueError."""
     if _NAME.fullmatch(text) is None:
         raise ValueError(text)
     return text
 
 
 def hex_bytes(text: str) -> bytes:
-    """Bytes as hex, ``-`` for none; raises ValueError."""
+    """Parse bytes in hex, ``-`` for none; raises ValueError."""
     return b"" if text == "-" else bytes.fromhex(text)
 
 
 def assignment(text: str) -> tuple[str, str]:
-    """NAME=VALUE; raises ValueError."""
+    """Parse NAME=VALUE; raises ValueError."""
     left, sign, right = text.partition("=")
     if not sign or not right or not re.fullmatch(r"[a-z_][a-z0-9_.]*", left):
         raise ValueError(text)
@@ -161,7 +161,7 @@ def assignment(text: str) -> tuple[str, str]:
 
 
 def plain(value: float) -> str:
-    """The shortest exact text of a number."""
+    """Return the shortest exact text of a number."""
     text = repr(value)
     return text.removesuffix(".0")
 

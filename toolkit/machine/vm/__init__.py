@@ -1,17 +1,16 @@
-"""Micro-VMs: a program on Debian's kernel and this machine's files, for what the kernel here lacks.
+"""Micro-VMs: run a program with Debian's kernel and this machine's files, where the kernel here lacks a feature.
 
-QEMU boots the kernel with this machine's root file system, read-only and below a layer of memory. So the guest
-has the same programs, the same Python and the same paths; what it writes is gone with it, but for one directory.
-It has KVM's speed where KVM works. Without KVM the processor is emulated, and Python is some twenty times slower.
+QEMU boots the kernel with this machine's root file system, read-only below an overlay in memory. So the guest has
+the same programs, the same Python and the same paths; files that it writes are lost, except in one directory. With
+KVM it runs at native speed; without KVM the processor is emulated, and Python is about twenty times slower.
 
 ::
 
     from toolkit.machine import vm
-
     result = vm.run(["uname", "-r"])
     print(result.code, result.stdout)  # 0 6.1.0-50-amd64
 
-The kernel is an image (:mod:`toolkit.cluster.images.kernel`): ``msgrlab images build vm``.
+The kernel is an image (:mod:`toolkit.cluster.images.kernel`), built by ``msgrlab images build vm``.
 """
 
 from toolkit.machine.vm.kernels import KERNELS, Kernel, find

@@ -1,4 +1,4 @@
-"""What runs in a virtual machine before and around the program: two scripts for BusyBox, and the program's own."""
+"""Scripts that run in a virtual machine: two init scripts for BusyBox, and the program's own."""
 
 import re
 import shlex
@@ -12,12 +12,12 @@ from toolkit.machine.vm.initramfs import archive
 from toolkit.machine.vm.kernels import Kernel
 
 BOOTED, CODE, STDOUT, STDERR, INIT, COMMAND = "booted", "code", "stdout", "stderr", "init", "command"
-"""Files that pass between the machines."""
+"""Names of files that are exchanged between host and guest."""
 NO_DIRECTORY = 125
 """Exit code if the working directory does not exist in the guest."""
 _VARIABLE = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _KEPT_OUT = {PROCESS_VARIABLE, STATE_VARIABLE, "XDG_RUNTIME_DIR"}
-"""They name what is on this machine alone; the guest's /run is its own."""
+"""Variables that are not passed on: they name objects of the host, and the guest has a /run of its own."""
 
 _9P = "trans=virtio,version=9p2000.L,msize=512000"
 _FIRST_INIT = f"""#!/busybox sh
@@ -62,21 +62,21 @@ $B poweroff -f
 
 
 def initramfs(kernel: Kernel) -> bytes:
-    """The archive that a kernel starts from: it mounts this machine's files and hands over to :func:`init`."""
+    """Return the archive that a kernel boots from: it mounts the host's files and hands over to :func:`init`."""
     directories = ["dev", "proc", "sys", "lower", "upper", "root", "early"]
     modules = {f"early/{path.name}": path.read_bytes() for path in kernel.early_modules}
     return archive(directories, {"busybox": kernel.busybox.read_bytes(), "init": _FIRST_INIT.encode(), **modules})
 
 
 def init(path: str, out: Path | None) -> str:
-    """The first process with this machine's files: runs the program, then turns the machine off.
+    """Return the init script that runs on the host's files: it runs the program, then powers the guest off.
 
     Args:
         path: PATH, where the guest's kernel finds modprobe.
-        out: directory to mount read-write, where it is here.
+        out: directory to mount read-write, by its path on the host.
     """
     modprobe = shutil.which("modprobe", path=path) or "modprobe"
-    # Full paths: BusyBox's shell has commands of its own that it prefers to those in PATH.
+    # Full paths, because BusyBox's shell prefers its built-in commands to those in PATH.
     prepare = [f"export PATH={shlex.quote(path)}", f"echo {shlex.quote(modprobe)} > /proc/sys/kernel/modprobe"]
     if out is not None:
         where = shlex.quote(str(out))
@@ -85,7 +85,7 @@ def init(path: str, out: Path | None) -> str:
 
 
 def command(argv: Sequence[str], directory: Path, environment: Mapping[str, str]) -> str:
-    """The script that becomes the program, in this directory and with this environment."""
+    """Return the script that execs the program, in this directory and with this environment."""
     lines = [
         f"export {name}={shlex.quote(value)}"
         for name, value in environment.items()

@@ -12,7 +12,7 @@ _MODE, _LINKS, _SIZE, _NAME_SIZE = 1, 4, 6, 11
 
 
 def archive(directories: list[str], files: Mapping[str, bytes]) -> bytes:
-    """An archive with these directories, and with these files, all of which can be executed.
+    """Return an archive with these directories and files; all files are executable.
 
     Args:
         directories: names, parents first.

@@ -1,4 +1,4 @@
-"""The kernels that a virtual machine can boot, as ``msgrlab images build vm`` has made them."""
+"""Kernels for virtual machines, as built by ``msgrlab images build vm``."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +9,11 @@ from toolkit.machine.cache import default_root
 from toolkit.machine.private import check_own
 
 KERNELS = ("bookworm", "trixie")
-"""Suites of Debian whose kernels can be booted; the first one is the default."""
+"""Debian suites whose kernels can be booted; the first one is the default."""
 IMAGE = "vm"
-"""The name of the image with the default kernel; others are ``vm:SUITE``."""
+"""Name of the image with the default kernel; others are ``vm:SUITE``."""
 READY = "release"
-"""A file that an image of a kernel has once it is complete; the release of the kernel."""
+"""File that marks a complete image; it contains the release of the kernel."""
 VMLINUX, BUSYBOX, EARLY, MODULES = "vmlinux", "busybox", "early", "modules"
 """Names in an image: kernel, BusyBox, the modules that the initramfs loads in order, all modules."""
 
@@ -24,12 +24,12 @@ class Kernel:
 
     suite: str
     release: str
-    """As ``uname -r`` prints it."""
+    """Release, as ``uname -r`` prints it."""
     directory: Path
 
     @property
     def vmlinux(self) -> Path:
-        """The kernel that QEMU loads."""
+        """The kernel file that QEMU loads."""
         return self.directory / VMLINUX
 
     @property
@@ -39,22 +39,22 @@ class Kernel:
 
     @property
     def early_modules(self) -> list[Path]:
-        """The modules that mounting this machine's files takes, in the order to load them."""
+        """Modules that are needed to mount the host's files, in load order."""
         return sorted((self.directory / EARLY).iterdir())
 
     @property
     def modules(self) -> Path:
-        """What the guest has as ``/lib/modules``."""
+        """Directory that the guest mounts as ``/lib/modules``."""
         return self.directory / MODULES
 
 
 def image_name(suite: str) -> str:
-    """The name of an image for ``msgrlab images``: ``vm``, or ``vm:trixie``."""
+    """Return the name of an image for ``msgrlab images``: ``vm``, or ``vm:trixie``."""
     return IMAGE if suite == KERNELS[0] else f"{IMAGE}:{suite}"
 
 
 def image_directory(suite: str, root: Path | None = None) -> Path:
-    """The directory of a kernel's image, whether it exists or not."""
+    """Return the directory of a kernel's image, whether it exists or not."""
     return (root or default_root()) / f"vm-{suite}"
 
 
@@ -64,7 +64,7 @@ def is_ready(directory: Path) -> bool:
 
 
 def check_suite(suite: str) -> str:
-    """The suite, if there is a kernel of it.
+    """Return the suite if there is a kernel of it.
 
     Raises:
         LocalError: there is none.
@@ -75,7 +75,7 @@ def check_suite(suite: str) -> str:
 
 
 def find(suite: str = KERNELS[0], root: Path | None = None) -> Kernel:
-    """The kernel of a suite of Debian.
+    """Return the kernel of a Debian suite.
 
     Args:
         suite: one of :data:`KERNELS`.
@@ -83,7 +83,7 @@ def find(suite: str = KERNELS[0], root: Path | None = None) -> Kernel:
 
     Raises:
         LocalError: there is no such suite, or another user can change the image, which root boots.
-        Unsupported: the image has not been made; the text has the command that makes it.
+        Unsupported: the image has not been built; the message names the command.
     """
     directory = image_directory(check_suite(suite), root)
     if not is_ready(directory):

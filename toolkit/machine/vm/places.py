@@ -1,7 +1,7 @@
-"""The directory of a running virtual machine: its journal, and what passes between the two machines.
+"""The directory of a running virtual machine: its journal, and files exchanged with the guest.
 
-The process that runs the machine holds a lock on a file in the directory. A directory without a holder is what a
-killed process has left; the next machine, or ``msgrlab down --all``, undoes it. QEMU itself dies with its parent.
+The process that runs the machine holds a lock on a file in the directory. A directory that is not locked was left
+by a killed process; the next machine, or ``msgrlab down --all``, undoes it. QEMU itself dies with its parent.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from toolkit.machine.leases import state_root
 from toolkit.machine.private import locked, make_private
 
 _DIRECTORY = ".vm"
-"""Below the state directory; no cluster can have this name."""
+"""Directory below the state directory; no cluster can have this name."""
 _LOCK = "lock"
 _REGISTRY = ".registry"
 
@@ -40,17 +40,17 @@ def _root() -> Path:
 
 @contextmanager
 def place() -> Iterator[Place]:
-    """A directory for a virtual machine; all that the machine changes here is undone at the end.
+    """Yield a directory for a virtual machine; all its changes of the host are undone at the end.
 
     Raises:
-        LocalError: the state directory cannot be used, or something cannot be undone.
+        LocalError: the state directory cannot be used, or a change cannot be undone.
     """
     sweep()
     root = _root()
     token = secrets.token_hex(4)
     directory = root / token
     with contextlib.ExitStack() as held:
-        with locked(root / _REGISTRY):  # no sweep sees the directory before its lock is held
+        with locked(root / _REGISTRY):  # sweep() must not see the directory before its lock is held
             directory.mkdir(mode=0o700)
             held.enter_context(locked(directory / _LOCK))
         journal = Journal(directory)
@@ -66,7 +66,7 @@ def place() -> Iterator[Place]:
 
 
 def sweep() -> list[str]:
-    """Undo what killed processes have left of their virtual machines; returns what could not be undone."""
+    """Undo what killed processes left of their virtual machines; returns what could not be undone."""
     remains: list[str] = []
     if not (state_root() / _DIRECTORY).is_dir():
         return remains

@@ -1,4 +1,4 @@
-"""Whether virtual machines run here: QEMU, the programs beside it, and a kernel."""
+"""Probe for virtual machines: QEMU, the programs that it needs, and a kernel."""
 
 import os
 import platform
@@ -13,17 +13,17 @@ from toolkit.machine.programs import qemu
 from toolkit.machine.vm.kernels import KERNELS, find
 
 SYSTEM_PATH = os.pathsep.join(("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"))
-"""Where programs for root are that the PATH of other users lacks."""
+"""Directories of system programs, which the PATH of ordinary users may lack."""
 _PROGRAMS = {"modprobe": "kmod", "setpriv": "util-linux"}
 
 
 def with_system_path() -> str:
-    """This process's PATH, followed by the directories of programs for root."""
+    """Return this process's PATH with the directories of system programs appended."""
     return os.pathsep.join(filter(None, (os.environ.get("PATH", ""), SYSTEM_PATH)))
 
 
 def programs() -> Finding:
-    """What running a virtual machine takes beside the kernel; the detail is QEMU's version."""
+    """Find the programs that virtual machines need; the detail is QEMU's version."""
     if platform.machine() != "x86_64":
         return Finding(available=False, detail=f"not for {platform.machine()} processors")
     emulator = qemu()
@@ -39,10 +39,10 @@ def programs() -> Finding:
 
 
 def require_programs() -> None:
-    """Check that QEMU and the programs beside it are here.
+    """Check that QEMU and the programs that it needs are installed.
 
     Raises:
-        Unsupported: one is missing; the text has the command that installs it.
+        Unsupported: one is missing; the message has the command that installs it.
     """
     finding = programs()
     if not finding.available:
@@ -50,7 +50,7 @@ def require_programs() -> None:
 
 
 def probe(suite: str = KERNELS[0], root: Path | None = None) -> Finding:
-    """Find out whether a virtual machine with the kernel of this suite runs here; boots nothing."""
+    """Find out whether a virtual machine with the kernel of this suite can run; boots nothing."""
     found = programs()
     build = f"{own_command()} images build vm"
     try:

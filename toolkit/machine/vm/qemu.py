@@ -12,14 +12,14 @@ _UNTIL_PARENT_ENDS = ("setpriv", "--pdeathsig", "KILL")
 def command_line(
     kernel: Kernel, initrd: Path, console: Path, shares: dict[str, Path], memory_mib: int
 ) -> list[str]:
-    """QEMU with this kernel; it ends when the guest turns the machine off, and with its parent.
+    """Return the command that runs QEMU; it exits when the guest powers off, and dies with its parent.
 
     Args:
-        kernel: to boot.
-        initrd: initramfs.
-        console: file for what the kernel prints.
-        shares: directories that the guest may write to, by the tag that it mounts them by.
-        memory_mib: of the guest.
+        kernel: kernel to boot.
+        initrd: file of the initramfs.
+        console: file for the kernel's console output.
+        shares: directories that the guest may write to, by the tags that it mounts them by.
+        memory_mib: memory of the guest, in MiB.
     """
     accelerators = ("kvm", "tcg") if kvm().available else ("tcg",)
     return [
@@ -41,5 +41,5 @@ def _share(tag: str, directory: Path, *options: str) -> tuple[str, ...]:
 
 
 def _escaped(path: Path) -> str:
-    """A path as a value of an option, where commas separate values."""
+    """Escape a path as a value of an option, where commas separate values."""
     return str(path).replace(",", ",,")

@@ -1,4 +1,4 @@
-"""Running a program in a virtual machine: boot, pass on what it prints, return its exit code."""
+"""Run a program in a virtual machine: boot, forward its output, return its exit code."""
 
 import contextlib
 import os
@@ -21,33 +21,33 @@ from toolkit.machine.vm.probe import require_programs, with_system_path
 MEMORY_MIB = 1024
 LEAST_MEMORY_MIB = 256
 _BOOT_TIMEOUT_S = 120.0
-"""An emulated guest boots in 3 s; a busy machine takes longer."""
+"""An emulated guest boots in 3 s; more on a busy machine."""
 _OFF_TIMEOUT_S = 20.0
-"""From the program's end until QEMU's."""
+"""Seconds from the program's end until QEMU's."""
 _POLL_S = 0.02
 _CONSOLE_CHARS = 1000
-"""Of the console's end, for errors."""
+"""Characters of the console's end that errors include."""
 
 Sink = Callable[[bytes], object]
-"""Takes what the program has printed, as it comes."""
+"""Takes a part of the program's output."""
 
 
 class TimedOut(LocalError):
-    """The program has not ended in time; the virtual machine is gone."""
+    """The program has not ended in time; the virtual machine was killed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a program in a virtual machine has returned and printed."""
+    """Exit code and output of a program in a virtual machine."""
 
     code: int
-    """Exit code; 128 and the signal's number if a signal has ended the program."""
+    """Exit code; 128 plus the signal number if a signal ended the program."""
     stdout: str
-    """Empty if it went to a sink."""
+    """Standard output; empty if it went to a sink."""
     stderr: str
-    """Empty if it went to a sink."""
+    """Standard error; empty if it went to a sink."""
     boot_s: float
-    """From the start of QEMU to that of the program."""
+    """Seconds from the start of QEMU to that of the program."""
 
 
 def run(
@@ -63,25 +63,25 @@ def run(
     stderr: Sink | None = None,
     booted: Callable[[float], object] = lambda _seconds: None,
 ) -> Result:
-    """Run a program in a virtual machine of its own, as root, with its input empty.
+    """Run a program in a virtual machine of its own, as root, with empty input.
 
     Args:
-        argv: the program, found in PATH as here, and its arguments.
-        kernel: to boot; the default one unless given.
-        directory: to run it in; the current one unless given.
-        environment: of the program; unless given, this process's, with our packages in PYTHONPATH.
-        out: the directory whose content the guest changes on this machine; made here if missing. It has the same
-            path in the guest. Everything else that the guest writes is in its memory.
-        memory_mib: of the guest, in MiB.
-        timeout_s: for the program; None for no limit.
-        stdout: called with each part of its output; None to have it in the result.
-        stderr: likewise.
+        argv: the program, found in the host's PATH, and its arguments.
+        kernel: kernel to boot; the default one unless given.
+        directory: working directory; the current one unless given.
+        environment: environment of the program; unless given, this process's, with our packages in PYTHONPATH.
+        out: directory of the host that the guest can write to, under the same path; made if missing. All other
+            writes of the guest stay in its memory.
+        memory_mib: memory of the guest, in MiB.
+        timeout_s: time limit of the program; None for no limit.
+        stdout: called with each part of its standard output; None to collect it in the result.
+        stderr: likewise for its standard error.
         booted: called when the program starts, with the seconds since QEMU's start.
 
     Raises:
-        LocalError: a value cannot be used, or the guest has not started; the text has the end of its console.
+        LocalError: a value is invalid, or the guest has not started; the message has the end of its console.
         TimedOut: the program has not ended in time.
-        Unsupported: QEMU or the kernel is missing; the text has the command that adds it.
+        Unsupported: QEMU or the kernel is missing; the message has the command that adds it.
     """
     if memory_mib < LEAST_MEMORY_MIB:
         raise LocalError(
@@ -134,7 +134,7 @@ def _write_program(share: Path, name: str, text: str) -> None:
 
 @contextlib.contextmanager
 def _machine(line: list[str], where: Place) -> Iterator["subprocess.Popen[bytes]"]:
-    """QEMU, killed at the end; Ctrl-C on this terminal does not reach it."""
+    """Run QEMU for the duration of a ``with`` block, then kill it; Ctrl-C on this terminal does not reach it."""
     with (where.directory / "qemu").open("wb") as messages:
         process = subprocess.Popen(
             line,
@@ -157,8 +157,8 @@ class _Watch:
     Args:
         process: QEMU.
         where: the machine's directory.
-        sinks: by the name of the file that the guest appends to.
-        timeout_s: for the program.
+        sinks: output sinks, by the name of the file that the guest appends to.
+        timeout_s: time limit of the program.
         booted: called when the program starts.
     """
 
@@ -178,7 +178,7 @@ class _Watch:
         self._booted = booted
 
     def until_end(self) -> tuple[float, int]:
-        """Seconds until the program started, and its exit code; all its output has gone to the sinks."""
+        """Forward all output until the program has ended; returns its start time in seconds and its exit code."""
         with contextlib.ExitStack() as opened:
             files = [
                 (opened.enter_context((self._share / name).open("rb")), sink) for name, sink in self._sinks.items()
@@ -194,11 +194,11 @@ class _Watch:
             return boot_s, int((self._share / guest.CODE).read_text())
 
     def _wait(self, name: str, files: Sequence[tuple[IO[bytes], Sink]], deadline_s: float | None) -> None:
-        """Pass output on until the guest has written this file."""
+        """Forward output until the guest has written a file."""
         while True:
             is_over = self._process.poll() is not None
             is_there = (self._share / name).exists()
-            for file, sink in files:  # read after the looks above, so that nothing is missed at the end
+            for file, sink in files:  # read after the checks above, so that the last output is not missed
                 if part := file.read():
                     sink(part)
             if is_there:
@@ -213,7 +213,7 @@ class _Watch:
             time.sleep(_POLL_S)
 
     def _last_lines(self) -> str:
-        """The end of what QEMU and the kernel have printed."""
+        """Return the end of the output of QEMU and the kernel."""
         texts = []
         for name in ("qemu", "console"):
             with contextlib.suppress(FileNotFoundError):

@@ -1,4 +1,4 @@
-"""netem's netlink attributes, all of them; pyroute2's own class ends at the rate.
+"""All of netem's netlink attributes; pyroute2's own class lacks those after the rate.
 
 Names, numbers and layouts are those of linux/pkt_sched.h.
 """
@@ -13,7 +13,7 @@ KIND = "netem"
 
 
 class NetemOptions(nla):  # type: ignore[misc]
-    """TCA_OPTIONS of netem: struct tc_netem_qopt, and attributes behind it."""
+    """TCA_OPTIONS of netem: struct tc_netem_qopt, followed by attributes."""
 
     fields = (
         ("latency", "I"),  # in ticks of 64 ns; LATENCY64 has it in full
@@ -69,7 +69,7 @@ class NetemOptions(nla):  # type: ignore[misc]
         )
 
     class loss_models(nla):  # type: ignore[misc]  # noqa: N801
-        """One of two models."""
+        """One of the two loss models."""
 
         nla_map = (
             ("NETEM_LOSS_UNSPEC", "none"),
@@ -100,10 +100,10 @@ _ATTRIBUTES = (
 )
 
 
-# No subclass of tcmsg: pyroute2 prepares the attributes of a class when it is first used, and a class takes those
-# of its base for its own if that was used before.
+# Not a subclass of tcmsg: pyroute2 compiles the attributes of a class on first use, and a subclass would reuse
+# those of a base class that was used before.
 class NetemMessage(nlmsg):  # type: ignore[misc]
-    """A message of the kernel's traffic control about a netem."""
+    """A traffic control message about a netem queue."""
 
     prefix = tcmsg.prefix
     fields = tcmsg.fields
@@ -113,7 +113,7 @@ class NetemMessage(nlmsg):  # type: ignore[misc]
 
     @classmethod
     def about(cls, index: int, parent: int, handle: int, options: dict[str, Any]) -> "NetemMessage":
-        """A message with a netem's place and options."""
+        """Return a message with a queue's position and options."""
         message = cls()
         message["index"], message["parent"], message["handle"] = index, parent, handle
         message["attrs"] = [("TCA_KIND", KIND), ("TCA_OPTIONS", options)]
@@ -121,14 +121,14 @@ class NetemMessage(nlmsg):  # type: ignore[misc]
 
     @classmethod
     def again(cls, message: tcmsg) -> "NetemMessage":
-        """A message that pyroute2 has decoded, with all of its attributes."""
+        """Decode a message again, with all attributes, that pyroute2 has decoded."""
         whole = cls(message.data, offset=message.offset)
         whole.decode()
         return whole
 
 
 class ClassifierMessage(nlmsg):  # type: ignore[misc]
-    """A message about a u32 classifier; pyroute2's own knows no offsets before the network header."""
+    """A message about a u32 classifier; pyroute2's own does not support offsets before the network header."""
 
     prefix = tcmsg.prefix
     fields = tcmsg.fields

@@ -1,6 +1,6 @@
-"""Link states as netem's options, and back.
+"""Convert link states to netem's options, and back.
 
-Options name every value, also 0: netem keeps the former value of an option that a change leaves out.
+Options include every value, also 0, because netem keeps the old value of an option that a change leaves out.
 """
 
 import struct
@@ -15,12 +15,12 @@ _ALL = (1 << 32) - 1
 _TICK_NS = 64
 _NS_PER_MS = 1_000_000
 _PERCENT_DIGITS = 7
-"""A percentage to so many decimals survives 32 bits."""
+"""Decimals of a percentage that survive the conversion to 32 bits."""
 _MS_DIGITS = 6
 
 
 def encode(state: LinkState) -> dict[str, Any]:
-    """The options, as pyroute2 has them."""
+    """Return the options, as pyroute2 takes them."""
     loss = state.loss if isinstance(state.loss, RandomLoss) else RandomLoss(percent=0)
     delay_ns, jitter_ns = _nanoseconds(state.delay_ms), _nanoseconds(state.jitter_ms)
     return {
@@ -53,7 +53,7 @@ def encode(state: LinkState) -> dict[str, Any]:
 
 
 def _share(percent: float) -> int:
-    """What is more than nothing stays so."""
+    """Convert a percentage to 32 bits; a positive one does not become 0."""
     return max(round(percent / 100 * _ALL), int(percent > 0))
 
 
@@ -83,7 +83,7 @@ def _slot(slot: Slot | None) -> dict[str, int]:
 
 
 def _distribution(state: LinkState) -> list[tuple[str, Any]]:
-    """A table even for uniform jitter: netem would keep the last one it was given."""
+    """Return the table of the jitter, even for uniform, because netem would keep the last one."""
     if not state.jitter_ms:
         return []
     entries = table(state.distribution)
@@ -108,10 +108,10 @@ def _loss_model(loss: Loss | None) -> list[tuple[str, Any]]:
 
 
 def decode(options: NetemOptions) -> LinkState:
-    """The state that a netem reports.
+    """Return the state that a netem queue reports.
 
-    It does not report the distribution of its jitter; and in Linux since 6.5 it always has a seed, one of its own
-    if it was given none.
+    It does not report the distribution of its jitter. Since Linux 6.5 it always reports a seed, which the kernel
+    draws if none was set.
     """
     correlation = options.get_attr("TCA_NETEM_CORR")
     reorder, corrupt = options.get_attr("TCA_NETEM_REORDER"), options.get_attr("TCA_NETEM_CORRUPT")

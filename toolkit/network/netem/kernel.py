@@ -1,4 +1,4 @@
-"""Netem queues of the kernel: whether there are any, setting them, reading them back."""
+"""Netem queues of the kernel: probe for them, set them, read them back."""
 
 import errno
 import struct
@@ -19,35 +19,35 @@ if TYPE_CHECKING:
     from toolkit.network.netem.attributes import NetemMessage
 
 ROOT = 0xFFFFFFFF
-"""TC_H_ROOT: the parent of an interface's only queue."""
+"""TC_H_ROOT: the parent of an interface's root queue."""
 _LOOPBACK = 1
-"""Index of ``lo``, which every namespace has."""
+"""Index of ``lo`` in every namespace."""
 _PROBE_SEED = 77
 _ALL_PROTOCOLS = 0x0300
-"""ETH_P_ALL in network order."""
+"""ETH_P_ALL in network byte order."""
 _PRIORITY = 1 << 16
 _TERMINAL = 1
 _SELECTOR = struct.Struct("=BBBxHHhhI")
-"""struct tc_u32_sel; keys follow."""
+"""struct tc_u32_sel; the keys follow."""
 _KEY = struct.Struct("=4s4sii")
-"""struct tc_u32_key: mask, value, and where, in bytes from the network header."""
+"""struct tc_u32_key: mask, value, and offset in bytes from the network header."""
 _BEFORE_MAC = -16
-"""Two bytes of nothing, then a frame's first six: its receiver."""
+"""Offset of two unused bytes before a frame's first six, the receiver's address."""
 
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What this kernel's netem can do."""
+    """Features of this kernel's netem."""
 
     netem: bool
     seed: bool = False
-    """Repeat what is random: since Linux 6.5."""
+    """True if it takes a seed, which makes random decisions repeatable; since Linux 6.5."""
     why_not: str = ""
 
 
 @cache
 def abilities() -> Abilities:
-    """Found out by trying, in a namespace that ends with the attempt; a module may be loaded for it."""
+    """Probe netem in a temporary namespace; the kernel may load the module for it."""
     found: list[Abilities] = []
     thread = threading.Thread(target=lambda: found.append(_try()), name="netem probe")
     thread.start()
@@ -56,7 +56,7 @@ def abilities() -> Abilities:
 
 
 def has_netem() -> bool:
-    """True if the kernel has netem, and we may use it."""
+    """True if the kernel has netem and this user may use it."""
     return abilities().netem
 
 
@@ -75,18 +75,18 @@ def _try() -> Abilities:
 
 
 def apply(route: "IPRoute", index: int, parent: int, handle: int, state: LinkState) -> None:
-    """Have a queue treat packets so, by one request; those in it stay in it.
+    """Set the impairments of a queue in one request; packets in it stay in it.
 
     Args:
-        route: a connection to the kernel, in the namespace of the interface.
-        index: of the interface.
-        parent: what the queue is of, as :data:`ROOT`.
-        handle: of the queue, which is made unless it is there.
+        route: connection to the kernel, in the namespace of the interface.
+        index: index of the interface.
+        parent: parent of the queue, such as :data:`ROOT`.
+        handle: handle of the queue, which is made if it does not exist.
         state: the impairments.
 
     Raises:
         Unsupported: the kernel has no netem.
-        LocalError: it does not want this one.
+        LocalError: the kernel rejects the state.
     """
     from pyroute2 import NetlinkError
     from pyroute2.netlink import NLM_F_ACK, NLM_F_CREATE, NLM_F_REPLACE, NLM_F_REQUEST
@@ -107,7 +107,7 @@ def apply(route: "IPRoute", index: int, parent: int, handle: int, state: LinkSta
 
 
 def find(route: "IPRoute", index: int, handle: int) -> "NetemMessage | None":
-    """What the kernel says of a queue; None if there is none."""
+    """Return the kernel's message about a queue; None if it does not exist."""
     from toolkit.network.netem.attributes import KIND, NetemMessage
 
     for message in route.get_qdiscs(index=index):
@@ -117,9 +117,9 @@ def find(route: "IPRoute", index: int, handle: int) -> "NetemMessage | None":
 
 
 def read(route: "IPRoute", index: int, handle: int) -> LinkState | None:
-    """How a queue treats packets, as the kernel has it; None if there is none.
+    """Return the state of a queue, as the kernel reports it; None if it does not exist.
 
-    The kernel does not report the distribution of its jitter.
+    The kernel does not report the distribution of the jitter.
     """
     from toolkit.network.netem.codec import decode
 
@@ -128,10 +128,10 @@ def read(route: "IPRoute", index: int, handle: int) -> LinkState | None:
 
 
 def direct(route: "IPRoute", index: int, parent: int, mac: str, class_id: int) -> None:
-    """Have the frames for an Ethernet address go through a class of a queue.
+    """Direct the frames for an Ethernet address to a class of a queue.
 
     Raises:
-        LocalError: the kernel does not want it.
+        LocalError: the kernel rejects it.
     """
     from pyroute2.netlink import NLM_F_ACK, NLM_F_CREATE, NLM_F_EXCL, NLM_F_REQUEST
     from pyroute2.netlink.rtnl import RTM_NEWTFILTER
@@ -154,7 +154,7 @@ def direct(route: "IPRoute", index: int, parent: int, mac: str, class_id: int) -
 
 
 def counts(route: "IPRoute", index: int, handle: int) -> tuple[int, int, int, int]:
-    """Packets and bytes that a queue has seen, packets that it has lost, and that are in it."""
+    """Return a queue's counters: packets and bytes that entered it, packets lost, and packets in it."""
     found = find(route, index, handle)
     if found is None:
         return 0, 0, 0, 0

@@ -1,4 +1,4 @@
-"""Links by the kernel's netem: a queue per link, on the sender's interface."""
+"""Links impaired by the kernel's netem: a queue per link, on the sender's interface."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from pyroute2 import IPRoute
 
 _FIRST = 0x10000
-"""Handle of an interface's first queue, 1: as tc writes it; its classes are 1:1 and so on."""
+"""Handle of an interface's root queue, 1: in tc's notation; its classes are 1:1 and so on."""
 _AS_FAST_AS_IT_GOES = "32gbit"
-"""HTB requires a rate for a class; packets that leave netem must not wait for it."""
+"""HTB requires a rate for each class; it must not slow packets that leave netem."""
 _BURST_BYTES = 1 << 20
 _QUANTUM_BYTES = 60_000
 
@@ -27,8 +27,8 @@ _QUANTUM_BYTES = 60_000
 class NetemLinks(Links):
     """Links impaired by netem.
 
-    Where a sender has one peer on a network, netem is the queue of its interface. Where it has more, the interface
-    has a class for every link, selected by the receiver's Ethernet address; broadcasts bypass them.
+    If a sender has one peer on a network, netem is the root queue of its interface. If it has more, the interface
+    has a class for each link, selected by the receiver's Ethernet address; broadcasts bypass them.
     """
 
     way: ClassVar[Way] = "netem"
@@ -40,7 +40,7 @@ class NetemLinks(Links):
 
     @staticmethod
     def can(states: Mapping[Pair, LinkState]) -> bool:
-        """True if the kernel can do all this."""
+        """True if the kernel supports all these states."""
         try:
             NetemLinks.check(states)
         except Unsupported:
@@ -49,10 +49,10 @@ class NetemLinks(Links):
 
     @staticmethod
     def check(states: Mapping[Pair, LinkState]) -> None:
-        """Whether the kernel can do all this.
+        """Check that the kernel supports all these states.
 
         Raises:
-            Unsupported: it cannot: what is missing, and what helps.
+            Unsupported: it does not; the message says what is missing and names a remedy.
         """
         abilities = kernel.abilities()
         if not abilities.netem:
@@ -70,7 +70,7 @@ class NetemLinks(Links):
             try:
                 self._treat(pair, state)
             except LocalError:
-                # A change that is refused has been made in part.
+                # Restore the old state, because the kernel has applied a rejected change in part.
                 self._treat(pair, self._wanted.get(pair, LinkState()))
                 if state.duplicate_percent and any(self._number(*cables) for cables in self._shared(pair)):
                     raise Unsupported(
@@ -92,12 +92,12 @@ class NetemLinks(Links):
                     self._rooted.add(cable)
 
     def _number(self, cable: Cable, peer: Cable) -> int:
-        """Of the receiver among the sender's peers on a network; 0 if it is the only one."""
+        """Return the number of the receiver among the sender's peers on a network; 0 if it is the only one."""
         peers = [other.host for other in self.cables if other.network == cable.network and other is not cable]
         return peers.index(peer.host) + 1 if len(peers) > 1 else 0
 
     def _classify(self, route: "IPRoute", index: int, cable: Cable, peer: Cable, state: LinkState) -> None:
-        """Make a class for a link; packets find it once all of it is there."""
+        """Make the class of a link; packets are directed to it once it is complete."""
         number = self._number(cable, peer)
         class_id = _FIRST + number
         if cable not in self._rooted:
@@ -138,7 +138,7 @@ class NetemLinks(Links):
         return seen
 
     def close(self) -> None:
-        """Remove the queues, where they are still there."""
+        """Remove the queues that still exist."""
         for cable in self._rooted:
             try:
                 with _route(cable) as (route, index):
@@ -150,13 +150,13 @@ class NetemLinks(Links):
 
 
 def _handle(number: int) -> int:
-    """Of a link's netem."""
+    """Return the handle of a link's netem."""
     return (number + 1) << 16
 
 
 @contextmanager
 def _route(cable: Cable) -> Iterator[tuple["IPRoute", int]]:
-    """A connection to the kernel in a host's namespace, and the index of its interface."""
+    """Connect to the kernel in a host's namespace; yields the connection and the index of the host's interface."""
     from pyroute2 import NetlinkError
 
     with within(cable.namespace), rtnetlink() as route:

@@ -1,18 +1,17 @@
 """Soft-RoCE: RDMA devices (rxe) on ordinary network interfaces, for machines without RDMA hardware.
 
-It takes a kernel with the module ``rdma_rxe``; ``msgrlab vm run`` has one (:mod:`toolkit.machine.vm`).
+The kernel needs the module ``rdma_rxe``; ``msgrlab vm run`` boots one that has it (:mod:`toolkit.machine.vm`).
 
 ::
 
     from toolkit.network import rdma
-
     rdma.create("rxe0", "eth0", journal)
     rdma.devices()  # [RdmaDevice(index=0, name='rxe0', interface='eth0', is_active=True)]
     rdma.remove("rxe0")
 
 The kernel shares devices between network namespaces by default (:func:`are_shared`): a device carries packets of
-the namespace of its interface, and programs in every namespace see it. Older kernels, as 6.1, receive packets in
-the first namespace alone (:func:`is_receiving`).
+the namespace of its interface, and programs in every namespace see it. Older kernels, such as 6.1, receive packets
+only in the initial namespace (:func:`is_receiving`).
 """
 
 from toolkit.machine.rdma import RdmaDevice, are_shared, devices

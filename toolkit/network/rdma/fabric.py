@@ -1,7 +1,7 @@
 """A bridge of this machine with a soft-RoCE device for each host of a cluster.
 
-Packets go from one device to another by the link-local addresses of the interfaces. These need neither routes nor
-rules, collide with no other network, and pass the bridge although all devices are in one network namespace.
+Devices send packets to the link-local addresses of each other's interfaces. These need no routes or rules, do not
+collide with other networks, and cross the bridge although all devices are in one network namespace.
 """
 
 from collections.abc import Iterator
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from pyroute2 import IPRoute
 
 GID_INDEX = 0
-"""Of a device's link-local address in its table of addresses."""
+"""Index of a device's link-local address in its GID table."""
 _NETWORK = "rdma"
 _MTU = 4200
-"""In bytes: room for RDMA packets with 4096 bytes of data."""
+"""MTU in bytes, which fits RDMA packets with 4096 bytes of data."""
 _HERE = Path("/proc/self/ns/net")
 
 
@@ -34,14 +34,14 @@ _HERE = Path("/proc/self/ns/net")
 class _Port:
     cable: Cable
     changes: tuple[Change, ...]
-    """In the order in which they were made."""
+    """Changes of the machine, in the order in which they were made."""
 
 
 class Fabric:
-    """The devices of a cluster's hosts.
+    """The RDMA devices of a cluster's hosts.
 
     Args:
-        lease: of the cluster; its journal has each interface and each device before it is made.
+        lease: lease of the cluster; its journal gets each interface and device before it is made.
     """
 
     def __init__(self, lease: Lease) -> None:
@@ -61,8 +61,8 @@ class Fabric:
         """Make a device for a host, on an interface of its own; returns the name of both.
 
         Raises:
-            LocalError: it did not work.
-            Unsupported: the kernel has no soft-RoCE, or delivers no packets of it in this network namespace.
+            LocalError: the kernel rejects it.
+            Unsupported: the kernel has no soft-RoCE, or does not deliver its packets in this network namespace.
         """
         label, journal = self._lease.label, self._lease.journal
         name, far_end = label.interface("r-", host), label.interface("p-", host)
@@ -84,18 +84,18 @@ class Fabric:
         return name
 
     def unplug(self, host: str) -> None:
-        """Remove a host's device and its interface; waits until no process has the device open."""
+        """Remove a host's device and its interface, once no process has the device open."""
         for change in reversed(self._ports.pop(host).changes):
             change.undo()
             if change in self._lease.journal.changes():
                 self._lease.journal.take_back(change)
 
     def cables(self) -> list[Cable]:
-        """What connects the devices with the bridge, in the order of the hosts."""
+        """Return the cables between devices and bridge, in the order of the hosts."""
         return [port.cable for port in self._ports.values()]
 
     def set_port(self, host: str, *, is_up: bool) -> None:
-        """Take the interface of a host's device up or down, and the port of the device with it.
+        """Take the interface of a host's device up or down, and with it the device's port.
 
         Raises:
             LocalError: there is no such host.
@@ -107,7 +107,7 @@ class Fabric:
             route.link("set", index=index, state="up" if is_up else "down")
 
     def close(self) -> None:
-        """Remove all of it; the programs that had devices open have ended."""
+        """Remove all devices and the bridge; the programs that used the devices have ended."""
         for host in list(self._ports):
             self.unplug(host)
         if self._opened is not None:
@@ -116,7 +116,7 @@ class Fabric:
 
 
 def _mac(cluster: int, number: int) -> str:
-    """A local Ethernet address, from which the link-local address follows."""
+    """Return a locally administered Ethernet address, which determines the link-local address."""
     return bytes((2, 0x52, cluster >> 8, cluster & 0xFF, number >> 8, number & 0xFF)).hex(":")
 
 
@@ -126,7 +126,8 @@ def _make_interface(bridge: str, name: str, far_end: str, mac: str) -> None:
         near = {"ifname": name, "address": mac, "mtu": _MTU}
         route.link("add", ifname=far_end, kind="veth", peer=near, mtu=_MTU, master=index, state="up")
         set_sysctl(f"ipv6/conf/{name}/disable_ipv6", "0")
-        set_sysctl(f"ipv6/conf/{name}/accept_dad", "0")  # the address is there at once, also after a time down
+        # no duplicate detection: the address can be used at once, also after the interface was down
+        set_sysctl(f"ipv6/conf/{name}/accept_dad", "0")
         (index,) = route.link_lookup(ifname=name)
         route.link("set", index=index, state="up")
 

@@ -1,4 +1,4 @@
-"""Making soft-RoCE devices, and whether packets reach them."""
+"""Create soft-RoCE devices, and check that packets reach them."""
 
 from pathlib import Path
 
@@ -10,23 +10,23 @@ from toolkit.machine.journal import Journal
 _ROCE_V2_PORT = 4791
 _SOCKETS = (Path("/proc/thread-self/net/udp"), Path("/proc/thread-self/net/udp6"))
 _LOCAL_ADDRESS = 1
-"""Index of the field in a line of these files."""
+"""Index of the local address in a line of these files."""
 
 
 def create(name: str, interface: str, journal: Journal) -> rdma.RdmaDevice:
-    """Make a soft-RoCE device on an interface; the journal has it before it is made.
+    """Create a soft-RoCE device on an interface; it is journalled first.
 
     Args:
-        name: of the device, for example ``rxe0``.
-        interface: that carries its packets, in this thread's network namespace.
-        journal: undoes it after a crash.
+        name: name of the device, for example ``rxe0``.
+        interface: interface that carries its packets, in this thread's network namespace.
+        journal: journal that undoes it after a crash.
 
     Raises:
-        LocalError: there is a device of that name, or one on that interface; there is no such interface; or this
-            user may not make devices.
+        LocalError: there is a device of that name or on that interface, there is no such interface, or this user
+            may not make devices.
         Unsupported: the kernel has no soft-RoCE.
     """
-    if any(device.name == name for device in rdma.devices()):  # which the journal must not remove
+    if any(device.name == name for device in rdma.devices()):  # the journal must not remove that one
         raise LocalError(f"RDMA device {name} on {interface}: there is a device of that name already")
     change = RdmaLink(name)
     journal.note(change)
@@ -39,7 +39,7 @@ def create(name: str, interface: str, journal: Journal) -> rdma.RdmaDevice:
 
 
 def is_receiving() -> bool:
-    """True if soft-RoCE receives packets in this thread's network namespace: its UDP socket is there."""
+    """True if soft-RoCE receives packets in this thread's network namespace, where its UDP socket has to exist."""
     for path in _SOCKETS:
         if path.exists():
             for line in path.read_text("ascii").splitlines()[1:]:

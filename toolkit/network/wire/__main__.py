@@ -1,7 +1,8 @@
 """The wire as a process: ``python -m toolkit.network.wire``, controlled by JSON lines on its input.
 
-Each line is an object with ``do`` and its arguments; each is answered by a line: ``{"ok": ...}`` or
-``{"error": ..., "unsupported": ...}``. The process ends, and all its interfaces go, when its input does.
+Each line is an object with ``do`` and its arguments, and is answered by a line: ``{"ok": ...}`` or
+``{"error": ..., "unsupported": ...}``. The process exits at the end of its input, and its interfaces vanish with
+it.
 """
 
 import contextlib
@@ -25,7 +26,7 @@ _CHUNK_BYTES = 1 << 16
 
 
 class Control:
-    """Reads commands and answers them."""
+    """Reads commands and writes replies."""
 
     def __init__(self, switch: Switch) -> None:
         self._switch = switch
@@ -40,7 +41,7 @@ class Control:
         }
 
     def ready(self) -> None:
-        """There is input."""
+        """Read input and run the complete commands in it."""
         chunk = os.read(sys.stdin.fileno(), _CHUNK_BYTES)
         self.over = not chunk
         *lines, self._buffer = (self._buffer + chunk).split(b"\n")
@@ -65,7 +66,7 @@ class Control:
         return address.hex(":")
 
     def _set(self, links: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
-        # All are read before any is applied.
+        # Parse all states before any is applied.
         self._switch.set([(sender, to, LinkState.model_validate(state)) for sender, to, state in links])
 
     def _get(self, sender: str, receiver: str) -> dict[str, Any]:
@@ -75,13 +76,13 @@ class Control:
 def main() -> None:
     """Serve until the input ends."""
     with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)  # packets must not wait for their senders
+        os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)  # forwarding must not wait for busy nodes
     with contextlib.suppress(OSError):
         _SLACK.write_text("1")
     switch = Switch()
     control = Control(switch)
     switch.watch(sys.stdin.fileno(), control.ready)
-    # Packets make no cycles; looking for some would hold them up.
+    # Packets make no reference cycles, and a collection would delay them.
     gc.disable()
     with contextlib.suppress(KeyboardInterrupt):
         while not control.over:

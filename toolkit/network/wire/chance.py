@@ -1,6 +1,6 @@
-"""What is random about a link: numbers that resemble the one before, and models of loss.
+"""Random processes of a link: correlated numbers, and loss models.
 
-Everything draws from one generator of random numbers from 0 to 1, so that a seed decides it all.
+Everything draws from one generator of random numbers from 0 to 1, so that a seed determines all decisions.
 """
 
 from collections.abc import Callable
@@ -12,14 +12,15 @@ Event = Callable[[], bool]
 
 
 def never() -> bool:
-    """What does not happen."""
+    """Return False: the event without a probability."""
     return False
 
 
 def correlated(draw: Draw, correlation_percent: float) -> Draw:
-    """Numbers of which each is a mean, so weighted, of the one before and a fresh one.
+    """Return a generator of numbers, each the weighted mean of the previous one and a fresh draw.
 
-    That is netem's way, with its known consequence: the more correlation, the closer they are to the middle.
+    This is netem's method, with its known consequence: the higher the correlation, the closer the numbers are to
+    the mean.
     """
     if not correlation_percent:
         return draw
@@ -35,7 +36,7 @@ def correlated(draw: Draw, correlation_percent: float) -> Draw:
 
 
 def event(draw: Draw, percent: float, correlation_percent: float) -> Event:
-    """Something that happens so often."""
+    """Return a random event with this probability and correlation."""
     if not percent:
         return never
     number, probability = correlated(draw, correlation_percent), percent / 100
@@ -43,7 +44,7 @@ def event(draw: Draw, percent: float, correlation_percent: float) -> Event:
 
 
 def losses(draw: Draw, loss: RandomLoss | GilbertElliott | FourStates | None) -> Event:
-    """Whether the next packet is lost."""
+    """Return the event that the next packet is lost."""
     if isinstance(loss, GilbertElliott):
         return _gilbert_elliott(draw, loss)
     if isinstance(loss, FourStates):
@@ -52,7 +53,7 @@ def losses(draw: Draw, loss: RandomLoss | GilbertElliott | FourStates | None) ->
 
 
 def _gilbert_elliott(draw: Draw, model: GilbertElliott) -> Event:
-    """A packet's fate is decided by the state that it finds; then the state may change for the next one."""
+    """Lose a packet with the probability of the present state, which may then change for the next one."""
     leave = (model.to_bad_percent / 100, model.to_good_percent / 100)
     lost = (model.good_loss_percent / 100, model.bad_loss_percent / 100)
     bad = 0
@@ -68,7 +69,7 @@ def _gilbert_elliott(draw: Draw, model: GilbertElliott) -> Event:
 
 
 def _four_states(draw: Draw, model: FourStates) -> Event:
-    """A packet's fate is decided by the state that it leads to: 3 and 4 are those of losses."""
+    """Change the state first; a packet is lost if the new state is 3 or 4."""
     p13, p31, p32 = model.p13 / 100, model.p31 / 100, model.p32 / 100
     p23, p14 = model.p23 / 100, model.p14 / 100
     state = 1

@@ -1,7 +1,7 @@
-"""What becomes of the packets of a link: a queue with the state's impairments, in netem's order of doing things.
+"""The packets of one link: a queue with the impairments of its state, applied in netem's order.
 
-Nothing here reads a clock or a socket: time is given in nanoseconds. The same seed, packets and times give the
-same fate; when :meth:`Fate.due` is called decides nothing but how late a packet is.
+Nothing here reads a clock or a socket: times are passed in, in nanoseconds. The same seed, packets and times give
+the same result; the moments at which :meth:`Fate.due` is called affect only how late packets are.
 """
 
 import heapq
@@ -19,22 +19,22 @@ _SECOND_NS = 1_000_000_000
 
 @dataclass(slots=True)
 class Counts:
-    """Packets of a link since it is there."""
+    """Packets of a link since it exists."""
 
     packets: int = 0
-    """That were sent."""
+    """Packets sent."""
     bytes: int = 0
-    """In those, with their Ethernet headers."""
+    """Bytes sent, with Ethernet headers."""
     delivered: int = 0
     lost: int = 0
-    """By the loss model."""
+    """Packets lost by the loss model."""
     overflowed: int = 0
-    """Lost because the queue was full."""
+    """Packets lost because the queue was full."""
     duplicated: int = 0
     reordered: int = 0
     corrupted: int = 0
     undelivered: int = 0
-    """Lost since the receiver's interface took nothing."""
+    """Packets that the receiver's interface did not take."""
 
     def as_json(self) -> dict[str, int]:
         """The JSON object."""
@@ -42,11 +42,11 @@ class Counts:
 
 
 class Fate:
-    """The packets under way on a link, and what is to become of new ones.
+    """The queue of a link.
 
     Args:
         state: the impairments.
-        counts: to count in.
+        counts: counters to update; new ones unless given.
     """
 
     __slots__ = (
@@ -75,14 +75,14 @@ class Fate:
     def __init__(self, state: LinkState, counts: Counts | None = None) -> None:
         self.counts = counts or Counts()
         self.next_ns: int | None = None
-        """When :meth:`due` has something next."""
+        """Time at which :meth:`due` has the next packet; None if the queue is empty."""
         self._heap: list[tuple[int, int, bytes]] = []
         self._number = 0
         self._last_ns = 0
         self.become(state)
 
     def become(self, state: LinkState) -> None:
-        """Treat packets otherwise from now on; those under way arrive as they would have."""
+        """Change the impairments; queued packets keep their times."""
         self.state = state
         self._random = random.Random(state.seed)
         draw = self._random.random
@@ -93,7 +93,7 @@ class Fate:
         self._gap = state.reorder_gap or 1
         self._since_reordered = 0
         self._delay = _delays(state, chance.correlated(draw, state.delay_correlation_percent))
-        # Whole bytes, as the kernel has it.
+        # In whole bytes, as in the kernel.
         self._bits_per_s = state.rate_bits_per_s // 8 * 8
         self._limit = state.limit_packets
         self._slot = state.slot
@@ -103,7 +103,7 @@ class Fate:
 
     @property
     def queued(self) -> int:
-        """How many packets are under way."""
+        """Number of queued packets."""
         return len(self._heap)
 
     def offer(self, frame: bytes, now_ns: int) -> None:
@@ -116,7 +116,7 @@ class Fate:
             if not twice:
                 counts.lost += 1
                 return
-            twice = False  # one is lost, the other is not
+            twice = False  # a duplicated packet that is lost once still arrives once
         if twice:
             counts.duplicated += 1
             if self._lost():
@@ -138,12 +138,12 @@ class Fate:
         if self._since_reordered >= self._gap and self._reordered():
             self._since_reordered = 0
             self.counts.reordered += 1
-            # Ahead of everything that leaves at the same time.
+            # The negative number sorts it before all packets that leave at the same time.
             heapq.heappush(self._heap, (now_ns, -self._number, frame))
             return
         leaves_ns = now_ns + self._delay()
         if self._bits_per_s:
-            # Its turn comes when the last one has left.
+            # It is sent once the previous packet has been.
             if self._heap:
                 leaves_ns = max(leaves_ns, self._last_ns)
             leaves_ns = max(leaves_ns, now_ns) + len(frame) * 8 * _SECOND_NS // self._bits_per_s
@@ -151,14 +151,14 @@ class Fate:
         heapq.heappush(self._heap, (max(leaves_ns, now_ns), self._number, frame))
 
     def _flipped(self, frame: bytes) -> bytes:
-        """With one bit of it the other way round; checksums are there already, and no longer right."""
+        """Flip one bit of a frame; its checksums are not updated."""
         bit = int(self._random.random() * len(frame) * 8)
         damaged = bytearray(frame)
         damaged[bit >> 3] ^= 1 << (bit & 7)
         return bytes(damaged)
 
     def due(self, now_ns: int) -> list[bytes]:
-        """The packets that arrive by now, in order."""
+        """Return the packets that have arrived by now, in order."""
         arrived: list[bytes] = []
         while self.next_ns is not None and self.next_ns <= now_ns:
             frame = heapq.heappop(self._heap)[2]
@@ -170,7 +170,7 @@ class Fate:
         return arrived
 
     def _look_ahead(self) -> None:
-        """When the next packet leaves; the first one that finds its slot over begins to wait for another."""
+        """Set the time of the next packet; the first packet after the end of a slot opens another one."""
         if not self._heap:
             self.next_ns = None
             return
@@ -182,7 +182,7 @@ class Fate:
         self.next_ns = leaves_ns
 
     def _spend(self, size_bytes: int) -> None:
-        """Count a packet against its slot; if that is full, the next one follows."""
+        """Count a packet against its slot; when the slot is full, another one follows."""
         assert self._slot is not None
         self._slot_packets -= 1
         self._slot_bytes -= size_bytes
@@ -198,7 +198,7 @@ class Fate:
 
 
 def _delays(state: LinkState, number: chance.Draw) -> Callable[[], int]:
-    """How long a packet is under way, in nanoseconds; less than nothing is possible."""
+    """Return a function that draws the delay of a packet in nanoseconds, possibly negative."""
     mean_ns, jitter_ns = round(state.delay_ms * MILLISECOND_NS), state.jitter_ms * MILLISECOND_NS
     if not jitter_ns:
         return lambda: mean_ns

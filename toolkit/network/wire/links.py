@@ -1,4 +1,4 @@
-"""Links by the wire: a process between hosts and bridges, once a link has a state that takes one."""
+"""Links impaired by the wire: a process between hosts and bridges, started when a link first needs it."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 class WireLinks(Links):
     """Links impaired by the switch in user space.
 
-    As long as all links are clear, packets go through the bridge and there is no wire. Then every port leaves the
-    network's bridge for one of its own, which joins it to a tap of the wire; the wire is the switch from there on.
+    While no link is impaired, packets go through the kernel's bridge and there is no wire. Then every port is
+    moved from the network's bridge to a bridge of its own, which joins it to a tap of the wire; the wire is the
+    switch from there on.
     """
 
     way: ClassVar[Way] = "wire"
@@ -60,7 +61,7 @@ class WireLinks(Links):
             self._wire.set(states)
 
     def _insert(self, states: Mapping[Pair, LinkState]) -> None:
-        """Put a wire between ports and bridges; it has the states before it gets the first packet."""
+        """Insert a wire between ports and bridges; it has the states before the first packet."""
         cables = [
             replace(cable, tap=cable.tap or f"t{cable.port}", bridge=cable.bridge or f"b{cable.port}")
             for cable in self.cables
@@ -78,7 +79,7 @@ class WireLinks(Links):
                 )
             )
             self._wire.set(states)
-            # First all that takes time, then the ports: meanwhile hosts do not reach each other.
+            # Prepare everything before the ports are moved, because hosts are disconnected while they are.
             own = {}
             for cable in cables:
                 with _route(cable) as route:
@@ -112,12 +113,12 @@ class WireLinks(Links):
         return seen
 
     def close(self) -> None:
-        """Give the ports back to their bridges, where they are still there, and end the wire."""
+        """Return the ports that still exist to their bridges, and end the wire."""
         for cable, bridge in self._bridges.items():
             try:
                 with _route(cable) as route:
                     route.link("set", index=_index(route, cable.port), master=bridge)
-                    if cable.switch is None:  # others go with their namespace, which is quicker
+                    if cable.switch is None:  # others vanish with their namespace, which is faster
                         route.link("del", index=_index(route, cable.bridge))
             except LocalError:
                 continue  # gone with its host
@@ -130,7 +131,7 @@ class WireLinks(Links):
 
 @contextmanager
 def _route(cable: Cable) -> Iterator["IPRoute"]:
-    """A connection to the kernel in the namespace of a cable's bridge."""
+    """Connect to the kernel in the namespace of a cable's bridge."""
     from pyroute2 import NetlinkError
 
     with within(cable.switch), rtnetlink() as route:
@@ -141,7 +142,7 @@ def _route(cable: Cable) -> Iterator["IPRoute"]:
 
 
 def _bridge_of(route: "IPRoute", cable: Cable) -> int:
-    """The index of the bridge that a port is on."""
+    """Return the index of the bridge that a port belongs to."""
     (link,) = route.get_links(_index(route, cable.port))
     bridge = link.get_attr("IFLA_MASTER")
     if bridge is None:
@@ -150,7 +151,7 @@ def _bridge_of(route: "IPRoute", cable: Cable) -> int:
 
 
 def _prepare(route: "IPRoute", cable: Cable) -> int:
-    """Make a bridge for a port and the wire's tap beside it, unless one is left of earlier; returns its index."""
+    """Make a bridge for a port and the wire's tap, unless it exists; returns its index."""
     if not route.link_lookup(ifname=cable.bridge):
         route.link("add", ifname=cable.bridge, kind="bridge", mtu=cable.mtu, br_mcast_snooping=0)
     own = _index(route, cable.bridge)
@@ -168,7 +169,7 @@ def _index(route: "IPRoute", name: str) -> int:
 
 
 def _no_ipv6(*interfaces: str) -> None:
-    """The bridge's own machine says nothing on the wire."""
+    """Disable IPv6 on interfaces, so that the bridge's own machine sends no packets into the wire."""
     for interface in interfaces:
         setting = Path("/proc/sys/net/ipv6/conf") / interface / "disable_ipv6"
         if setting.exists():

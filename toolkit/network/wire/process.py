@@ -1,4 +1,4 @@
-"""The wire's process, from outside."""
+"""Control of the wire's process."""
 
 import contextlib
 import json
@@ -27,21 +27,21 @@ class Attachment:
     host: str
     network: str
     namespace: Path | None
-    """File of the network namespace that it is in; None: that of the process that starts the wire."""
+    """File of the interface's network namespace; None for that of the process that starts the wire."""
     interface: str = "eth0"
     mtu: int = 1500
     behind: str = ""
-    """The host's Ethernet address, if that is not the interface's own; it is learnt otherwise."""
+    """The host's Ethernet address, if the interface has another one; learnt from its packets otherwise."""
 
 
 class Wire:
-    """A switch in user space, in a process of its own; taps are its ports.
+    """A switch in user space, in a process of its own; its ports are taps.
 
-    May be used by several threads.
+    It may be used by several threads.
 
     Args:
-        environment: more for the process, such as its cluster's label.
-        log: file for what it says on its standard error.
+        environment: additions to the process's environment, such as its cluster's label.
+        log: file for its standard error.
     """
 
     def __init__(self, *, environment: Mapping[str, str] | None = None, log: Path | None = None) -> None:
@@ -58,23 +58,23 @@ class Wire:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """Process id."""
         return self._process.pid
 
     @property
     def alive(self) -> bool:
-        """True if the process is there."""
+        """True if the process runs."""
         return self._process.poll() is None
 
     def attach(self, *attachments: Attachment) -> list[str]:
-        """Make interfaces, up but without IP addresses; they go with the wire.
+        """Make interfaces, up but without IP addresses; they vanish with the wire.
 
         Returns:
             Their Ethernet addresses.
 
         Raises:
             LocalError: no such namespace, or it has an interface of that name.
-            Unsupported: tap devices cannot be had.
+            Unsupported: tap devices are not available.
         """
         return [
             self._ask(
@@ -94,11 +94,11 @@ class Wire:
         self._ask("detach", host=host)
 
     def set(self, states: Mapping[tuple[str, str], LinkState]) -> None:
-        """Treat packets so, all from the same moment on; by sender and receiver."""
+        """Set the states of links by sender and receiver, all at the same moment."""
         self._ask("set", links=[(*pair, state.model_dump(mode="json")) for pair, state in states.items()])
 
     def get(self, sender: str, receiver: str) -> LinkState:
-        """How packets are treated.
+        """Return the state of a link.
 
         Raises:
             LocalError: there is no such link.
@@ -106,12 +106,12 @@ class Wire:
         return LinkState.model_validate(self._ask("get", sender=sender, receiver=receiver))
 
     def statistics(self) -> list[dict[str, Any]]:
-        """What every link has seen: ``sender``, ``receiver``, ``network``, ``queued`` and the fields of Counts."""
+        """Return counters per link: ``sender``, ``receiver``, ``network``, ``queued`` and the fields of Counts."""
         found: list[dict[str, Any]] = self._ask("statistics")
         return found
 
     def close(self) -> None:
-        """End it; its interfaces go."""
+        """End the process; its interfaces vanish."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
@@ -139,7 +139,7 @@ class Wire:
                 stdin.flush()
             except (BrokenPipeError, ValueError):
                 raise LocalError("the wire has ended") from None
-            # One question, one answer: nothing is left in the reader's buffer.
+            # select() is enough: with one reply per command, no further line waits in the reader's buffer.
             if not select.select([stdout], [], [], _ANSWER_TIMEOUT_S)[0]:
                 raise LocalError(f"the wire does not answer ({_ANSWER_TIMEOUT_S:g} s)")
             line = stdout.readline()

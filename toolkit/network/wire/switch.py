@@ -1,8 +1,8 @@
-"""A learning switch between tap devices, which treats packets as the state of their link says.
+"""A learning switch between tap devices that impairs packets according to the state of their link.
 
-A link is an ordered pair of ports of one network. One thread does it all: a packet is read, goes through the
-:class:`Fate` of its link if that has one, and is written when it is due; commands come between packets, so that a
-change of states, however many at once, happens from one packet to the next.
+A link is an ordered pair of ports on one network. One thread does all the work: it reads a packet, passes it
+through the :class:`Fate` of its link, if it has one, and writes it when it is due. Commands are processed between
+packets, so any number of state changes take effect at the same moment.
 """
 
 import heapq
@@ -18,44 +18,44 @@ from toolkit.network.wire.fate import Counts, Fate
 from toolkit.network.wire.tap import HEADER_BYTES
 
 _BATCH_PACKETS = 64
-"""From one port before the others and what is due get their turn."""
+"""Most packets to read from one port before other ports and due packets are served."""
 _HEADER_BYTES = 14
 _MULTICAST = 1
 _MAX_LEARNED = 4096
-"""Addresses per network; more are flooded."""
+"""Most learned addresses per network; frames to others are flooded."""
 _SECOND_NS = 1_000_000_000
 _IDLE_S = 3600.0
 
 
 @dataclass(eq=False, slots=True)
 class Port:
-    """A host's place on a network."""
+    """The attachment of a host to a network."""
 
     host: str
     network: str
     file: int
     mtu: int
     links: list["Link"] = field(default_factory=list)
-    """To every other port of the network."""
+    """Links to all other ports of the network."""
     routes: dict[bytes, "Link"] = field(default_factory=dict)
-    """Those links by the addresses that they lead to."""
+    """Those links by the addresses behind their receivers."""
     sources: set[bytes] = field(default_factory=set)
-    """Addresses that are behind this port."""
+    """Addresses behind this port."""
 
 
 @dataclass(eq=False, slots=True)
 class Link:
-    """What goes from one port to another."""
+    """The packets from one port to another."""
 
     sender: Port
     receiver: Port
     fate: Fate | None = None
-    """None: packets are passed on as they come."""
+    """Queue of an impaired link; None passes packets on at once."""
     counts: Counts = field(default_factory=Counts)
 
 
 class Switch:
-    """Ports and the links between them, all clear in the beginning."""
+    """Ports and the links between them, unimpaired at first."""
 
     def __init__(self) -> None:
         self._ports: dict[int, Port] = {}
@@ -65,15 +65,15 @@ class Switch:
         self._others: dict[int, Callable[[], None]] = {}
 
     def watch(self, file: int, ready: Callable[[], None]) -> None:
-        """Have something else called, between packets, whenever a file has something to read."""
+        """Call ``ready``, between packets, whenever a file is readable."""
         self._others[file] = ready
 
     def ignore(self, file: int) -> None:
-        """No longer do so."""
+        """Stop watching a file."""
         del self._others[file]
 
     def add(self, host: str, network: str, file: int, macs: Iterable[bytes], mtu: int) -> None:
-        """Add a port with addresses behind it; links to and from it have the states that were set for its host.
+        """Add a port with addresses behind it; its links get the states that were set for its host.
 
         Raises:
             LocalError: the host is on that network already.
@@ -93,7 +93,7 @@ class Switch:
             self._learn(port, mac)
 
     def remove(self, host: str) -> None:
-        """Close a host's ports; its interfaces go, and packets to it that are under way are lost."""
+        """Close a host's ports; their interfaces vanish, and packets queued for the host are lost."""
         for port in [port for port in self._ports.values() if port.host == host]:
             del self._ports[port.file]
             for other in self._ports.values():
@@ -106,7 +106,7 @@ class Switch:
             os.close(port.file)
 
     def set(self, states: Iterable[tuple[str, str, LinkState]]) -> None:
-        """Treat packets so from now on, by the hosts that send and receive them, on all their networks."""
+        """Set the states of links by sending and receiving host, on all their networks."""
         for sender, receiver, state in states:
             self._states[sender, receiver] = state
             for link in self._links():
@@ -114,7 +114,7 @@ class Switch:
                     self._apply(link)
 
     def get(self, sender: str, receiver: str) -> LinkState:
-        """How packets are treated, as their links have it.
+        """Return the state of a link.
 
         Raises:
             LocalError: there is no such link.
@@ -125,7 +125,7 @@ class Switch:
         raise LocalError(f"wire: no link from {sender!r} to {receiver!r}")
 
     def statistics(self) -> list[dict[str, object]]:
-        """What every link has seen, as JSON objects."""
+        """Return the counters of all links as JSON objects."""
         return [
             {
                 "sender": link.sender.host,
@@ -152,7 +152,7 @@ class Switch:
             link.fate = Fate(state, link.counts)
 
     def turn(self) -> None:
-        """Wait until something can be done, and do it."""
+        """Wait until packets or commands can be processed, and process them."""
         wait_s = max(0.0, (self._schedule[0][0] - monotonic_ns()) / _SECOND_NS) if self._schedule else _IDLE_S
         ready, _, _ = select.select([*self._ports, *self._others], [], [], min(wait_s, _IDLE_S))
         for file in ready:
@@ -163,7 +163,7 @@ class Switch:
         self._deliver()
 
     def _take(self, port: Port) -> None:
-        """Read what a port's host has sent."""
+        """Read the packets that a port's host has sent."""
         file, size, sources, read = port.file, port.mtu + HEADER_BYTES, port.sources, os.read
         for _ in range(_BATCH_PACKETS):
             try:
@@ -212,7 +212,7 @@ class Switch:
             link.counts.undelivered += 1
 
     def _plan(self, link: Link) -> None:
-        """See to a link when something of it is due; an entry that comes too early does no harm."""
+        """Schedule a link for the time at which its next packet is due; an early entry is harmless."""
         if link.fate is not None and link.fate.next_ns is not None:
             self._scheduled += 1
             heapq.heappush(self._schedule, (link.fate.next_ns, self._scheduled, link))
@@ -232,7 +232,7 @@ class Switch:
                 self._plan(link)
 
     def _learn(self, port: Port, mac: bytes) -> None:
-        """An address is behind this port, and behind no other of its network."""
+        """Learn that an address is behind this port, and behind no other port of its network."""
         network = [other for other in self._ports.values() if other.network == port.network]
         if mac[0] & _MULTICAST or sum(len(other.sources) for other in network) >= _MAX_LEARNED:
             return

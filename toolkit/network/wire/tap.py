@@ -1,4 +1,4 @@
-"""Tap devices: Ethernet interfaces of a network namespace whose other end is a file here."""
+"""Tap devices: Ethernet interfaces whose packets are read from and written to a file."""
 
 import errno
 import fcntl
@@ -12,7 +12,7 @@ from toolkit.errors import Unsupported
 from toolkit.network.namespaces import within
 
 HEADER_BYTES = 18
-"""Of an Ethernet frame around its payload, with a VLAN tag."""
+"""Size of an Ethernet header with a VLAN tag."""
 _DEVICE = "/dev/net/tun"
 # linux/if_tun.h, linux/sockios.h, linux/if.h
 _TUNSETIFF = 0x400454CA
@@ -23,25 +23,25 @@ _REQUEST = struct.Struct("16sH22x")
 _NUMBER = struct.Struct("16si20x")
 _ADDRESS = struct.Struct("16sH6s16x")
 _QUEUE_PACKETS = 20_000
-"""That wait for the wire; a queue that is full loses packets, which only a link's state may."""
+"""Most packets that wait for the wire; it is large, because only a link's state may lose packets."""
 
 
 def open_tap(namespace: Path | None, interface: str, mtu: int) -> tuple[int, bytes]:
-    """Make a tap device, up and without offloads: every frame is whole and has its checksums.
+    """Make a tap device, up and without offloads: every frame is a single packet with its checksums.
 
-    It goes when the file is closed, or with its namespace.
+    It vanishes when the file is closed, or with its namespace.
 
     Args:
-        namespace: file of the namespace that it is to be in; None: where this thread is.
-        interface: its name there.
-        mtu: of its packets, in bytes.
+        namespace: file of the namespace to make it in; None for the calling thread's.
+        interface: name of the interface.
+        mtu: MTU in bytes.
 
     Returns:
-        The open file, non-blocking, and the interface's address.
+        The open file, non-blocking, and the interface's Ethernet address.
 
     Raises:
-        LocalError: no such namespace, or an interface of that name is there.
-        Unsupported: tap devices cannot be had here.
+        LocalError: no such namespace, or it has an interface of that name.
+        Unsupported: tap devices are not available here.
     """
     name = interface.encode()
     with within(namespace):

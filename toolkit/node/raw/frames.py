@@ -1,7 +1,7 @@
-"""Frames of msgr 2.1 built field by field, right or wrong (docs/protocol.md §4.4, §4.5).
+"""Frames of msgr 2.1 built field by field, valid or not (docs/protocol.md §4.4, §4.5).
 
-The layout is written down here once more, apart from the messenger's own writers, so that a frame can be wrong in
-one place and right in all others.
+The layout is implemented here a second time, apart from the messenger's own writers, so that a frame can be wrong
+in one field and right in all others.
 """
 
 from collections.abc import Callable
@@ -26,24 +26,24 @@ _EPILOGUE = Struct("<B3I")
 
 @dataclass(slots=True)
 class RawFrame:
-    """One frame. What is not given is as it should be; masks are XORed onto the right value."""
+    """A frame. Fields that are not given have their correct values; masks are XORed with the correct value."""
 
     tag: int
     segments: tuple[bytes, ...] = (b"",)
     count: int | None = None
-    """Number of segments that the preamble announces."""
+    """Number of segments in the preamble."""
     lengths: tuple[int, ...] | None = None
-    """Lengths of the segments that the preamble announces; those left out are 0."""
+    """Lengths of the segments in the preamble; missing ones are 0."""
     alignments: tuple[int, ...] = (8, 8, 8, 4096)
     flags: int = 0
     reserved: int = 0
     preamble_mask: int = 0
     crc_masks: tuple[int, ...] = (0, 0, 0, 0)
-    """Onto the crcs of the segments; secure mode has none."""
+    """Masks for the crcs of the segments, which secure mode does not have."""
     late_status: int = COMPLETE
 
     def preamble(self) -> bytes:
-        """The 32 bytes that begin it."""
+        """Return the preamble, 32 bytes."""
         count = len(self.segments) if self.count is None else self.count
         lengths = tuple(map(len, self.segments)) if self.lengths is None else self.lengths
         head = _HEAD.pack(self.tag, count)
@@ -55,7 +55,7 @@ class RawFrame:
         return head + _U32.pack(crc32c(head, 0) ^ self.preamble_mask)
 
     def encode(self, seal: Callable[[bytes], bytes] | None = None) -> bytes:
-        """The bytes on the wire.
+        """Return the bytes of the frame.
 
         Args:
             seal: encrypts the next part, in secure mode; see :attr:`RawV2Link.seal`.

@@ -1,4 +1,4 @@
-"""A link that is spoken by hand: what raw links of both protocols have in common."""
+"""The base class of raw links, whose frames the script writes and reads."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from toolkit.errors import ScenarioFailed
 from toolkit.node.raw.stream import PATIENCE_S, Stream
 
 MAX_FRAME_BYTES = 64 << 20
-"""Longest frame that a raw link takes from the other side."""
+"""Longest frame that a raw link accepts."""
 
 Thing = TypeVar("Thing")
 
@@ -28,31 +28,31 @@ class Identity:
     auth_client: AuthClient
     auth_server: AuthServer
     rng: RandomSource
-    """For nonces and the like."""
+    """Source of nonces and other random numbers."""
     wall_s: Callable[[], float]
-    """Unix time."""
+    """Returns Unix time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Other:
-    """Whom a raw peer talks to."""
+    """The party that a raw peer has a link with."""
 
     type: EntityType
     addr: EntityAddr
-    """Under which it is dialled, as CLIENT_IDENT names it."""
+    """Address to dial, as CLIENT_IDENT names it."""
 
 
 class RawLink(ABC):
-    """One link, of which the script decides every byte. By default it sends what a proper peer would send.
+    """A link of which the script decides every byte. By default its methods send what a correct peer would.
 
-    Nothing happens by itself, no acknowledgement and no answer to a keepalive either. What waits, waits until the
-    other side has answered, closed the link, or ``patience_s`` is over.
+    Nothing is sent automatically, neither acknowledgements nor answers to keepalives. Calls that wait do so until
+    the other side has answered or closed the link, or until ``patience_s`` is over.
 
     Args:
-        stream: the bytes.
+        stream: the byte stream.
         me: this side's identity.
-        other: whom to talk to.
-        connecting: whether this side has dialled.
+        other: the party on the other side.
+        connecting: True if this side has dialled.
         socket_addr: the other side's end of the stream, as an acceptor sees it.
     """
 
@@ -75,32 +75,32 @@ class RawLink(ABC):
         self.connecting = connecting
         self.socket_addr = socket_addr or EntityAddr.from_host("127.0.0.1", 40001, AddressType.MSGR2)
         self.global_seq = 1
-        """Of this link, unless a frame says another; a proper peer's grows with each link."""
+        """The global_seq of this link's frames by default; a correct peer's grows with each link."""
         self.patience_s = PATIENCE_S
         self.note: Callable[[str], None] = lambda _what: None
         """Called with a description of each step of the link."""
         self._inbound = bytearray()
 
     def pretend(self, addrs: AddrVec) -> Self:
-        """Give other addresses as the own ones."""
+        """Announce other addresses as this side's own."""
         self.me = replace(self.me, addrs=addrs)
         return self
 
     # ---- bytes
 
     def pump(self) -> None:
-        """Take what has arrived, without waiting."""
+        """Read what has arrived, without waiting."""
         self._inbound += self.stream.read()
 
     @property
     def inbound(self) -> bytes:
-        """Bytes that have arrived and were not read."""
+        """Bytes that have arrived and were not consumed."""
         self.pump()
         return bytes(self._inbound)
 
     @property
     def closed(self) -> bool:
-        """True if the other side has closed the link by now."""
+        """True if the other side has closed the link."""
         self.pump()
         return self.stream.closed
 
@@ -110,10 +110,10 @@ class RawLink(ABC):
         self.pump()
 
     def take(self, size: int) -> bytes:
-        """The next bytes of the other side, once so many are here.
+        """Wait for ``size`` bytes of the other side and return them.
 
         Raises:
-            ScenarioFailed: they do not come.
+            ScenarioFailed: they do not arrive.
         """
         self.stream.wait(lambda: len(self.inbound) >= size or self.stream.closed, self.patience_s)
         if len(self._inbound) < size:
@@ -121,16 +121,16 @@ class RawLink(ABC):
         return self._cut_off(size)
 
     def hang_up(self) -> None:
-        """End the stream."""
+        """Close the stream."""
         self.note("hangs up")
         self.stream.close()
         self.pump()
 
     def expect_closed(self, within_s: float | None = None) -> None:
-        """Wait until the other side has closed the link; :meth:`rest` returns what it sent before that.
+        """Wait until the other side has closed the link; :meth:`rest` returns the frames that it sent before.
 
         Raises:
-            ScenarioFailed: it does not.
+            ScenarioFailed: it does not close it.
         """
         self.note("expects the link to be closed")
         patience_s = self.patience_s if within_s is None else within_s
@@ -141,10 +141,10 @@ class RawLink(ABC):
 
     @abstractmethod
     def next(self) -> Any:  # noqa: ANN401 - of either protocol
-        """The oldest frame of the other side that was not looked at yet; None if there is none by now."""
+        """Return the next frame of the other side; None if none has arrived."""
 
     def rest(self, after_s: float = 0.0) -> list[Any]:
-        """All frames that were not looked at yet, and those of the next seconds."""
+        """Return all frames that have arrived, and those of the next ``after_s`` seconds."""
         frames = []
 
         def collect() -> bool:
@@ -158,7 +158,7 @@ class RawLink(ABC):
         return frames
 
     def await_next(self) -> Any:  # noqa: ANN401 - of either protocol
-        """As :meth:`next`, but waits for it; None if nothing comes."""
+        """Wait for the next frame of the other side and return it; None if none arrives."""
         found = []
 
         def arrived() -> bool:
@@ -171,10 +171,10 @@ class RawLink(ABC):
         return found[0] if found else None
 
     def skip_to(self, kind: type[Thing]) -> Thing:
-        """The next frame of a kind; those before it are dropped.
+        """Wait for the next frame of a kind, dropping others.
 
         Raises:
-            ScenarioFailed: none comes.
+            ScenarioFailed: none arrives.
         """
         self.note(f"waits for {kind.__name__}")
         dropped: list[Any] = []
@@ -189,13 +189,13 @@ class RawLink(ABC):
     @property
     @abstractmethod
     def steps(self) -> Sequence[Callable[[], None]]:
-        """What this side does from the first byte to the open link; a script may stop after any of them."""
+        """The steps of this side from the first byte to the open session; a script may stop after any of them."""
 
     def handshake(self, until: Callable[[], None] | None = None) -> Self:
-        """Do all steps, or those before ``until``.
+        """Run all steps, or those before ``until``.
 
         Raises:
-            ScenarioFailed: the other side does not play along.
+            ScenarioFailed: the other side does not answer as expected.
         """
         for step in self.steps:
             if step == until:
@@ -204,10 +204,10 @@ class RawLink(ABC):
         return self
 
     def handshake_from(self, step: str) -> Self:
-        """Do the steps from the one of that name on.
+        """Run the step of that name and all later ones.
 
         Raises:
-            ScenarioFailed: the other side does not play along.
+            ScenarioFailed: the other side does not answer as expected.
         """
         names = [known.__name__ for known in self.steps]
         for name in names[names.index(step) :]:

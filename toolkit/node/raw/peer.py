@@ -1,4 +1,4 @@
-"""A party of a lab that is no node: its links are spoken by hand."""
+"""A party of a lab that is not a node: the script writes and reads the frames on its links."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -19,19 +19,19 @@ from toolkit.node.raw.v2 import RawV2Link
 
 
 class RawHost(ABC):
-    """What a backend provides of a raw peer: its byte streams."""
+    """The byte streams that a backend provides for a raw peer."""
 
     @abstractmethod
     def dial(self, name: str, addr: EntityAddr) -> Stream:
-        """A stream to the node ``name``, which listens at ``addr``.
+        """Connect to the node ``name``, which listens at ``addr``.
 
         Raises:
-            ScenarioFailed: it cannot be had.
+            ScenarioFailed: it cannot be reached.
         """
 
     @abstractmethod
     def accept(self, timeout_s: float) -> tuple[Stream, EntityAddr] | None:
-        """The oldest stream that was dialled to this host and not taken yet; None if there is none in time.
+        """Return the next stream that was dialled to this host; None if there is none in time.
 
         Returns:
             The stream, and the address of its other end.
@@ -39,19 +39,19 @@ class RawHost(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """End everything."""
+        """Close all streams."""
 
 
 class RawPeer:
-    """A peer whose frames the script sends by hand, on any number of links.
+    """A peer whose frames the script writes and reads, on any number of links.
 
     Args:
         spec: its name, entity and addresses; policy, mode and options are ignored.
-        host: where its links come from.
-        nodes: the specs of the nodes that it may dial, by name.
-        wall_s: Unix time.
-        note: takes what it does, for the history.
-        protocol: what it speaks.
+        host: source of its byte streams.
+        nodes: returns the specs of the nodes that it may dial, by name.
+        wall_s: returns Unix time.
+        note: takes a description of each step, for the history.
+        protocol: its protocol.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class RawPeer:
         self.protocol = protocol
         self.host = host
         self.links: list[Any] = []
-        """Every link there has been, oldest first."""
+        """All links so far, oldest first."""
         self._nodes = nodes
         self._wall_s = wall_s
         self._note = note
@@ -75,7 +75,7 @@ class RawPeer:
 
     @property
     def name(self) -> str:
-        """What the scenario calls it."""
+        """Name of the peer in the scenario."""
         return self.spec.name
 
     @property
@@ -90,11 +90,11 @@ class RawPeer:
         )
 
     def dial(self, node: str, **options: Any) -> Any:  # noqa: ANN401 - a link of either protocol
-        """A new link to a node; nothing is sent on it yet.
+        """Connect to a node and return the link; nothing is sent on it yet.
 
         Args:
-            node: whom to dial.
-            options: of :class:`RawV2Link` or :class:`RawV1Link`, other than those that the lab's way decides.
+            node: name of the node.
+            options: further arguments of :class:`RawV2Link` or :class:`RawV1Link`.
 
         Raises:
             ScenarioFailed: the node cannot be reached.
@@ -104,11 +104,11 @@ class RawPeer:
         return self._link(self.host.dial(node, addr), node, None, options)
 
     def accept(self, node: str = "a", *, within_s: float = PATIENCE_S, **options: Any) -> Any:  # noqa: ANN401 - as above
-        """The next link that a node dials; waits for it.
+        """Wait for the next link that a node dials.
 
         Args:
             node: the node that is expected to dial.
-            within_s: how long to wait.
+            within_s: seconds to wait.
             options: as for :meth:`dial`.
 
         Raises:
@@ -122,7 +122,7 @@ class RawPeer:
         return self._link(stream, node, socket_addr, options)
 
     def expect_no_dial(self, seconds: float) -> None:
-        """Let time pass, during which no node may dial.
+        """Let time pass and check that no node dials.
 
         Raises:
             ScenarioFailed: a node does.
@@ -150,12 +150,12 @@ class RawPeer:
         return link
 
     def close(self) -> None:
-        """End everything."""
+        """Close all links."""
         self.host.close()
 
 
 def _options_of(mode: str) -> dict[str, Any]:
-    """How a link is protected when nodes are in that mode."""
+    """Return the options of a link for the mode of the nodes."""
     if mode == "compressed":
         return {"mode": ConMode.CRC, "features": MSGR2_SUPPORTED, "algorithm": Algorithm.SNAPPY}
     return {"mode": ConMode.SECURE if mode == "secure" else ConMode.CRC, "features": Msgr2Feature.REVISION_1}

@@ -10,41 +10,41 @@ from collections.abc import Callable
 from messenger.compat import override
 
 PATIENCE_S = 20.0
-"""How long anything expected may take unless the scenario says otherwise."""
+"""Default time limit for everything that is expected."""
 _CHUNK_BYTES = 1 << 16
 _LOOK_AGAIN_S = 0.02
 
 
 class Stream(ABC):
-    """One byte stream between a raw peer and the other side."""
+    """A byte stream between a raw peer and the other side."""
 
     @abstractmethod
     def write(self, raw: bytes) -> None:
-        """Send bytes; where the stream has ended they are lost without a word."""
+        """Send bytes; if the stream has ended they are dropped without an error."""
 
     @abstractmethod
     def read(self) -> bytes:
-        """What has arrived since the last call; empty if nothing has."""
+        """Return what has arrived since the last call, possibly nothing."""
 
     @property
     @abstractmethod
     def closed(self) -> bool:
-        """True if the other side has ended the stream, or it broke."""
+        """True if the other side has closed the stream, or it broke."""
 
     @abstractmethod
     def wait(self, condition: Callable[[], bool], timeout_s: float) -> bool:
-        """Let things happen until the condition holds; False if it does not in time."""
+        """Let time pass until the condition holds; returns False at the timeout."""
 
     @abstractmethod
     def close(self) -> None:
-        """End the stream, behind what was written."""
+        """Close the stream after what was written."""
 
 
 class SocketStream(Stream):
-    """A TCP connection, blocking only in :meth:`wait`.
+    """A TCP connection that blocks only in :meth:`wait`.
 
     Args:
-        sock: connected; it belongs to the stream from here on.
+        sock: a connected socket; the stream owns it from here on.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -54,11 +54,11 @@ class SocketStream(Stream):
         self._unsent = bytearray()
         self._ended = False
         self._news = False
-        """Something has arrived since :meth:`wait` asked last."""
+        """True if something has arrived since the condition of :meth:`wait` was evaluated."""
 
     @override
     def write(self, raw: bytes) -> None:
-        """Write bytes; what the kernel does not take is sent during the next wait."""
+        """Send bytes; what the kernel does not take is sent during the next wait."""
         self._unsent += raw
         self._send()
 
@@ -69,7 +69,7 @@ class SocketStream(Stream):
         except BlockingIOError:
             return
         except OSError:
-            self._unsent.clear()  # reading shows the end, behind what the other side sent before
+            self._unsent.clear()  # read() reports the end, after the bytes that arrived before it
 
     @override
     def read(self) -> bytes:
@@ -91,7 +91,7 @@ class SocketStream(Stream):
     @property
     @override
     def closed(self) -> bool:
-        """True if the peer closed the stream and everything before was read."""
+        """True if the peer closed the stream and all bytes before were read."""
         return self._ended
 
     @override
@@ -102,12 +102,12 @@ class SocketStream(Stream):
             self._news = False
             if condition():
                 return True
-            if self._news:  # a condition that reads twice may have looked at what came before the second time
+            if self._news:  # bytes arrived while the condition was evaluated, perhaps after it had looked
                 continue
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 return False
-            # Something else than bytes may make it true: what a node writes down, for one.
+            # Look again after a pause, because other events than bytes may make it true, such as a node's records.
             pause_s = min(left_s, _LOOK_AGAIN_S)
             if self._ended:
                 time.sleep(pause_s)

@@ -1,4 +1,4 @@
-"""A msgr v1 link that is spoken by hand."""
+"""A raw link of msgr v1."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -58,25 +58,25 @@ class RawV1Message:
 
     @property
     def seq(self) -> int:
-        """Its number."""
+        """Sequence number."""
         return self.header.seq
 
     @property
     def tid(self) -> int:
-        """Its transaction id."""
+        """Transaction id."""
         return self.header.tid
 
 
 class RawV1Link(RawLink):
-    """One v1 link; see :class:`RawLink`.
+    """A v1 link; see :class:`RawLink`.
 
     Args:
-        stream: the bytes.
+        stream: the byte stream.
         me: this side's identity.
-        other: whom to talk to.
-        connecting: whether this side has dialled.
+        other: the party on the other side.
+        connecting: True if this side has dialled.
         socket_addr: the other side's end of the stream, as an acceptor sees it.
-        features: what to support.
+        features: feature bits to announce.
     """
 
     PROTOCOL = Protocol.V1
@@ -96,16 +96,16 @@ class RawV1Link(RawLink):
         self.features = features
         self.result = AuthResult(0)
         self.reply: ConnectReply | None = None
-        """The other side's last reply, or as the acceptor our own."""
+        """The other side's last CONNECT_REPLY; on an acceptor the one that this side sent."""
         self.said: list[Connect] = []
-        """Every CONNECT that was sent."""
+        """All CONNECTs that were sent."""
         self.proven: Connect
-        """The other side's CONNECT that proved its identity."""
+        """The other side's CONNECT whose authorizer was accepted."""
         self.reader = StreamReader(MAX_FRAME_BYTES)
         self.writer = MessageWriter()
         self.exchange: ClientExchange
         self._answered: AuthOpening | None = None
-        """The authorizer that was the answer to the last challenge."""
+        """The authorizer that answered the last challenge."""
         self.judging: ServerExchange | None = None
 
     @override
@@ -116,16 +116,16 @@ class RawV1Link(RawLink):
     # ---- bytes and pieces
 
     def send(self, *frames: Frame) -> None:
-        """Send pieces, together."""
+        """Send frames in one write."""
         self.note(f"sends {', '.join(frame.PIECE for frame in frames)}")
         self.said += [replace(frame) for frame in frames if isinstance(frame, Connect)]
         self.write(b"".join(frame.encode() for frame in frames))
 
     def expect(self, kind: type[Piece]) -> Piece:
-        """The next piece of the other side, which must be a ``kind`` of the handshake.
+        """Wait for the next frame of the handshake, which must be a ``kind``.
 
         Raises:
-            ScenarioFailed: it does not come.
+            ScenarioFailed: it does not arrive.
         """
         self.note(f"expects {kind.__name__}")
         limit = (MAX_FRAME_BYTES,) if kind in (Connect, ConnectReply) else ()
@@ -146,7 +146,7 @@ class RawV1Link(RawLink):
 
     @override
     def next(self) -> Frame | RawV1Message | None:
-        """The next message of an open link."""
+        """Return the next frame of an open session; None if none has arrived."""
         view = memoryview(self.inbound)
         if not view:
             return None
@@ -160,7 +160,7 @@ class RawV1Link(RawLink):
         return RawV1Message(Header._make(header), bytes(front), bytes(middle), bytes(data), flags)
 
     def messages(self) -> list[RawV1Message]:
-        """All messages among the frames that were not looked at yet."""
+        """Return the messages among the frames that have arrived."""
         return [frame for frame in self.rest() if isinstance(frame, RawV1Message)]
 
     def message(
@@ -175,7 +175,7 @@ class RawV1Link(RawLink):
         middle: Buffer = b"",
         data: Buffer = b"",
     ) -> bytes:
-        """A message; ``tid`` is the seq unless given."""
+        """Return an encoded message; ``tid`` is the seq unless given."""
         pieces: list[Buffer] = []
         src = int(self.name.type), self.name.num
         head = seq, tid or seq, type_, 127, version
@@ -183,7 +183,7 @@ class RawV1Link(RawLink):
         return b"".join(pieces)
 
     def send_messages(self, *seqs: int) -> None:
-        """Send messages with these seqs, together."""
+        """Send messages with these seqs in one write."""
         self.note(f"sends messages {', '.join(map(str, seqs))}")
         self.write(b"".join(self.message(seq) for seq in seqs))
 
@@ -200,7 +200,7 @@ class RawV1Link(RawLink):
         self.expect(Banner)
 
     def identify(self) -> None:
-        """Tell the addresses; take the other side's."""
+        """Exchange addresses (IDENTIFY)."""
         if self.connecting:
             self.expect(ServerIdentify)
             self.send(ClientIdentify(self.addr))
@@ -209,7 +209,7 @@ class RawV1Link(RawLink):
             self.expect(ClientIdentify)
 
     def connect(self) -> None:
-        """CONNECT until the last reply, as the replies want it; or judge the other side's."""
+        """Send CONNECT, repeated as the replies demand; as the acceptor answer the other side's."""
         if not self.connecting:
             self.answer()
             return
@@ -225,7 +225,7 @@ class RawV1Link(RawLink):
             self._fail(f"{reply} does not open the session")
 
     def connect_message(self, **changes: object) -> Connect:
-        """A CONNECT with other values than the usual ones; without authorizer towards monitors.
+        """Return a CONNECT with default or given values; without authorizer towards monitors.
 
         As real clients do, it repeats the authorizer that has answered a challenge of this link.
         """
@@ -248,7 +248,7 @@ class RawV1Link(RawLink):
         return Connect(**(fields | changes))
 
     def converse(self, **changes: object) -> ConnectReply:
-        """Say CONNECT, and once more with the answer if there is a challenge; returns the reply to that."""
+        """Send CONNECT, and again with the answer if there is a challenge; returns the last reply."""
         connect = self.connect_message(**changes)
         self.send(connect)
         reply = self.reply = self.expect(ConnectReply)
@@ -265,7 +265,7 @@ class RawV1Link(RawLink):
         return reply
 
     def judge(self, connect: Connect) -> AuthStep:
-        """What the authorizer of the other side's CONNECT is worth."""
+        """Verify the authorizer of the other side's CONNECT; returns the next step."""
         me = self.me
         if self.judging is None:
             self.judging = me.auth_server.exchange(connect.host_type, me.wall_s(), me.rng)
@@ -279,7 +279,7 @@ class RawV1Link(RawLink):
         )
 
     def authenticated(self) -> tuple[Connect, AuthDone]:
-        """The other side's CONNECT, once it has proven itself."""
+        """Challenge the other side if needed; returns its CONNECT whose authorizer was accepted."""
         connect = self.expect(Connect)
         step = self.judge(connect)
         if isinstance(step, AuthMore):
@@ -293,7 +293,7 @@ class RawV1Link(RawLink):
         return connect, step
 
     def answer(self, **changes: object) -> Connect:
-        """Open the other side's session; returns its last CONNECT."""
+        """Accept the other side's session; returns its last CONNECT."""
         connect, step = self.authenticated()
         reply = self.reply = self.reply_to(connect, Tag.SEQ, **{"authorizer": step.payload, **changes})
         self.agree(reply.features & connect.features)
@@ -301,7 +301,7 @@ class RawV1Link(RawLink):
         return connect
 
     def reply_to(self, connect: Connect, tag: Tag, **changes: object) -> ConnectReply:
-        """A reply with other values than the usual ones."""
+        """Return a CONNECT_REPLY with default or given values."""
         final = tag in FINAL
         fields: dict[str, Any] = {
             "tag": tag,
@@ -313,7 +313,7 @@ class RawV1Link(RawLink):
         return ConnectReply(**(fields | changes))
 
     def seq(self, number: int = 0) -> None:
-        """Exchange in_seqs, if the reply was SEQ."""
+        """Exchange the in_seqs, if the reply was SEQ."""
         assert self.reply is not None
         if self.reply.tag is not Tag.SEQ:
             return
@@ -325,7 +325,7 @@ class RawV1Link(RawLink):
             self.expect(Seq)
 
     def agree(self, features: int) -> None:
-        """Use the terms of the stream from here on."""
+        """Use the encoding for these common features from here on."""
         form = stream_form(features)
         signer = message_signer(self.result, features) if form["msg_auth"] else None
         self.reader = StreamReader(MAX_FRAME_BYTES, signer, **form)
@@ -333,6 +333,6 @@ class RawV1Link(RawLink):
 
     @property
     def lossy(self) -> bool:
-        """What the last reply says about the session."""
+        """True if the last reply declares the session lossy."""
         assert self.reply is not None
         return bool(self.reply.flags & FLAG_LOSSY)

@@ -1,4 +1,4 @@
-"""A msgr v2 link that is spoken by hand."""
+"""A raw link of msgr v2."""
 
 import hmac
 from collections.abc import Callable
@@ -69,17 +69,17 @@ class RawMessage:
 
 
 class RawV2Link(RawLink):
-    """One v2 link; see :class:`RawLink`.
+    """A v2 link; see :class:`RawLink`.
 
     Args:
-        stream: the bytes.
+        stream: the byte stream.
         me: this side's identity.
-        other: whom to talk to.
-        connecting: whether this side has dialled.
+        other: the party on the other side.
+        connecting: True if this side has dialled.
         socket_addr: the other side's end of the stream, as an acceptor sees it.
-        mode: connection mode to ask for, or as the acceptor to choose.
+        mode: connection mode to request, or as the acceptor to choose.
         features: msgr2 features to advertise.
-        algorithm: what to compress with, if compression is negotiated.
+        algorithm: compression algorithm, if compression is negotiated.
     """
 
     PROTOCOL = Protocol.V2
@@ -104,10 +104,10 @@ class RawV2Link(RawLink):
         self.writer: FrameWriter
         self._raw_frames: tuple[RawReader, RawWriter]
         self.seal: Callable[[bytes], bytes] | None = None
-        """Secure mode: encrypts bytes as the next part of a frame; for frames built by hand."""
+        """In secure mode, encrypts bytes as the next part of a frame; for frames built by hand."""
         self.own_signature = b""
         self.expected_signature = b""
-        """Of the other side."""
+        """Signature that the other side has to send."""
         self.client_cookie = CLIENT_COOKIE
         self.server_cookie = SERVER_COOKIE
         self.result = AuthResult(0)
@@ -124,7 +124,7 @@ class RawV2Link(RawLink):
 
     @property
     def agreed_features(self) -> int:
-        """The msgr2 features that both sides advertise; the own ones before the other's banner is here."""
+        """The msgr2 features that both sides advertise; before the other's banner, this side's."""
         return self.features if self._banner is None else self.features & self._banner[0]
 
     # ---- bytes and frames
@@ -135,7 +135,7 @@ class RawV2Link(RawLink):
         super().write(raw)
 
     def send(self, *frames: ControlFrame) -> None:
-        """Send control frames, together."""
+        """Send control frames in one write."""
         self._look_at_banner()
         self.note(f"sends {', '.join(frame.TAG.name for frame in frames)}")
         self.write(b"".join(self.writer.control(frame.TAG, frame.encode()) for frame in frames))
@@ -153,14 +153,14 @@ class RawV2Link(RawLink):
         middle: Buffer = b"",
         data: Buffer = b"",
     ) -> bytes:
-        """A MESSAGE frame; ``tid`` is the seq unless given."""
+        """Return an encoded MESSAGE frame; ``tid`` is the seq unless given."""
         header = MESSAGE_HEADER.pack(seq, tid or seq, type_, 127, version, 0, 0, ack_seq, 3, compat_version, 0)
         pieces: list[Buffer] = []
         self.writer.message(pieces, header, front, middle, data)
         return b"".join(pieces)
 
     def send_messages(self, *seqs: int, ack_seq: int = 0) -> None:
-        """Send messages with these seqs, together."""
+        """Send messages with these seqs in one write."""
         self.note(f"sends messages {', '.join(map(str, seqs))}")
         self.write(b"".join(self.message(seq, ack_seq=ack_seq) for seq in seqs))
 
@@ -179,10 +179,10 @@ class RawV2Link(RawLink):
         return found
 
     def expect(self, kind: type[Frame]) -> Frame:
-        """The next frame of the other side, which must be a ``kind``: a control frame or :class:`RawMessage`.
+        """Wait for the next frame, which must be a ``kind``: a control frame or :class:`RawMessage`.
 
         Raises:
-            ScenarioFailed: it is another one, or none comes.
+            ScenarioFailed: it is another one, or none arrives.
         """
         self.note(f"expects {kind.__name__}")
         frame = self.await_next()
@@ -191,21 +191,21 @@ class RawV2Link(RawLink):
         return frame
 
     def expect_seqs(self) -> list[int]:
-        """The seqs of all frames that are here, which must be messages."""
+        """Return the seqs of all frames that have arrived, which must be messages."""
         frames = self.rest()
         if not all(isinstance(frame, RawMessage) for frame in frames):
             self._fail(f"only messages are due, {frames} came")
         return [frame.seq for frame in frames]
 
     def expect_banner(self) -> tuple[int, int]:
-        """The other side's banner: the msgr2 features it supports and those it requires."""
+        """Wait for the other side's banner; returns the msgr2 features it supports and those it requires."""
         self.stream.wait(lambda: self._look_at_banner() or self.stream.closed, self.patience_s)
         if self._banner is None:
             self._fail("no banner came")
         return self._banner
 
     def _look_at_banner(self) -> bool:
-        """True if the other side's banner is here; with it the revision of frames is known."""
+        """True if the other side's banner has arrived; it decides the revision of the frames."""
         if self._banner is not None:
             self.pump()
             return True
@@ -232,7 +232,7 @@ class RawV2Link(RawLink):
 
     @override
     def handshake(self, until: Callable[[], None] | None = None) -> Self:
-        """The steps of the handshake; certain once the banner has arrived."""
+        """Run the steps; after the banner they may change with the agreed features."""
         done = 0
         while done < len(steps := self.steps) and steps[done] != until:
             steps[done]()
@@ -245,7 +245,7 @@ class RawV2Link(RawLink):
         self.write(encode_banner(self.features, required))
 
     def hello(self, **changes: object) -> None:
-        """Exchange HELLO; with other values than the usual ones."""
+        """Exchange HELLO, with default or given values."""
         self.expect_banner()
         seen = self.other.addr if self.connecting else self.socket_addr
         fields: dict[str, Any] = {"entity_type": self.name.type, "peer_addr": seen}
@@ -260,7 +260,7 @@ class RawV2Link(RawLink):
         self.send(AuthRequest(opening.method, [self.mode], opening.payload))
 
     def auth_more(self) -> None:
-        """Answer the challenges there are; take AUTH_DONE."""
+        """Answer the challenges, and process AUTH_DONE."""
         while isinstance(reply := self.await_next(), AuthReplyMore):
             self.send(AuthRequestMore(self.exchange.more(reply.auth_payload)))
         if not isinstance(reply, AuthDone):
@@ -268,7 +268,7 @@ class RawV2Link(RawLink):
         self._agree(self.exchange.done(reply.global_id, ConMode(reply.con_mode), reply.auth_payload))
 
     def auth_answer(self) -> None:
-        """Take AUTH_REQUEST; challenge its sender, where the method wants that."""
+        """Process AUTH_REQUEST; challenge its sender if the method requires it."""
         me = self.me
         self._judge = me.auth_server.exchange(self.other.type, me.wall_s(), me.rng)
         request = self.expect(AuthRequest)
@@ -277,7 +277,7 @@ class RawV2Link(RawLink):
             self.send(AuthReplyMore(self._step.payload))
 
     def auth_done(self) -> None:
-        """Take the answer to the challenge; send AUTH_DONE."""
+        """Process the answer to the challenge, and send AUTH_DONE."""
         if isinstance(self._step, AuthMore):
             self._step = self._judge.more(self.expect(AuthRequestMore).auth_payload)
         if not isinstance(self._step, AuthFinished):
@@ -286,7 +286,7 @@ class RawV2Link(RawLink):
         self._agree(self._step.result)
 
     def _agree(self, result: AuthResult) -> None:
-        """Authentication is done: know both signatures, and use the keys from here on."""
+        """Compute both signatures, and use the keys from here on."""
         self.result = result
         self.own_signature = _sign(result.session_key, bytes(self._rx))
         self.expected_signature = _sign(result.session_key, bytes(self._tx))
@@ -305,13 +305,13 @@ class RawV2Link(RawLink):
             self.seal = old_sending.encrypt
 
     def signature(self) -> None:
-        """Exchange signatures; the other side must have received what was sent."""
+        """Exchange signatures, and verify that of the other side."""
         self.send(AuthSignature(self.own_signature))
         if self.expect(AuthSignature).signature != self.expected_signature:
             self._fail("the other side's signature is not over what was sent")
 
     def compression(self) -> None:
-        """Agree on compressing by ``algorithm``, or not at all."""
+        """Negotiate compression with ``algorithm``, or none."""
         wanted = self.algorithm is not Algorithm.NONE
         methods = [int(self.algorithm)] if wanted else []
         if self.connecting:
@@ -330,7 +330,7 @@ class RawV2Link(RawLink):
             self.writer = CompressingWriter(writer, compressor, 1)
 
     def ident(self) -> None:
-        """Open a session; or as the acceptor resume the one that the other side wants to resume."""
+        """Open a session; as the acceptor also resume one, if the other side requests it."""
         if self.connecting:
             self.send(self.client_ident())
             self.expect(ServerIdent)
@@ -345,10 +345,10 @@ class RawV2Link(RawLink):
         else:
             self._fail(f"{wish} came where the other side is to ask for a session")
 
-    # ---- frames with other values than the usual ones
+    # ---- frames with default or given values
 
     def client_ident(self, **changes: object) -> ClientIdent:
-        """CLIENT_IDENT."""
+        """Return a CLIENT_IDENT."""
         fields: dict[str, Any] = {
             "addrs": self.me.addrs,
             "target_addr": self.other.addr,
@@ -362,7 +362,7 @@ class RawV2Link(RawLink):
         return ClientIdent(**(fields | changes))
 
     def server_ident(self, **changes: object) -> ServerIdent:
-        """SERVER_IDENT."""
+        """Return a SERVER_IDENT."""
         fields: dict[str, Any] = {
             "addrs": self.me.addrs,
             "gid": self.name.num,
@@ -375,7 +375,7 @@ class RawV2Link(RawLink):
         return ServerIdent(**(fields | changes))
 
     def session_reconnect(self, **changes: object) -> SessionReconnect:
-        """SESSION_RECONNECT of the session with this link's cookies."""
+        """Return a SESSION_RECONNECT for the session with this link's cookies."""
         fields: dict[str, Any] = {
             "addrs": self.me.addrs,
             "client_cookie": self.client_cookie,

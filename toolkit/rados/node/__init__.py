@@ -1,1 +1,1 @@
-"""A client of a real cluster as a node: takes commands over its control channel and writes its history."""
+"""A RADOS client as a node: it takes commands over its control channel and writes history records."""

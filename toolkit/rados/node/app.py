@@ -1,4 +1,4 @@
-"""Commands of a client node: write and read objects, watch them, report its state."""
+"""Commands of a client node: write, read and watch objects, and report its state."""
 
 import asyncio
 import hashlib
@@ -20,13 +20,13 @@ from toolkit.rados.watching import Watch
 
 CONNECT_TIMEOUT_S = 15.0
 WAIT_S = 10.0
-"""How long an answer waits for its operation by default; after that the operation goes on by itself."""
+"""Default time to wait for an operation's result; after that it goes on without the caller."""
 _DIGEST_BYTES = 8
 
 
 @dataclass(slots=True)
 class _Operation:
-    """Something asked of the cluster."""
+    """A pending or completed operation."""
 
     number: int
     verb: str
@@ -42,7 +42,7 @@ class _Operation:
         return "" if error is None else str(error)
 
     def as_json(self) -> dict[str, Any]:
-        """What became of it."""
+        """Return the state of the operation."""
         about = {"operation": self.number, "verb": self.verb, "oid": self.oid}
         if not self.task.done():
             return about | {"state": "pending"}
@@ -51,19 +51,19 @@ class _Operation:
 
 @dataclass(slots=True)
 class _Written:
-    """What is known of an object."""
+    """Expected content of an object."""
 
     digest: str = ""
-    """Of what was acknowledged last."""
+    """Digest of the data that was acknowledged last."""
     unsure: set[int] = field(default_factory=set)
-    """Operations whose end is not known: they may be done yet, or never."""
+    """Writes without a known result, which may still take effect."""
 
 
 class RadosApp(Inside):
-    """Carries out commands on the objects of a pool.
+    """Runs commands on the objects of a pool.
 
     Args:
-        spec: what it is to be.
+        spec: options of the client.
         write: takes history records.
     """
 
@@ -90,10 +90,10 @@ class RadosApp(Inside):
         self._heard: list[dict[str, Any]] = []
 
     async def open(self) -> None:
-        """Connect.
+        """Connect to the cluster.
 
         Raises:
-            LocalError: the monitors do not let it in, or none answers.
+            LocalError: the monitors reject it, or none answers.
         """
         try:
             await self._client.__aenter__()
@@ -101,7 +101,7 @@ class RadosApp(Inside):
             raise LocalError(str(error)) from None
 
     async def close(self) -> None:
-        """Be done with everything; what is pending stays undone."""
+        """Cancel all pending operations and disconnect."""
         tasks = [operation.task for operation in self._operations] + list(self._listeners.values())
         for task in tasks:
             task.cancel()
@@ -109,12 +109,12 @@ class RadosApp(Inside):
         await self._client.__aexit__(None, None, None)
 
     async def carry_out(self, verb: str, args: dict[str, Any]) -> dict[str, Any]:
-        """Carry out a command.
+        """Run a command and return its answer.
 
         Raises:
             LocalError: there is no such command.
             MsgrError: it failed.
-            TypeError: it takes other arguments.
+            TypeError: its arguments are wrong.
         """
         if verb not in self.VERBS:
             raise LocalError(f"unknown verb {verb!r}; known: {', '.join(sorted(self.VERBS))}")
@@ -126,7 +126,7 @@ class RadosApp(Inside):
 
     @property
     def driver(self) -> Driver:
-        """Its messenger."""
+        """The client's messenger."""
         return self._client.messenger
 
     @property
@@ -136,21 +136,21 @@ class RadosApp(Inside):
     # ---- objects
 
     async def put(self, oid: str, text: str = "", size_bytes: int = 0, wait_s: float = WAIT_S) -> dict[str, Any]:
-        """Write an object, with this text or with so many bytes that no other write has."""
+        """Write an object with this text, or with ``size_bytes`` bytes that no other write has."""
         data = text.encode() if text or not size_bytes else self._payload(oid, size_bytes)
         return await self._answered(self._write(oid, data), wait_s)
 
     async def fill(
         self, count: int, size_bytes: int = 4096, prefix: str = "object", wait_s: float = WAIT_S
     ) -> dict[str, Any]:
-        """Write so many objects, all at once: PREFIX0 and so on."""
+        """Write ``count`` objects at once: PREFIX0 and so on."""
         for number in range(count):
             oid = f"{prefix}{number}"
             self._write(oid, self._payload(oid, size_bytes))
         return await self.wait(wait_s)
 
     async def get(self, oid: str, wait_s: float = WAIT_S) -> dict[str, Any]:
-        """Read an object: its size, a digest, and its text if that is short."""
+        """Read an object; returns its size, a digest, and its text if it is short."""
 
         async def read() -> dict[str, Any]:
             data = await self._pool.read(oid)
@@ -160,7 +160,7 @@ class RadosApp(Inside):
         return await self._answered(self._begin("get", oid, read()), wait_s)
 
     async def stat(self, oid: str, wait_s: float = WAIT_S) -> dict[str, Any]:
-        """Size and modification time of an object."""
+        """Return size and modification time of an object."""
 
         async def stat() -> dict[str, Any]:
             found = await self._pool.stat(oid)
@@ -179,7 +179,7 @@ class RadosApp(Inside):
         return await self._answered(self._begin("remove", oid, remove()), wait_s)
 
     async def verify(self, wait_s: float = WAIT_S) -> dict[str, Any]:
-        """Read back every object of its own whose content is certain: what was acknowledged must be there."""
+        """Read back all objects whose last write was acknowledged, and compare their content."""
         certain = {oid: each.digest for oid, each in self._objects.items() if each.digest and not each.unsure}
         wrong = []
         try:
@@ -215,14 +215,14 @@ class RadosApp(Inside):
         return (label * (size_bytes // len(label) + 1))[:size_bytes]
 
     async def registers(self, every_ms: float = 50.0, objects: int = 3, count: int = 0) -> dict[str, Any]:
-        """Work on objects that other clients use as well, all of it on record: the workload ``rados-register``.
+        """Start or stop the workload ``rados-register`` on objects that several clients share.
 
-        Answers whether it is busy with that.
+        Returns whether the workload is still busy. The history has all its operations.
 
         Args:
-            every_ms: from one operation to the next; 0: no more.
-            objects: on so many.
-            count: so many operations; 0: for good.
+            every_ms: interval between operations; 0 stops the workload.
+            objects: number of objects.
+            count: number of operations; 0 for no end.
 
         Raises:
             LocalError: too many objects, or a negative number.
@@ -236,7 +236,7 @@ class RadosApp(Inside):
     # ---- what goes on
 
     def operations(self) -> dict[str, Any]:
-        """How many are done, and what became of the others."""
+        """Return the number of completed operations, and the pending and failed ones."""
         done = [operation for operation in self._operations if operation.task.done() and not operation.error]
         others = [operation for operation in self._operations if operation not in done]
         return {
@@ -246,7 +246,7 @@ class RadosApp(Inside):
         }
 
     async def wait(self, wait_s: float = WAIT_S) -> dict[str, Any]:
-        """Wait for all that is pending; then :meth:`operations`."""
+        """Wait for all pending operations; returns :meth:`operations`."""
         if pending := [operation.task for operation in self._operations if not operation.task.done()]:
             await asyncio.wait(pending, timeout=wait_s)
         return self.operations()
@@ -259,7 +259,7 @@ class RadosApp(Inside):
 
     @staticmethod
     async def _answered(operation: _Operation, wait_s: float) -> dict[str, Any]:
-        """What came of it, if that is known in time; raises RadosError where it failed."""
+        """Wait for an operation and return its result, or that it is pending; raises RadosError if it failed."""
         await asyncio.wait([operation.task], timeout=wait_s)
         return operation.as_json() | (operation.task.result() if operation.task.done() else {})
 
@@ -283,26 +283,26 @@ class RadosApp(Inside):
             self._heard.append({"oid": oid, "error": str(error)})
 
     async def unwatch(self, oid: str) -> None:
-        """Watch it no more."""
+        """Stop watching an object."""
         if oid not in self._watches:
             raise LocalError(f"{oid} is not watched")
         self._listeners.pop(oid).cancel()
         await self._watches.pop(oid).close()
 
     async def notify(self, oid: str, text: str = "", timeout_s: int = 5) -> dict[str, Any]:
-        """Notify the watchers of an object; returns their answers, and the watchers without one."""
+        """Notify the watchers of an object; returns their replies, and the watchers that timed out."""
         result = await self._pool.notify(oid, text.encode(), timeout_s)
         replies = [reply.decode(errors="replace") for reply in result.replies.values()]
         return {"replies": replies, "missed": [list(watcher) for watcher in result.missed]}
 
     def notifications(self) -> dict[str, Any]:
-        """What it has heard as a watcher, errors that ended a watch included."""
+        """Return the notifications received, including errors that ended a watch."""
         return {"heard": self._heard, "watches": sorted(self._watches)}
 
     # ---- the rest
 
     def map(self) -> dict[str, Any]:
-        """What it knows of the cluster."""
+        """Return the client's view of the cluster: global id, epoch, monitors and pools."""
         osdmap = self._client.osdmap
         return {
             "global_id": self._client.global_id,

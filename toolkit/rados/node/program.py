@@ -9,15 +9,15 @@ from toolkit.rados.node.spec import RadosSpec
 
 
 async def run_client(values: dict[str, Any], reader: asyncio.StreamReader, control: Control) -> None:
-    """Be a client until the input ends.
+    """Run a client node until the input ends.
 
     Args:
-        values: its spec.
+        values: spec of the client.
         reader: its commands.
         control: takes answers and records.
 
     Raises:
-        LocalError: the spec is none, or the cluster does not let it in.
+        LocalError: the spec is invalid, or the cluster rejects the client.
     """
     spec = RadosSpec.from_json(values)
     await serve(RadosApp(spec, control.record), spec.rados, reader, control)

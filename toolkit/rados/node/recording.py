@@ -1,4 +1,4 @@
-"""A RADOS client whose messenger writes down what happens."""
+"""A RADOS client whose messenger records its messages."""
 
 from messenger.cephx.client import CephxClient
 from messenger.cephx.none import NoneClient
@@ -14,22 +14,22 @@ from toolkit.rados.node.spec import RadosSpec
 
 
 class RecordingClient(Rados):
-    """A client with a history.
+    """A client that writes history records.
 
-    Made by :meth:`Rados.connect`, then set up by :meth:`become`.
+    Call :meth:`Rados.connect`, then :meth:`become`.
     """
 
     spec: RadosSpec
     _records: Records
 
     def become(self, spec: RadosSpec, write: Write) -> None:
-        """Be this node, and write records there."""
+        """Set the node's spec and the function that takes its records."""
         self.spec = spec
         self._records = Records(spec, spec.names, write)
 
     @property
     def messenger(self) -> Messenger:
-        """Its messenger, while it is connected."""
+        """The client's messenger, while it is connected."""
         return self._messenger
 
     @override
@@ -47,6 +47,6 @@ class RecordingClient(Rados):
         return messenger
 
     def ms_dispatch(self, connection: Connection, message: Message) -> None:
-        """Write a message down, then hand it to whom it concerns."""
+        """Record a message, then process it."""
         self._records.delivered(self._messenger, connection, message)
         super().ms_dispatch(connection, message)

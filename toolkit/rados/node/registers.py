@@ -1,6 +1,6 @@
-"""The workload ``rados-register``: a client works on a few objects, and all that it asks and hears is on record.
+"""The workload ``rados-register``: a client operates on a few shared objects, and records every call and reply.
 
-What it writes nobody else writes, so that a reader's answer tells which writes it has seen.
+Each written value is unique, so that a read shows which writes it has seen.
 """
 
 import asyncio
@@ -20,22 +20,22 @@ from toolkit.rados.node.spec import RadosSpec
 
 MOST_OBJECTS = 64
 ANSWER_S = 30.0
-"""An operation that is not answered within that time is given up; what becomes of it is not known."""
+"""Time limit of an operation; after that its effect is unknown."""
 _KEYS = 3
 _REFUSALS = frozenset({errno.EEXIST, errno.ENOENT})
-"""Errors that tell about the object, and that nothing was done."""
+"""Errors that show the object's state; the operation had no effect."""
 _SHARES = {"read": 30, "append": 20, "write": 15, "omap_set": 10, "omap_get": 10, "create": 8, "remove": 7}
-"""How often each operation is drawn, in percent."""
+"""Probability of each operation, in percent."""
 
 
 class Registers:
-    """One operation after the other on objects that other clients use as well.
+    """Runs one operation after the other on shared objects.
 
     Args:
-        spec: of the client.
-        pool: where the objects are; asked for at each operation.
+        spec: spec of the client.
+        pool: returns the pool; called for each operation.
         write: takes history records.
-        answer_s: how long an operation may take.
+        answer_s: time limit of an operation.
     """
 
     def __init__(
@@ -52,16 +52,16 @@ class Registers:
 
     @property
     def is_busy(self) -> bool:
-        """True while it has something to do."""
+        """True while operations are running or due."""
         return self._task is not None and not self._task.done()
 
     async def begin(self, objects: int, every_ms: float, number: int) -> None:
-        """Begin, in place of what was begun before.
+        """Start the workload, in place of one that is running.
 
         Args:
-            objects: on so many, ``register0`` and so on.
-            every_ms: from the beginning of one operation to that of the next, or longer if it takes longer.
-            number: so many operations, and a last look at each object; 0: until :meth:`end`.
+            objects: number of objects, ``register0`` and so on.
+            every_ms: interval between the starts of operations, longer if one takes longer.
+            number: number of operations, followed by a final read of each object; 0 until :meth:`end`.
 
         Raises:
             LocalError: too many objects, or a negative number.
@@ -76,11 +76,11 @@ class Registers:
         self._task = asyncio.get_running_loop().create_task(self._run(oids, every_ms / 1000, number))
 
     def end(self) -> None:
-        """No more operations, but for a last look at each object."""
+        """Start no more operations, except a final read of each object."""
         self._ended.set()
 
     async def cancel(self) -> None:
-        """Give up the operation that is under way; what becomes of it is not known."""
+        """Cancel the operation in progress; its effect is unknown."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -100,7 +100,7 @@ class Registers:
             await self._operate("omap_get", oid)
 
     async def _operate(self, verb: str, oid: str) -> None:
-        """Carry out an operation, and write down what was asked and what came of it."""
+        """Run an operation, and record the call and the result."""
         number = next(self._numbers)
         label = f"{self._spec.incarnation}.{number}"
         token = f"{self._spec.name}.{label};"
@@ -149,5 +149,5 @@ class Registers:
 
 
 def _text(data: bytes) -> str:
-    """What was read; bytes that nobody wrote stay visible."""
+    """Decode what was read; invalid bytes stay visible as escapes."""
     return data.decode("ascii", "backslashreplace")

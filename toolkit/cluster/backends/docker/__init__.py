@@ -1,1 +1,1 @@
-"""The ``docker`` backend: a container per node, on networks of their own; and ``swarm``, on overlay networks."""
+"""The ``docker`` backend, a container per node on private networks; and ``swarm``, on overlay networks."""

@@ -1,4 +1,4 @@
-"""Containers on private networks of Docker's, one for each node."""
+"""The ``docker`` backend: a container per node, on private Docker networks."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,21 +31,21 @@ if TYPE_CHECKING:
 _AT_ONCE = 16
 _OVERLAP = "overlaps"
 _LIMITS = {"pids_limit": 512, "mem_limit": "4g"}
-"""What a node needs is far less; a runaway is to stop somewhere."""
+"""A node needs far less; the limits stop a runaway process."""
 _DAEMON_CAPABILITIES = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"]
-"""Daemons of Ceph change their user, and have files of two; our own node needs no capability at all."""
+"""Ceph daemons change their user and own files of two users; messengers need no capability."""
 
 
 class DockerBackend(Backend):
-    """A container per node on bridges that lead nowhere else.
+    """A container per node, on isolated bridge networks.
 
-    Containers are unprivileged and reach nothing but each other. Faults of the network are this machine's doing,
-    in the containers' namespaces, which takes an engine of this machine and root.
+    Containers are unprivileged and reach only each other. Faults of the network are applied by this machine in the
+    containers' namespaces, which needs an engine on this machine, and root.
     """
 
     name: ClassVar[str] = "docker"
     driver: ClassVar[str] = "bridge"
-    """Of the networks."""
+    """Docker's driver for the networks."""
     network_kind: ClassVar[type[NamespaceNetwork]] = NamespaceNetwork
 
     def __init__(self, lease: Lease, say: Callable[[str], None]) -> None:
@@ -59,14 +59,14 @@ class DockerBackend(Backend):
     @classmethod
     @override
     def lent(cls, networks: Sequence[NetworkWish]) -> AbstractContextManager[Backend]:
-        """Hosts are containers that wait for another lab, if there are any."""
+        """Lend containers of an earlier lab, or new ones."""
         from toolkit.cluster.containers import borrowed
 
         return borrowed(networks)
 
     @classmethod
     def places(cls) -> list[str]:
-        """The engines that nodes are spread over."""
+        """Return the engines that nodes are distributed over."""
         return [current_place()]
 
     @classmethod
@@ -149,7 +149,7 @@ class DockerBackend(Backend):
     # ---- networks
 
     def _make_networks(self, networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> list[NetworkWish]:
-        """Make networks; those without a subnet get one that nothing else uses just now."""
+        """Make networks; those without a subnet get one that is free now."""
         place, engine = next(iter(self._engines.items()))
         taken = used(engine, here=_is_of_this_machine(place))
         for wish in networks:
@@ -166,7 +166,7 @@ class DockerBackend(Backend):
     def _make_network(
         self, engine: "DockerClient", wish: NetworkWish, subnets: Iterator[Subnet], hosts: Sequence[HostWish]
     ) -> Subnet:
-        """Make a network with the first of some subnets that is still free when its turn comes."""
+        """Make a network with the first of some subnets that the engine accepts."""
         import docker.errors
         from docker.types import IPAMConfig, IPAMPool
 
@@ -190,7 +190,7 @@ class DockerBackend(Backend):
 
     @staticmethod
     def _gateway(wish: NetworkWish, subnet: Subnet, hosts: Sequence[HostWish]) -> str:
-        """An address for the bridge itself: the last one, unless that is wished for."""
+        """Return the address of the bridge: the last one that no host requires."""
         addresses = assign([replace(wish, subnet=str(subnet))], [_only_on(host, wish.name) for host in hosts])
         taken = {str(found) for by_network in addresses.addresses.values() for found in by_network.values()}
         last = subnet.num_addresses - 2  # the very last one is for broadcasts
@@ -201,7 +201,7 @@ class DockerBackend(Backend):
 
     @staticmethod
     def _own_range(_subnet: Subnet) -> str | None:
-        """The part of a subnet that Docker takes addresses from for its own ends; any of those that are left."""
+        """Return the part of a subnet that Docker assigns addresses from; None for all of it."""
         return None
 
     def _options(self, wish: NetworkWish) -> dict[str, str]:
@@ -210,7 +210,7 @@ class DockerBackend(Backend):
     # ---- containers
 
     def _tags(self, place: str, hosts: Sequence[HostWish]) -> dict[str, str]:
-        """Docker's names of the images that hosts wish for; our node's is built again if its source changed."""
+        """Return the tags of the images of some hosts; the node's image is built again if its source changed."""
         wished = {wish.image for wish in hosts}
         return {name: images.tag(name) if name else node.build(place, say=self.announce) for name in wished}
 
@@ -251,7 +251,7 @@ class DockerBackend(Backend):
         return ContainerHost(wish.name, self._engines[place], place, container, addresses, logs, label)
 
     def _name(self, what: str) -> str:
-        """Of a container or a network: Docker's names are the whole engine's, and a swarm's have no dots."""
+        """Return the Docker name of a container or network: unique in the engine, and without dots for a swarm."""
         return f"{self.lease.label.name}-{self.lease.label.token}-{what}"
 
     @property
@@ -260,7 +260,7 @@ class DockerBackend(Backend):
 
 
 def _settled(networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> list[NetworkWish]:
-    """Wishes for networks; where a host wishes for an address, the subnet is settled, too."""
+    """Return the networks with the subnets that fixed addresses of hosts determine."""
     subnets = assign(networks, hosts).subnets
     settled = {wish.name for wish in networks if wish.subnet} | {
         name for host in hosts for name in host.addresses or ()
@@ -269,7 +269,7 @@ def _settled(networks: Sequence[NetworkWish], hosts: Sequence[HostWish]) -> list
 
 
 def _only_on(host: HostWish, network: str) -> HostWish:
-    """A host's wish, as far as it is about one network."""
+    """Return a host's requirements for one network only."""
     addresses = {name: address for name, address in (host.addresses or {}).items() if name == network}
     return replace(host, networks=tuple(name for name in host.networks if name == network), addresses=addresses)
 

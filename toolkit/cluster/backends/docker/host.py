@@ -33,16 +33,16 @@ DIRECTORY = PurePosixPath("/var/lib/msgrlab")
 
 
 class ContainerHost(Host):
-    """A container that runs.
+    """A running container.
 
     Args:
-        name: of its node.
-        engine: that has it.
-        place: of the engine (:mod:`toolkit.machine.docker_engine`).
-        container: its id.
-        addresses: by network.
-        logs: directory of this machine for what its programs print.
-        label: of the cluster.
+        name: name of its node.
+        engine: engine of the container.
+        place: place of the engine (:mod:`toolkit.machine.docker_engine`).
+        container: id of the container.
+        addresses: addresses by network.
+        logs: directory of this machine for its programs' output.
+        label: label of the cluster.
     """
 
     messenger = ("msgrlab", "node")
@@ -63,7 +63,7 @@ class ContainerHost(Host):
         self.directory = Path(DIRECTORY)
         self._api = engine.api
         self.place = place
-        """Of the engine."""
+        """Place of the engine."""
         self._container = container
         self._logs = logs
         self._logs.mkdir(exist_ok=True)
@@ -71,7 +71,7 @@ class ContainerHost(Host):
         self.namespace = Path(f"/proc/{pid}/ns/net") if _is_here(pid, label) else None
 
     def named(self, name: str) -> "ContainerHost":
-        """The same container, as the host of another node."""
+        """Return the same container as the host of another node."""
         other = copy(self)
         other.name = name
         return other
@@ -95,7 +95,7 @@ class ContainerHost(Host):
         assert program.stdin is not None
         assert program.stdout is not None
         output: list[bytes] = []
-        # Both at once: a program may write before it has read all.
+        # Write and read at the same time: a program may write output before it has read all input.
         writer = threading.Thread(target=_feed, args=(program.stdin, stdin.encode()), daemon=True)
         reader = threading.Thread(
             target=lambda out: output.append(out.read()), args=(program.stdout,), daemon=True
@@ -151,7 +151,7 @@ class ContainerHost(Host):
 
     @refused()
     def _packed(self, name: str) -> bytes:
-        """The content of a file in the container."""
+        """Return the content of a file in the container."""
         import docker.errors
 
         try:
@@ -177,7 +177,7 @@ class ContainerHost(Host):
 
 
 def _is_here(pid: int, label: str) -> bool:
-    """True if a container's process runs on this machine and this user may signal it."""
+    """True if a container's process runs on this machine, and this user is root."""
     if os.geteuid() != 0:
         return False
     deadline_s = time.monotonic() + _BIRTH_TIMEOUT_S

@@ -1,4 +1,4 @@
-"""A program in a container: its streams over the engine's connection, its end, signals to it."""
+"""A program in a container: its streams over the engine's connection, its exit code, signals to it."""
 
 import contextlib
 import io
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from docker import APIClient
 
 PROGRAM_VARIABLE = "MSGRLAB_PROGRAM"
-"""In the environment of a program and of its children; the value identifies the program."""
+"""Environment variable of a program and its children, whose value identifies the program."""
 _FRAME = struct.Struct(">BxxxI")
-"""Header of each piece of output: its stream and its length."""
+"""Header of each piece of output: number of the stream, and length."""
 _REFUSAL = "OCI runtime exec failed"
 OUTPUT = 1
-"""Of the two streams; the other one is for errors."""
+"""Number of standard output; the other stream is standard error."""
 _TAIL_BYTES = 4096
 _START_TIMEOUT_S = 20.0
 _POLL_S = 0.004
@@ -34,21 +34,24 @@ _SIGNAL = (
     ' && found="$found ${each#/proc/}"; done;'
     ' [ "$1" != 9 ] || kill -STOP $found 2>/dev/null; kill -"$1" $found 2>/dev/null; true'
 )
-"""Signal every process that has the token. Before SIGKILL all are stopped: a parent that notices the end of its
-child first would exit with a code of its own."""
+"""Signal every process that has the token.
+
+Before SIGKILL all are stopped, because a parent that notices its child's end first would exit with a code of its
+own.
+"""
 
 
 class ContainerProgram:
-    """A program that was started in a container.
+    """A program in a container.
 
     Args:
-        api: of the engine.
-        container: its id.
+        api: API of the engine.
+        container: id of the container.
         argv: the program and its arguments.
-        environment: variables beside those of the container.
-        piped: whether to speak with it through pipes; otherwise its input is empty.
-        log: file on this machine for what it prints; with ``piped`` that is its standard error alone.
-        seen: whether this machine sees its process, and may send it signals.
+        environment: variables in addition to those of the container.
+        piped: True to connect its input and output to pipes; otherwise its input is empty.
+        log: file on this machine for its output, or with ``piped`` for its standard error.
+        seen: True if its process is visible on this machine, which then can send it signals.
 
     Raises:
         LocalError: there is no such program.
@@ -93,7 +96,7 @@ class ContainerProgram:
 
     @refused()
     def poll(self) -> int | None:
-        """Its exit code; None while it runs."""
+        """Return its exit code; None while it runs."""
         if self._code is None:
             about = self._about()
             if not about["Running"] and about["ExitCode"] is not None:
@@ -102,7 +105,7 @@ class ContainerProgram:
         return self._code
 
     def wait(self, timeout_s: float) -> int:
-        """Wait for its end; raises TimeoutError."""
+        """Wait until it exits and return its exit code; raises TimeoutError."""
         deadline_s = time.monotonic() + timeout_s
         while (code := self.poll()) is None:
             if time.monotonic() > deadline_s:
@@ -114,7 +117,7 @@ class ContainerProgram:
 
     @refused()
     def signal(self, number: int) -> None:
-        """Send a signal to it and to what it has started."""
+        """Send a signal to it and to its children."""
         if self.poll() is not None:
             return
         if self.pid:
@@ -125,7 +128,7 @@ class ContainerProgram:
         self._api.exec_start(sender["Id"])
 
     def errors(self) -> str:
-        """The last lines of its standard error."""
+        """Return the last lines of its standard error."""
         return self._tail.decode(errors="replace")
 
     def _about(self) -> dict[str, Any]:
@@ -133,7 +136,7 @@ class ContainerProgram:
         return about
 
     def _started(self) -> int:
-        """Its process id, once it has one."""
+        """Wait until it has a process id and return that."""
         deadline_s = time.monotonic() + _START_TIMEOUT_S
         while not (pid := (about := self._about())["Pid"]):
             if not about["Running"] and about["ExitCode"] is not None:
@@ -155,7 +158,7 @@ class ContainerProgram:
                     pipe.close()
 
     def _read(self) -> None:
-        """Sort what it says into output and errors, until it ends."""
+        """Separate its output from its errors, until it exits."""
         with contextlib.ExitStack() as stack:
             log = stack.enter_context(self._log.open("ab", buffering=0)) if self._log is not None else None
             stack.callback(self._end)
@@ -163,7 +166,7 @@ class ContainerProgram:
                 for stream, said in frames(self._reader):
                     self._take(stream, said, log)
             except (OSError, ValueError):
-                return  # the connection has broken, or is not needed any more
+                return  # the connection broke, or was closed
 
     def _take(self, stream: int, said: bytes, log: BinaryIO | io.RawIOBase | None) -> None:
         if stream == OUTPUT and self._output is not None:
@@ -183,7 +186,7 @@ class ContainerProgram:
 
 
 class _Input(io.RawIOBase):
-    """The input of a program, at the other end of a connection; closing it is the end of the input alone."""
+    """Standard input of a program over a connection; closing it shuts down only this direction."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -207,24 +210,24 @@ class _Input(io.RawIOBase):
 def attach(
     api: "APIClient", program: str, *, on_terminal: bool = False
 ) -> tuple[io.BufferedReader, socket.socket]:
-    """Start a program and have its streams: what to read from, and what to write to."""
+    """Start a program; returns the stream to read its output from, and the socket to write its input to."""
     raw = api.exec_start(program, socket=True, tty=on_terminal)
     connection: socket.socket = getattr(raw, "_sock", raw)
     connection.settimeout(None)
-    # The SDK hands out the connection below the buffer in which HTTP headers were read, and maybe more than those.
+    # The SDK returns the socket below the buffer that read the HTTP headers, and possibly some output.
     response = getattr(raw, "_response", None)
     return response.raw._fp.fp if response is not None else raw, connection  # noqa: SLF001 - as said
 
 
 def frames(reader: io.BufferedIOBase) -> Iterator[tuple[int, bytes]]:
-    """Output of a program without a terminal, with the number of the stream."""
+    """Yield the output of a program without a terminal, with the number of the stream."""
     while len(head := reader.read(_FRAME.size)) == _FRAME.size:
         stream, length = _FRAME.unpack(head)
         yield stream, reader.read(length)
 
 
 def refusal(said: str) -> str:
-    """Why the engine has not started a program, if that is what it says."""
+    """Return why the engine did not start a program, if its output is such an error; else ""."""
     if not said.startswith(_REFUSAL):
         return ""
     missing = "executable file not found" in said or "no such file or directory" in said

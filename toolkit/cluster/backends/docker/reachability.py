@@ -1,4 +1,4 @@
-"""Whether containers on a network reach each other: a firewall between them would look like daemons that hang."""
+"""Check that containers on a network reach each other: a firewall between them would look like hanging daemons."""
 
 import contextlib
 import socket
@@ -12,7 +12,7 @@ from toolkit.errors import Unsupported
 from toolkit.machine import bridges
 
 _TIMEOUT_S = 3.0
-"""Enough for a second SYN, which is sent after a second."""
+"""Long enough for a second SYN, which follows after a second."""
 _LISTEN = """\
 import socket, sys
 listening = socket.create_server((sys.argv[1], 0), family=int(sys.argv[2]))
@@ -30,7 +30,7 @@ def require_reachable(hosts: Mapping[str, ContainerHost], networks: Sequence[str
     """Check that the first two containers of each network reach each other.
 
     Raises:
-        Unsupported: they do not; with the likely cause and the remedy.
+        Unsupported: they do not; the message has the likely cause and a remedy.
     """
     for network in networks:
         on_it = [host for host in hosts.values() if network in host.addresses]
@@ -58,7 +58,7 @@ def _reaches(dialler: ContainerHost, dialled: ContainerHost, address: str) -> bo
 
 
 def _reaches_by_programs(dialler: ContainerHost, dialled: ContainerHost, address: str) -> bool:
-    """The same where the containers' namespaces cannot be entered: of another machine, or not for this user."""
+    """Check reachability with programs in the containers, whose namespaces this process cannot enter."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     program = dialled.start(["python3", "-I", "-c", _LISTEN, address, str(int(family))], piped=True)
     assert program.stdin is not None

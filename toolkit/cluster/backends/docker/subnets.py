@@ -1,4 +1,4 @@
-"""Subnets for networks of Docker's: which are in use, and one that is not."""
+"""Subnets for Docker networks: list those in use, and find free ones."""
 
 from collections.abc import Iterator, Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
@@ -14,15 +14,15 @@ Subnet = IPv4Network | IPv6Network
 
 _RANGE = list(IPv4Network("10.80.0.0/12").subnets(new_prefix=24))
 _APART = 8
-"""Clusters begin to look so far from each other: those that come up at once seldom meet."""
+"""Distance between the subnets at which clusters start to search, so that parallel starts seldom collide."""
 
 
 def used(engine: "DockerClient", *, here: bool) -> dict[Subnet, str]:
-    """Subnets that are in use, and by what.
+    """Return the subnets in use, and by what.
 
     Args:
-        engine: whose networks count.
-        here: whether it is an engine of this machine, so that this machine's routes count, too.
+        engine: engine whose networks are in use.
+        here: True for an engine of this machine, to include this machine's routes.
     """
     found: dict[Subnet, str] = dict(_routes()) if here else {}
     for network in engine.api.networks():
@@ -33,10 +33,10 @@ def used(engine: "DockerClient", *, here: bool) -> dict[Subnet, str]:
 
 
 def require_free(name: str, subnet: Subnet, taken: Mapping[Subnet, str]) -> None:
-    """See to it that a network can have its subnet.
+    """Check that a network can have its subnet.
 
     Raises:
-        LocalError: it overlaps with one in use: by what.
+        LocalError: it overlaps with one in use; the message names its user.
     """
     for other, who in taken.items():
         if subnet.version == other.version and subnet.overlaps(other):
@@ -44,7 +44,7 @@ def require_free(name: str, subnet: Subnet, taken: Mapping[Subnet, str]) -> None
 
 
 def free(number: int, taken: Mapping[Subnet, str]) -> Iterator[Subnet]:
-    """Subnets that nothing uses; where the search begins depends on the cluster's number."""
+    """Yield free subnets; the search starts at a place that depends on the cluster's number."""
     first = number * _APART % len(_RANGE)
     for subnet in (*_RANGE[first:], *_RANGE[:first]):
         if not any(subnet.version == other.version and subnet.overlaps(other) for other in taken):
@@ -52,7 +52,7 @@ def free(number: int, taken: Mapping[Subnet, str]) -> Iterator[Subnet]:
 
 
 def _routes() -> Iterator[tuple[Subnet, str]]:
-    """The machine's own routes, but for the default ones."""
+    """Yield this machine's routes, except default routes."""
     with rtnetlink() as network:
         names = {link["index"]: link.get("ifname") for link in network.get_links()}
         for route in network.get_routes():

@@ -1,4 +1,4 @@
-"""Containers on overlay networks of a swarm, spread over several engines."""
+"""The ``swarm`` backend: containers on overlay networks of a swarm, distributed over several engines."""
 
 import os
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 CONTEXTS_VARIABLE = "MSGRLAB_SWARM"
-"""Docker contexts of a swarm's machines, a manager's first, with commas between them."""
+"""Environment variable with the Docker contexts of a swarm's machines, separated by commas, a manager first."""
 _USUAL_MTU, _VXLAN_BYTES = 1500, 50
-"""Between machines, a packet on an overlay is inside another one, whose headers take room: 1450 bytes are left."""
+"""Between machines, VXLAN headers take 50 bytes of each packet: 1450 bytes are left for the overlay."""
 _ACTIVE = "active"
 
 
 class OverlayNetwork(NamespaceNetwork):
-    """Faults between hosts on overlays, whose other ends are in namespaces of the engine's."""
+    """Faults between hosts on overlays; their bridges are the engine's, so links cannot be impaired."""
 
     @override
     def set_link(self, sender: str, receiver: str, state: LinkState) -> None:
-        """Accept a link without impairments only."""
+        """Accept only a link without impairments."""
         if not state.is_clear:
             raise Unsupported(
                 f"link {sender} {receiver}: a swarm's networks have no impairments: --backend docker has"
@@ -37,10 +37,10 @@ class OverlayNetwork(NamespaceNetwork):
 
 
 class SwarmBackend(DockerBackend):
-    """A container per node, on networks that reach over all machines of a swarm.
+    """A container per node, on networks that span all machines of a swarm.
 
-    Nodes are dealt out to the engines of the Docker contexts in ``MSGRLAB_SWARM``; without it all are on the one
-    engine that is meant, which has to be a manager.
+    Nodes are distributed over the engines of the Docker contexts in ``MSGRLAB_SWARM``; without it all are on the
+    default engine, which has to be a manager.
     """
 
     name: ClassVar[str] = "swarm"
@@ -50,7 +50,7 @@ class SwarmBackend(DockerBackend):
 
     @classmethod
     def places(cls) -> list[str]:
-        """The engines that nodes are spread over, a manager's first."""
+        """Return the engines that nodes are distributed over, a manager first."""
         names = [name.strip() for name in os.environ.get(CONTEXTS_VARIABLE, "").split(",")]
         return [CONTEXT_SCHEME + name for name in names if name] or [current_place()]
 
@@ -65,11 +65,11 @@ class SwarmBackend(DockerBackend):
 
     @staticmethod
     def _own_range(subnet: Subnet) -> str | None:
-        """Every machine has an end of its own on an overlay; the upper half of the addresses is for those."""
+        """Return the upper half of the addresses, for each machine's own end of an overlay."""
         return str(list(subnet.subnets())[-1])
 
     def _options(self, wish: NetworkWish) -> dict[str, str]:
-        """Docker wants to hear of the MTU between machines: the usual one, unless another is wished for."""
+        """Give Docker the MTU between machines: the usual one, unless the network requires another."""
         outside = wish.mtu if wish.mtu == _USUAL_MTU else wish.mtu + _VXLAN_BYTES
         return super()._options(replace(wish, mtu=outside))
 

@@ -1,4 +1,4 @@
-"""A program in a container, on the user's own terminal or pipes, as ``docker exec -it`` does it."""
+"""Run a program in a container on the user's terminal or pipes, like ``docker exec -it``."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ _CHUNK_BYTES = 1 << 16
 
 
 def run(api: "APIClient", container: str, argv: Sequence[str]) -> int:
-    """Run a program on this process's own standard input and output; returns its exit code.
+    """Run a program on this process's standard input and output; returns its exit code.
 
     Raises:
         LocalError: there is no such program.
@@ -59,11 +59,11 @@ def _print(descriptor: int, content: bytes) -> None:
 
 @contextlib.contextmanager
 def _raw_terminal(api: "APIClient", program: str) -> Iterator[None]:
-    """Pass every key to the program, and the size of the terminal, now and when it changes."""
+    """Pass all keys to the program, and the size of the terminal whenever it changes."""
 
     def resize(*_: object) -> None:
         columns, lines = shutil.get_terminal_size()
-        with contextlib.suppress(Exception):  # it has just ended
+        with contextlib.suppress(Exception):  # the program has just exited
             api.exec_resize(program, height=lines, width=columns)
 
     descriptor = sys.stdin.fileno()
@@ -81,7 +81,7 @@ def _raw_terminal(api: "APIClient", program: str) -> Iterator[None]:
 
 
 def main() -> int:
-    """Run a program: the engine's place, the container, and the program with its arguments come as arguments."""
+    """Run a program; arguments are the engine's place, the container, and the program with its arguments."""
     place, container, *argv = sys.argv[1:]
     try:
         with connected(place) as engine:

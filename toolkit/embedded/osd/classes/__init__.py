@@ -12,7 +12,7 @@ from messenger.messages.osd_operations import OpCode, OsdOp
 from toolkit.embedded.osd.work import OpError, Work, handles
 
 Method = Callable[[Work, Decoder], bytes | None]
-"""Does what a method does, with its input; returns its output. Raises OpError."""
+"""Runs a method of a class with its input; returns its output. Raises OpError."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def _entry(given: dict[str, Any]) -> _Entry | None:
 
 @handles(OpCode.CALL)
 def call(work: Work, _op: OsdOp, given: dict[str, Any]) -> bytes | None:
-    """Call a method; EOPNOTSUPP for one that is not known here."""
+    """Call a method; EOPNOTSUPP if it is not supported."""
     entry = _entry(given)
     if entry is None:
         raise OpError(errno.EOPNOTSUPP)

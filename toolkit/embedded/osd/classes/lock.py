@@ -1,4 +1,4 @@
-"""The class ``lock``: advisory locks, which are kept in an attribute of the object."""
+"""The class ``lock``: advisory locks, stored in attributes of the object."""
 
 import errno
 import time
@@ -151,7 +151,7 @@ def encoded(structure: Enveloped) -> bytes:
 
 
 def _load(work: Work, name: str) -> LockState:
-    """A lock without the lockers whose time is over."""
+    """Return a lock without expired lockers."""
     if not name:
         raise OpError(errno.EINVAL)
     stored = work.draft.xattrs.get(_PREFIX + name) if work.draft is not None else None
@@ -174,7 +174,7 @@ def _check(condition: bool, number: int) -> None:  # noqa: FBT001 - what is chec
 
 @method("lock", "lock", writes=True)
 def lock(work: Work, given: Decoder) -> None:
-    """Take a lock: EBUSY, another client has it; EEXIST, this one has."""
+    """Take a lock; EBUSY: another client has it; EEXIST: this client has it already."""
     op = LockOp.decode(given)
     may, must = bool(op.flags & LockFlag.MAY_RENEW), bool(op.flags & LockFlag.MUST_RENEW)
     _check(op.type in (LockType.EXCLUSIVE, LockType.SHARED, LockType.EXCLUSIVE_EPHEMERAL), errno.EINVAL)
@@ -196,14 +196,14 @@ def lock(work: Work, given: Decoder) -> None:
 
 @method("lock", "unlock", writes=True)
 def unlock(work: Work, given: Decoder) -> None:
-    """Give a lock back: ENOENT, this client does not have it."""
+    """Release a lock; ENOENT: this client does not have it."""
     op = UnlockOp.decode(given)
     _remove(work, op.name, LockerId(work.client.name, op.cookie))
 
 
 @method("lock", "break_lock", writes=True)
 def break_lock(work: Work, given: Decoder) -> None:
-    """Take a lock from another client: ENOENT, it does not have it."""
+    """Remove a lock from another client; ENOENT: it does not have it."""
     op = BreakOp.decode(given)
     _remove(work, op.name, LockerId(op.locker, op.cookie))
 
@@ -221,7 +221,7 @@ def _remove(work: Work, name: str, gone: LockerId) -> None:
 
 @method("lock", "get_info")
 def get_info(work: Work, given: Decoder) -> bytes:
-    """Who has a lock."""
+    """Return the lockers of a lock."""
     work.existing()
     return encoded(_load(work, GetInfoOp.decode(given).name))
 
@@ -238,7 +238,7 @@ def list_locks(work: Work, _given: Decoder) -> bytes:
 
 @method("lock", "assert_locked")
 def assert_locked(work: Work, given: Decoder) -> None:
-    """EBUSY unless this client has the lock so."""
+    """Fail with EBUSY unless this client has the lock with this type, tag and cookie."""
     op = AssertOp.decode(given)
     state = _load(work, op.name)
     held = any(who == LockerId(work.client.name, op.cookie) for who, _ in state.lockers)
@@ -247,7 +247,7 @@ def assert_locked(work: Work, given: Decoder) -> None:
 
 @method("lock", "set_cookie", writes=True)
 def set_cookie(work: Work, given: Decoder) -> None:
-    """Have the lock with another cookie: EBUSY unless this client has it so."""
+    """Change the cookie of a lock; EBUSY unless this client has it with this type, tag and cookie."""
     op = SetCookieOp.decode(given)
     state = _load(work, op.name)
     old, new = LockerId(work.client.name, op.cookie), LockerId(work.client.name, op.new_cookie)

@@ -1,4 +1,4 @@
-"""The class ``rbd``, as far as images without snapshots, clones and mirrors need it."""
+"""The class ``rbd``, as far as images without snapshots, clones and mirroring need it."""
 
 import errno
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _NAME, _ID, _METADATA = "name_", "id_", "metadata_"
 _NO_POOL = -1
 _MOST_ENTRIES = 1024
 _INCOMPATIBLE = 0x1 | 0x2 | 0x80
-"""Features that a client must know to open an image: layering, striping, a data pool."""
+"""Features that a client must support to open an image: layering, striping, a data pool."""
 _STRIPING = 0x2
 
 
@@ -30,7 +30,7 @@ class TrashImage(Enveloped):
     VERSION: ClassVar = 2
 
     source: U8
-    """0: a user put it there; others stand for mirroring, migration and removal."""
+    """0 if a user moved it there; other values are for mirroring, migration and removal."""
     name: str
     deleted: UTime
     deferred_until: UTime
@@ -57,7 +57,7 @@ def _time(moment: UTime) -> bytes:
 
 
 def _value(work: Work, key: str) -> bytes:
-    """A key of the omap; raises OpError, ENOENT."""
+    """Return the value of an omap key; raises OpError, ENOENT."""
     value = work.existing().omap.get(key)
     if value is None:
         raise OpError(errno.ENOENT)
@@ -75,7 +75,7 @@ def _put_keys(work: Work, values: dict[str, bytes], gone: tuple[str, ...] = ()) 
 
 
 def _page(work: Work, prefix: str, given: Decoder) -> dict[str, bytes]:
-    """Keys with a prefix behind one, as many as are asked for; without the prefix."""
+    """Return the keys with a prefix after a given one, without the prefix, up to the requested number."""
     start, most = given.string(), given.u64()
     omap = work.existing().omap
     keys = [key for key in in_order(omap) if key.startswith(prefix) and key > prefix + start]
@@ -87,7 +87,7 @@ def _page(work: Work, prefix: str, given: Decoder) -> dict[str, bytes]:
 
 @method("rbd", "dir_add_image", writes=True)
 def dir_add_image(work: Work, given: Decoder) -> None:
-    """Add an image: EEXIST, its name or its id is taken (EBADF)."""
+    """Add an image; EEXIST: its name is taken; EBADF: its id is taken."""
     name, image = given.string(), given.string()
     omap = work.draft.omap if work.draft is not None else {}
     if _NAME + name in omap:
@@ -99,7 +99,7 @@ def dir_add_image(work: Work, given: Decoder) -> None:
 
 @method("rbd", "dir_remove_image", writes=True)
 def dir_remove_image(work: Work, given: Decoder) -> None:
-    """Remove an image: ESTALE, name and id are not of one image."""
+    """Remove an image; ESTALE: name and id belong to different images."""
     name, image = given.string(), given.string()
     if _value(work, _NAME + name) != _string(image) or _value(work, _ID + image) != _string(name):
         raise OpError(errno.ESTALE)
@@ -161,7 +161,7 @@ def get_id(work: Work, _given: Decoder) -> bytes:
 
 @method("rbd", "create", writes=True)
 def create(work: Work, given: Decoder) -> None:
-    """Make the header: EEXIST, there is one; EINVAL, an object prefix that is none."""
+    """Make the header; EEXIST: there is one; EINVAL: the object prefix is empty."""
     size, order, features, prefix = given.u64(), given.u8(), given.u64(), given.string()
     data_pool = given.i64() if given.remaining else _NO_POOL
     if not prefix:
@@ -195,7 +195,7 @@ def set_size(work: Work, given: Decoder) -> None:
 
 @method("rbd", "get_object_prefix")
 def get_object_prefix(work: Work, _given: Decoder) -> bytes:
-    """What the names of data objects begin with."""
+    """Return the prefix of the data objects' names."""
     return _value(work, "object_prefix")
 
 
@@ -260,7 +260,7 @@ def get_parent(work: Work, given: Decoder) -> bytes:
 
 @method("rbd", "parent_get")
 def parent_get(work: Work, _given: Decoder) -> bytes:
-    """The same in the form since Nautilus."""
+    """Return the parent, none, in the encoding since Nautilus."""
     work.existing()
 
     def encode(encoder: Encoder) -> None:
@@ -275,7 +275,7 @@ def parent_get(work: Work, _given: Decoder) -> bytes:
 
 @method("rbd", "parent_overlap_get")
 def parent_overlap_get(work: Work, given: Decoder) -> bytes:
-    """How much of a parent is visible: there is none."""
+    """Return the overlap with the parent: none."""
     _require_head(given)
     work.existing()
     return bytes(1)
@@ -283,7 +283,7 @@ def parent_overlap_get(work: Work, given: Decoder) -> bytes:
 
 @method("rbd", "get_data_pool")
 def get_data_pool(work: Work, _given: Decoder) -> bytes:
-    """The pool of the data, if it is another one."""
+    """Return the id of the data pool; -1 if data is in the image's own pool."""
     none = _encoded(lambda encoder: encoder.i64(_NO_POOL))
     return work.existing().omap.get("data_pool_id", none)
 
@@ -368,7 +368,7 @@ def trash_add(work: Work, given: Decoder) -> None:
 
 @method("rbd", "trash_state_set", writes=True)
 def trash_state_set(work: Work, given: Decoder) -> None:
-    """Change the state of an image: ESTALE, it has neither the new nor the expected one."""
+    """Change the state of an image; ESTALE unless it has the new or the expected state."""
     key, wanted, expected = _ID + given.string(), given.u8(), given.u8()
     image = TrashImage.decode(Decoder(_value(work, key)))
     if image.state not in (wanted, expected):
