@@ -1,4 +1,4 @@
-"""Messages, acknowledgements and keepalives (docs/protocol.md §3.6, §3.7, §4.8)."""
+"""Rules about messages, acknowledgements and keepalives (docs/protocol.md §3.6, §3.7, §4.8)."""
 
 from toolkit.checks.audit.rule import Rule, Side
 from toolkit.checks.audit.talk import Fields, Talk, number
@@ -62,11 +62,11 @@ RULES = (
 )
 
 _LARGEST_SEQ = 1 << 63
-"""An in_seq beyond that is no number of a message, and how a sender goes on behind it is its own affair."""
+"""A larger in_seq is no seq of a message, and senders continue after it in different ways."""
 
 
 def message_sent(talk: Talk, fields: Fields) -> None:
-    """MESSAGE or MSG."""
+    """Judge a MESSAGE or MSG that was sent."""
     seq = number(fields, "seq")
     if seq is None:
         talk.miss()
@@ -84,12 +84,12 @@ def message_sent(talk: Talk, fields: Fields) -> None:
             talk.judge(FIRST_SEQ, seq == talk.first_seq, "the first message of a new session has seq {}", seq)
     talk.out_seq = seq
     ack_seq = number(fields, "ack_seq")
-    if ack_seq is not None and "SEQ" not in talk.sent:  # v1 has none
+    if ack_seq is not None and "SEQ" not in talk.sent:  # v1 messages have no ack_seq
         _acknowledge(talk, ack_seq, "ack_seq")
 
 
 def message_came(talk: Talk, fields: Fields) -> None:
-    """A message that may have been received."""
+    """Note a message that may have been received."""
     seq = number(fields, "seq")
     if seq is None:
         talk.miss()
@@ -102,7 +102,7 @@ def message_came(talk: Talk, fields: Fields) -> None:
 
 
 def ack_sent(talk: Talk, fields: Fields) -> None:
-    """ACK."""
+    """Judge an ACK that was sent."""
     seq = number(fields, "seq")
     if seq is None:
         return
@@ -133,12 +133,12 @@ def _note_ack(talk: Talk, seq: int) -> None:
 
 
 def keepalive_came(talk: Talk, fields: Fields) -> None:
-    """KEEPALIVE2: it is to be answered."""
+    """Note a KEEPALIVE2, which must be answered."""
     talk.stamps.append((fields.get("seconds"), fields.get("nanoseconds")))
 
 
 def keepalive_answered(talk: Talk, fields: Fields) -> None:
-    """KEEPALIVE2_ACK."""
+    """Judge a KEEPALIVE2_ACK that was sent."""
     stamp, stamps = (fields.get("seconds"), fields.get("nanoseconds")), talk.stamps
     holds = stamp in stamps
     if not talk.gap and (holds or not talk.folded_keepalives):
@@ -148,7 +148,7 @@ def keepalive_answered(talk: Talk, fields: Fields) -> None:
 
 
 def folded_sent(talk: Talk, fields: Fields) -> None:
-    """Frames that were judged before they left the history."""
+    """Note the numbers of sent frames that were judged before they were folded."""
     if (seq := number(fields, "last_seq")) is not None:
         talk.out_seq = seq
     if (seq := number(fields, "last_ack")) is not None:
@@ -156,14 +156,14 @@ def folded_sent(talk: Talk, fields: Fields) -> None:
 
 
 def folded_came(talk: Talk, fields: Fields) -> None:
-    """The same, received; the stamps of keepalives among them are not known any more."""
+    """Note the numbers of received frames that were folded; the stamps of their keepalives are lost."""
     if (seq := number(fields, "last_seq")) is not None:
         message_came(talk, {"seq": seq})
     talk.folded_keepalives |= bool(fields.get("keepalives"))
 
 
 def layout_sent(talk: Talk, frame: Fields) -> None:
-    """A frame of a capture, with what its bytes show."""
+    """Judge what the bytes of a captured frame show."""
     if "preamble" in frame:
         talk.judge(PREAMBLE, not frame["preamble"], "{}: {}", frame["tag"], frame["preamble"])
     if frame.get("compressed"):
@@ -179,13 +179,13 @@ def layout_sent(talk: Talk, frame: Fields) -> None:
 
 
 def begin(talk: Talk, in_seq: int, first_seq: int | None, *, replays: bool) -> None:
-    """The link is open: this end has received messages up to ``in_seq``, and sends ``first_seq`` first."""
+    """Open the link: this end has received messages up to ``in_seq``, and must send ``first_seq`` first."""
     talk.in_seq = talk.acked_seq = in_seq
     talk.first_seq, talk.replays = first_seq, replays
 
 
 def announce(talk: Talk, in_seq: int, tag: str) -> None:
-    """A handshake says what this end has received."""
+    """Judge the in_seq that this end announces in a handshake."""
     memory = talk.memory
     if memory is None or talk.position < memory.until:
         return

@@ -1,4 +1,4 @@
-"""The handshake of msgr v1 (docs/protocol.md §3)."""
+"""Rules about the handshake of msgr v1 (docs/protocol.md §3)."""
 
 from toolkit.checks.audit import data
 from toolkit.checks.audit.addresses import order
@@ -10,7 +10,7 @@ _LOSSY = 1
 _PUBLIC = {24, 32, 15, 0}
 """Protocol numbers between different types of entities."""
 _INTERNAL = {"mon": 13, "osd": 10, "mds": 36}
-"""Those between entities of one type; 0 for the others."""
+"""Protocol numbers between entities of one type; 0 for all other types."""
 _BADPROTOVER, _FINAL = "BADPROTOVER", ("READY", "SEQ")
 
 VERSION = Rule(
@@ -70,7 +70,7 @@ def _connect(talk: Talk, fields: Fields) -> None:
 
 
 def _seqs(fields: Fields) -> tuple[int, int] | None:
-    """global_seq and connect_seq."""
+    """Return global_seq and connect_seq; None if one is missing."""
     global_seq, connect_seq = number(fields, "global_seq"), number(fields, "connect_seq")
     return None if global_seq is None or connect_seq is None else (global_seq, connect_seq)
 
@@ -102,7 +102,7 @@ def _reply(talk: Talk, fields: Fields) -> None:
 
 
 def _granted(talk: Talk, fields: Fields, earlier: Fields | None, asked: Fields) -> None:
-    """The last reply: it shows all that the acceptor supports."""
+    """Judge the last reply, which shows all features that the acceptor supports."""
     flags = number(fields, "flags")
     talk.lossy = None if flags is None else bool(flags & _LOSSY)
     supported, offered = number(fields, "features"), number(asked, "features")

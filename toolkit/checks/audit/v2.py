@@ -1,4 +1,4 @@
-"""The handshake of msgr v2 (docs/protocol.md §4)."""
+"""Rules about the handshake of msgr v2 (docs/protocol.md §4)."""
 
 from toolkit.checks.audit import data
 from toolkit.checks.audit.addresses import order, vector
@@ -10,7 +10,7 @@ _RESERVED = 1 << 62
 _COMPRESSION = 2
 """The banner's feature bit."""
 _NONE, _CRC = 1, 1
-"""Method none, and the mode that is the only one it allows."""
+"""Authentication method none, and crc, the only mode that it allows."""
 
 BANNER = Rule("banner_features", "4.2", Side.BOTH, "A banner requires only msgr2 features that it supports.")
 AUTH_MODE = Rule(
@@ -122,7 +122,7 @@ _BEFORE = {
     _RECONNECT: {"SESSION_RETRY", "SESSION_RETRY_GLOBAL"},
     _IDENT: {"SESSION_RESET", "IDENT_MISSING_FEATURES"},
 }
-"""The answers behind which a dialler may send another request on the link."""
+"""The answers after which a connector may send another request on the link."""
 
 
 def _banner(talk: Talk, fields: Fields) -> None:
@@ -185,7 +185,7 @@ def _compression_done(talk: Talk, fields: Fields) -> None:
 
 
 def _ident(talk: Talk, fields: Fields, tag: str) -> None:
-    """What CLIENT_IDENT and SERVER_IDENT have in common."""
+    """Judge the fields that CLIENT_IDENT and SERVER_IDENT have in common."""
     supported = number(fields, "features_supported")
     if supported is not None:
         talk.judge(FEATURES, not supported & _RESERVED, "{} supports {:#x}", tag, supported)
@@ -195,7 +195,7 @@ def _ident(talk: Talk, fields: Fields, tag: str) -> None:
 
 
 def _request(talk: Talk, tag: str) -> None:
-    """The order of a dialler's requests, and the address that it dialled."""
+    """Judge the order of a connector's requests."""
     before = talk.request
     if before:
         answer = next((each for each in _BEFORE[tag] if each in talk.came), None)
@@ -239,7 +239,7 @@ def _reconnect(talk: Talk, fields: Fields) -> None:
 
 
 def _answer(talk: Talk, tag: str, *requests: str) -> Fields:
-    """The request that a frame of an acceptor answers."""
+    """Judge that a frame of an acceptor answers a pending request; returns the fields of that request."""
     asked = talk.request
     talk.judge(ANSWERS, asked in requests, "{} answers {}", tag, asked or "nothing")
     talk.request = ""
@@ -270,7 +270,7 @@ def _server_ident(talk: Talk, fields: Fields) -> None:
 
 
 def _new_session(talk: Talk, fields: Fields, *, known: bool) -> None:
-    """SERVER_IDENT begins a session; an end that has requeued messages of another may count on from it."""
+    """Begin a session at SERVER_IDENT; an end that requeued messages of an earlier one may not start at seq 1."""
     flags = number(fields, "flags")
     talk.lossy = None if flags is None else bool(flags & _LOSSY)
     if talk.memory is not None:
@@ -298,7 +298,7 @@ def _retry(talk: Talk, fields: Fields) -> None:
 
 
 def _retry_global(talk: Talk, _fields: Fields) -> None:
-    # Its global_seq may be lower: while another link takes over the session, any is refused.
+    # Its global_seq may be lower: while another link takes over the session, any global_seq is refused.
     _answer(talk, "SESSION_RETRY_GLOBAL", _RECONNECT)
 
 
