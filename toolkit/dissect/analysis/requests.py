@@ -77,17 +77,18 @@ class Request:
 
 
 class Requests:
-    """Finds them as messages pass. A request has a tid; its reply is of another type and has the same one."""
+    """Collects the requests. A request has a tid; its reply is of another type with the same tid."""
 
     def __init__(self) -> None:
         self.all: list[Request] = []
-        """In the order in which they were sent first."""
+        """In the order of the first transmission."""
         self.left_out = 0
-        """Requests beyond those that are kept."""
+        """Number of requests beyond the limit."""
         self._asked: dict[tuple[int, int, int], Request] = {}
-        """By session, the client's side of it, and tid: names may become known between request and reply."""
+        """By session, the client's side of it, and tid; not by name, which may become known between request and
+        reply."""
         self._kinds: dict[tuple[str, str, int], Request] = {}
-        """By the client's name, the message's and tid: one that is sent again to another server keeps them."""
+        """By client name, message name and tid, which a request resent to another server keeps."""
 
     def take(
         self,
@@ -98,15 +99,15 @@ class Requests:
         message: MessageInfo,
         where: Transmission,
     ) -> None:
-        """One message.
+        """Add a message.
 
         Args:
-            session: its number.
-            side: the sender's, 0 or 1.
-            names: of sender and receiver.
-            frame: that carries it.
-            message: its header.
-            where: when and where it passed.
+            session: number of the session.
+            side: side of the sender, 0 or 1.
+            names: names of sender and receiver.
+            frame: frame of the message.
+            message: header of the message.
+            where: time and place of the transmission.
         """
         if not message.tid:
             return
@@ -140,7 +141,7 @@ class Requests:
 
 
 def _describe(request: Request, frame: DecodedFrame) -> None:
-    """Object, placement group and operations, as far as the payload decodes."""
+    """Set object, placement group and operations, as far as the payload decodes."""
     fields = frame.fields
     request.obj, request.pg = (str(fields.get(name, "") or "") for name in ("oid", "pgid"))
     poid = fields.get("poid")

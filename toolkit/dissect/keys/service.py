@@ -1,4 +1,4 @@
-"""Listening to an entity and a service: authorizers and the answer to them (docs/protocol.md §5.7)."""
+"""Follows the login of an entity to a service: authorizers and their replies (docs/protocol.md §5.7)."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,11 +20,11 @@ class ServiceLogin:
     """One authentication by a ticket.
 
     Args:
-        book: what is known, and where what is learnt goes.
+        book: the known keys; learnt keys are added.
         payload: the authorizer, the first or a later one.
 
     Raises:
-        DecodeError: it is none.
+        DecodeError: the authorizer is malformed.
     """
 
     def __init__(self, book: KeyBook, payload: Buffer) -> None:
@@ -33,9 +33,9 @@ class ServiceLogin:
         decoder.u8()  # its version, and the auth mode
         self._authorizer = Authorizer.decode(decoder)
         self.session_key: CryptoKey | None = None
-        """That of the ticket."""
+        """Session key of the ticket; None if it is unknown."""
         self.missing = ""
-        """What would open the ticket."""
+        """The key that would open the ticket; empty if it is known."""
         self._open()
 
     def _open(self) -> None:
