@@ -24,7 +24,7 @@ _METADATA = 0x1_0000_0000 - 0x1000
 """SKF_AD_OFF: the kernel's metadata of a packet."""
 _PROTOCOL, _PACKET_TYPE, _HARDWARE_TYPE = _METADATA, _METADATA + 4, _METADATA + 28
 _NETWORK = 0x1_0000_0000 - 0x100000
-"""SKF_NET_OFF: offsets from the IP header, whatever is before it."""
+"""SKF_NET_OFF: offsets count from the IP header, whatever precedes it."""
 
 _OUTGOING = 4
 _LOOPBACK = 772

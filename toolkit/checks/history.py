@@ -159,7 +159,7 @@ class History:
         """Read a history file of up to 512 MiB and 33,554,432 values, which is some 1.5 million records.
 
         Raises:
-            LocalError: the file cannot be read or is longer, or a line is not a record; says file and line.
+            LocalError: the file cannot be read or is longer, or a line is not a record; names file and line.
         """
         return cls._read(read_lines(path, _MOST_BYTES, _LONGEST_LINE_BYTES, "history"), str(path))
 

@@ -187,7 +187,7 @@ def find(word: str) -> Invariant:
     """Return the invariant with that id or name.
 
     Raises:
-        LocalError: there is none; the known ones are listed.
+        LocalError: there is no such invariant; the text lists the known ones.
     """
     try:
         return _BY_WORD[word]

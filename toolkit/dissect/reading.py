@@ -93,7 +93,7 @@ class Capture:
 
     @cached_property
     def frames(self) -> list[DecodedFrame]:
-        """All frames, with their contents; for captures that fit into memory."""
+        """All frames with their contents; only for captures that fit into memory."""
         return list(self)
 
     def table(self, *, payloads: bool = False) -> "DataFrame":

@@ -62,7 +62,7 @@ class Gap:
     stream: Stream
     direction: Direction
     size_bytes: int
-    """How many."""
+    """Number of missing bytes."""
     time_ns: int
     packet: int
     """Number of the packet that showed that they are missing."""

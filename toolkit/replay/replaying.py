@@ -52,7 +52,7 @@ class ReplayResult:
     problem: str | None
     """What could not be read or decoded of the capture; None if nothing is wrong."""
     saved: list[Saved] = field(default_factory=list)
-    """The sessions that were saved as scenarios, if this was requested."""
+    """The sessions as scenarios; empty unless ``save`` was given."""
 
     @property
     def differs(self) -> bool:

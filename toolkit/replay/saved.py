@@ -139,7 +139,7 @@ class SavedSession:
     def peer_receives(self, *frames: int) -> None:
         """Wait until our node has sent these frames on this link: messages in this order, of these sizes.
 
-        What the peer did not receive by this verb, it does not acknowledge when a link opens again.
+        When a link is reopened, the peer acknowledges only the messages that it received by this verb.
 
         Raises:
             ScenarioFailed: our node does not send one.
@@ -158,7 +158,7 @@ class SavedSession:
         """Send these frames of the recorded side, and wait until our node has delivered the messages in them.
 
         Raises:
-            ScenarioFailed: it does not deliver one.
+            ScenarioFailed: our node does not deliver one of the messages.
         """
         for number in frames:
             frame, link = self._frame(number, "peer"), self._here()
@@ -181,7 +181,7 @@ class SavedSession:
             )
 
     def at(self, time_s: float) -> None:
-        """Let time pass until so many seconds after the session's first frame, if they have not passed yet."""
+        """Wait until so many seconds after the session's first frame; returns at once if they have passed."""
         if (left_s := time_s - self.lab.now_s) > 0:
             self.lab.wait(left_s)
 

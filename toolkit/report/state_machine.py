@@ -58,7 +58,7 @@ def draw_machine(
 
 
 def _places() -> dict[SessionState, Point]:
-    """Where the middle of each state's box is: on an ellipse, in the order of the states, CLOSED outside."""
+    """Return the centre of each state's box: on an ellipse, in the order of the states, CLOSED outside."""
     circle = [state for state in SessionState if state is not SessionState.CLOSED]
     angles = [2 * pi * number / len(circle) - pi / 2 for number in range(len(circle))]
     places: dict[SessionState, Point] = {

@@ -171,7 +171,7 @@ class Analysis:
         """Return a session by its number.
 
         Raises:
-            LocalError: there is none.
+            LocalError: there is no such session.
         """
         found = next((session for session in self.sessions if session.index == index), None)
         if found is None:

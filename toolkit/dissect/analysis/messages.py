@@ -82,7 +82,6 @@ class Outbox:
     def unacked(self) -> list[int]:
         """The seqs that were sent and never acknowledged as far as the capture shows.
 
-        Empty if nothing was ever acknowledged, since lossy sessions of v1 do not acknowledge (docs/protocol.md
-        §3.7).
+        Empty if nothing was ever acknowledged: lossy sessions of v1 do not acknowledge (docs/protocol.md §3.7).
         """
         return sorted(seq for seq in self.messages if seq > self.acked_seq) if self._acked else []

@@ -74,11 +74,11 @@ class Sessions:
         """The first link of each connection attempt; a second link with the same attempt is another hop of it."""
 
     def has(self, link: LinkView) -> bool:
-        """True if a link belongs to a session: its handshake came so far, or it carried a message."""
+        """True if a link belongs to a session: its handshake finished, or it carried a message."""
         return (link.hop_of or link) in self._of_link
 
     def of(self, link: LinkView) -> SessionView:
-        """The session of a link; a link that never identified its session is a session by itself."""
+        """Return the session of a link; a link that never identified its session is a session by itself."""
         if link.hop_of is not None:
             link = link.hop_of
         found = self._of_link.get(link)
@@ -101,13 +101,13 @@ class Sessions:
         self._attempts = {key: link for key, link in self._attempts.items() if link not in gone}
 
     def attempt(self, link: LinkView, key: object, time_ns: int) -> None:
-        """What no two connection attempts have in common was seen on a link."""
+        """Note a key that is unique to a connection attempt; a second link with the same key is another hop."""
         first = self._attempts.setdefault(key, link)
         if first is not link and link.hop_of is None and time_ns - first.ended_ns <= _LONGEST_DELAY_NS:
             link.hop_of = first.hop_of or first
 
     def take(self, link: LinkView, step: Step) -> None:
-        """One more frame of a handshake."""
+        """Process a frame of a handshake."""
         key = _attempt(link, step)
         if key is not None:
             self.attempt(link, key, step.time_ns)
@@ -136,7 +136,7 @@ class Sessions:
             self._begin(link, link, client, server, "one link, no cookies")
 
     def _reconnect(self, link: LinkView, step: Step) -> None:
-        """Either side may reconnect, and the cookies keep the order they had when the session began.
+        """Process SESSION_RECONNECT. Either side may send it; the cookies keep their order of the first link.
 
         See docs/protocol.md §4.9.
         """
@@ -185,7 +185,7 @@ class Sessions:
 
 
 def _attempt(link: LinkView, step: Step) -> object:
-    """What identifies a connection attempt: global_seq, and the entity that counts it; None in other frames."""
+    """Return the key of a connection attempt: global_seq, and the entity that counts it; None for other frames."""
     match step.tag:
         case "CLIENT_IDENT" | "SESSION_RECONNECT":
             seqs = _number(step, "global_seq"), _number(step, "connect_seq")
@@ -213,5 +213,5 @@ def _cookies(client_cookie: int, server_cookie: int) -> str:
 
 
 def _addresses(link: LinkView) -> tuple[str, str]:
-    """What both sides of a v1 link call themselves."""
+    """Return the addresses that both sides of a v1 link announced."""
     return link.address(Direction.TO_SERVER), link.address(Direction.TO_CLIENT)

@@ -48,7 +48,7 @@ _OPENING_UNSEEN = "the beginning of the link's authentication, which the capture
 
 
 def _ignore(_secrets: LinkSecrets) -> None:
-    """No key log."""
+    """Default of :attr:`LinkKeys.on_secrets`: no key log is written."""
 
 
 class LinkKeys:

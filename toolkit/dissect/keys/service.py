@@ -57,7 +57,7 @@ class ServiceLogin:
             self.missing = ticket_key(book, service, secret_id, shown.global_id)
 
     def _candidates(self, shown: Authorizer) -> Iterator[CryptoKey]:
-        """Session keys: learnt when a monitor gave out the ticket, and what the service itself finds inside."""
+        """Yield possible session keys: learnt when a monitor granted the ticket, or read from the ticket."""
         learnt = self._book.session_key(shown.ticket)
         if learnt is not None:
             yield learnt
@@ -66,7 +66,7 @@ class ServiceLogin:
                 yield _in_ticket(shown.ticket, key)
 
     def reply(self, payload: bytes) -> AuthorizeReply | None:
-        """What the service answers; None while the ticket is closed, or if the answer does not fit."""
+        """Return the service's reply; None if the ticket was not opened, or the reply does not fit its key."""
         if self.session_key is None:
             return None
         try:
@@ -78,5 +78,5 @@ class ServiceLogin:
 
 
 def _in_ticket(blob: TicketBlob, key: CryptoKey) -> CryptoKey:
-    """The session key in a ticket; raises PeerError if ``key`` does not open it."""
+    """Return the session key in a ticket. Raises PeerError if ``key`` does not open it."""
     return open_ticket(blob, {blob.secret_id: key}).session_key

@@ -139,11 +139,11 @@ class V2Talk:
         return True
 
     def both_banners(self) -> bool:
-        """True if it is known of what revision the frames are."""
+        """True if the banners of both sides were read, so that the revision of the frames is known."""
         return len(self._banners) == len(Direction)
 
     def enter(self, flow: Flow) -> V2Lane:
-        """The frames of a flow follow."""
+        """Read the frames of a flow from now on."""
         return self._lane(flow, rev1=bool(self._features & Msgr2Feature.REVISION_1))
 
     def close(self, flow: Flow, why: str) -> None:
@@ -157,7 +157,7 @@ class V2Talk:
         return reduce(and_, self._banners.values())
 
     def join(self, flow: Flow, proof: Proof) -> None:
-        """A frame of a flow was found whose beginning the capture does not have."""
+        """Read a flow from a frame in its middle on, because the capture lacks its beginning."""
         self._ordered = self._whole = False
         self._link.prove()
         self._lane(flow, rev1=proof.protocol == "v2.1")
@@ -209,7 +209,7 @@ class V2Talk:
         self._ordered = False
 
     def incomplete(self) -> None:
-        """Bytes of the handshake are missing."""
+        """Note that bytes of the handshake are missing."""
         self._whole = False
 
     def _take(self, lane: V2Lane, view: memoryview, at: int, found: Frame) -> None:
@@ -221,10 +221,9 @@ class V2Talk:
         self.passed(lane, tag, control, view[at : found[0]], lane.flow.offset + found[0])
 
     def passed(self, lane: V2Lane, tag: int, control: ControlFrame | None, wire: memoryview, stop: int) -> None:
-        """A frame of the handshake has passed; ``stop`` is the offset behind it.
+        """Process a frame of the handshake; ``stop`` is the offset after it.
 
-        One that is judged bad has its place in the order and in the transcript, but no ``control``: what it says
-        moves nothing.
+        A malformed frame keeps its place in the order and in the transcript, but has no ``control`` and no effect.
         """
         direction = lane.flow.direction
         if tag in _DATA:

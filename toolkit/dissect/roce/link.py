@@ -146,12 +146,12 @@ class QueuePairLink:
     # ---- going on
 
     def _advance(self, time_ns: int, packet: int, *, forced: bool = False) -> None:
-        """Hand on what does not have to wait any more.
+        """Emit everything that no longer has to wait.
 
         Args:
-            time_ns: of the packet that is looked at.
-            packet: its number.
-            forced: do not wait for the other direction.
+            time_ns: time of the packet that is being read.
+            packet: number of that packet.
+            forced: True to ignore the order between the directions.
         """
         moved = True
         while moved:

@@ -21,7 +21,7 @@ REASSEMBLED = frozenset({6, UDP, _GRE, *_CONTENTS})
 """Protocols whose fragments are reassembled."""
 
 VXLAN_PORTS = (4789, 8472, 4790)
-"""The assigned port, that of Linux before it was assigned, and that of VXLAN-GPE."""
+"""The assigned port, the one that Linux used before, and that of VXLAN-GPE."""
 _GENEVE_PORT = 6081
 _MPLS_PORT = 6635
 _ESP_PORT = 4500

@@ -295,7 +295,7 @@ def open_top(
 
     Raises:
         LocalError: there is neither, or keys cannot be read.
-        Unsupported: this machine has no Docker to ask.
+        Unsupported: this machine has no Docker.
     """
     if is_capture_file(target):
         return CaptureTop(Path(target), keyrings, key_logs, interval_s=interval_s)
@@ -309,7 +309,7 @@ def is_capture_file(target: str) -> bool:
     """True if a target is the path of a file, False if it is an interface.
 
     Raises:
-        LocalError: it looks like a file, and there is none.
+        LocalError: the target looks like a path, but there is no such file.
     """
     path = Path(target)
     if path.is_file():
