@@ -4,57 +4,62 @@ from toolkit.checks.audit.rule import Rule, Side
 from toolkit.checks.audit.talk import Fields, Talk, number
 
 SEQ_STEP = Rule(
-    "seq_step", "3.6 4.8", Side.BOTH, "A message has the seq behind that of the one before on the link."
+    "seq_step",
+    "3.6 4.8",
+    Side.BOTH,
+    "The seq of each message is one above that of the previous message on the link.",
 )
 FIRST_SEQ = Rule("first_seq", "4.8", Side.BOTH, "The first message of a new v2 session has seq 1.")
 REPLAY = Rule(
     "replay",
     "3.6 4.9",
     Side.BOTH,
-    "The first message on a link that resumes a session follows the in_seq that the peer has announced.",
-    "no session was resumed, or nothing was sent on it",
+    "The first message on a link that resumes a session has the seq after the in_seq that the peer announced.",
+    "no session was resumed, or no message was sent on it",
 )
 ACK_KNOWN = Rule(
-    "ack_known", "3.6 4.8", Side.BOTH, "ACK and ack_seq are no higher than the last message received."
+    "ack_known", "3.6 4.8", Side.BOTH, "ACK and ack_seq are no higher than the seq of the last message received."
 )
-ACK_BACK = Rule("ack_back", "3.6 4.8", Side.BOTH, "Acknowledgements on a link never go back.")
-ACK_NEW = Rule("ack_new", "3.6", Side.BOTH, "An ACK acknowledges a message that was not acknowledged before.")
+ACK_BACK = Rule("ack_back", "3.6 4.8", Side.BOTH, "Acknowledgements on a link never decrease.")
+ACK_NEW = Rule(
+    "ack_new", "3.6", Side.BOTH, "An ACK acknowledges at least one message that was not acknowledged before."
+)
 ACK_LOSSY = Rule("ack_lossy", "3.6", Side.BOTH, "Only lossless sessions send ACK.")
 IN_SEQ = Rule(
     "in_seq",
     "4.9",
     Side.BOTH,
     "The in_seq in SESSION_RECONNECT and SESSION_RECONNECT_OK is no lower than what the sender has acknowledged, "
-    "and no higher than the last message that came.",
-    "no handshake has announced an in_seq of a session whose beginning is known",
+    "and no higher than the last message received.",
+    "no handshake announced an in_seq of a session whose beginning is in the history",
 )
 KEEPALIVE = Rule(
     "keepalive_echo",
     "3.7",
     Side.BOTH,
-    "KEEPALIVE2_ACK has the timestamp of a KEEPALIVE2 that was not answered before.",
+    "KEEPALIVE2_ACK has the timestamp of a KEEPALIVE2 that was not answered yet.",
 )
 COMPRESSED = Rule(
     "compressed",
     "4.10",
     Side.BOTH,
-    "A compressed frame follows a COMPRESSION_DONE that agrees to compress.",
-    "no compressed frame; histories of runs do not tell which frames are",
+    "Compressed frames are sent only after a COMPRESSION_DONE that agrees to compress.",
+    "no compressed frame; histories of runs do not show which frames are compressed",
 )
 SIGNED = Rule(
     "signed",
     "3.7",
     Side.BOTH,
-    "Of the messages of one direction of a v1 link all are signed, or none.",
+    "All messages of one direction of a v1 link are signed, or none is.",
     "no v1 message, or signatures are not recorded",
 )
 PREAMBLE = Rule(
     "preamble",
     "4.4 4.5",
     Side.BOTH,
-    "A preamble has 1 to 4 segments, the last not empty, the alignments 8 and 4096, zeros in what is unused; "
-    "a late status is complete or aborted.",
-    "no v2 frame whose bytes can be read: histories of runs do not have them, secure links are sealed",
+    "A preamble has 1 to 4 segments, of which the last is not empty, the alignments 8 and 4096, and zeros in "
+    "unused fields; the late status is complete or aborted.",
+    "no v2 frame with readable bytes: histories of runs have none, and frames of secure links are sealed",
 )
 RULES = (
     *(SEQ_STEP, FIRST_SEQ, REPLAY, ACK_KNOWN, ACK_BACK, ACK_NEW, ACK_LOSSY, IN_SEQ, KEEPALIVE, COMPRESSED, SIGNED),

@@ -12,30 +12,30 @@ GLOBAL_SEQ = Rule(
     "global_seq",
     "3.6",
     Side.DIALLER,
-    "Each dial of a messenger to one address has a higher global_seq than the dials before.",
+    "Each dial of a messenger to one address has a higher global_seq than its earlier dials to that address.",
     "no messenger has dialled an address twice",
 )
 CONNECT_SEQ = Rule(
     "connect_seq",
     "3.6 4.9",
     Side.DIALLER,
-    "On v2 each dial that resumes a session has a higher connect_seq than the one before; on v1 it is 0, or no "
-    "lower than that.",
+    "On v2 each dial that resumes a session has a higher connect_seq than the previous one; on v1 the connect_seq "
+    "is 0 or not lower than the previous one.",
     "no session was dialled twice",
 )
 RESUMED = Rule(
     "resumed_cookies",
     "4.9",
     Side.DIALLER,
-    "SESSION_RECONNECT has a client_cookie and a server_cookie that were both agreed on by idents.",
-    "no session was resumed whose beginning is known",
+    "SESSION_RECONNECT has a client_cookie and a server_cookie that earlier idents agreed on.",
+    "no session was resumed whose beginning is in the history",
 )
-FRESH_SERVER = Rule("fresh_server_cookie", "4.9", Side.ACCEPTOR, "No server_cookie is granted twice.")
+FRESH_SERVER = Rule("fresh_server_cookie", "4.9", Side.ACCEPTOR, "No server_cookie is assigned twice.")
 FRESH_CLIENT = Rule(
     "fresh_client_cookie",
     "4.9",
     Side.DIALLER,
-    "No two sessions of a messenger dial with one client_cookie, unless it was given by the peer.",
+    "No two sessions of a messenger dial with the same client_cookie, unless the peer assigned it.",
 )
 RULES = (GLOBAL_SEQ, CONNECT_SEQ, RESUMED, FRESH_SERVER, FRESH_CLIENT)
 _ADDRS = (("CLIENT_IDENT", "addrs"), ("SESSION_RECONNECT", "addrs"), ("IDENTIFY", "client_addr"))

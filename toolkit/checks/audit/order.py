@@ -11,8 +11,8 @@ ASKED = Rule(
     "handshake_order",
     "3.2 4.1",
     Side.BOTH,
-    "Each frame of a handshake answers one that has come, as often as it came; messages and acks wait until the "
-    "link is open.",
+    "Each frame of a handshake answers a received frame, at most once per frame received; messages and acks wait "
+    "until the link is open.",
 )
 RULES = (ASKED,)
 _FIRST = {"HELLO": Protocol.V2, "IDENTIFY": Protocol.V1}

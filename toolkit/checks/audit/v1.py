@@ -17,27 +17,27 @@ VERSION = Rule(
     "v1_protocol_version",
     "3.1",
     Side.BOTH,
-    "The protocol_version is that of the acceptor's type, or between equal types their own; a reply other than "
-    "BADPROTOVER has the one of CONNECT.",
+    "The protocol_version is that of the acceptor's type, or between equal types their internal one; a reply "
+    "other than BADPROTOVER has that of CONNECT.",
 )
-GRANT = Rule("v1_connect_seq", "3.4", Side.ACCEPTOR, "READY and SEQ have the connect_seq of CONNECT and one.")
+GRANT = Rule("v1_connect_seq", "3.4", Side.ACCEPTOR, "READY and SEQ have the connect_seq of CONNECT plus one.")
 REPLY_FEATURES = Rule(
     "v1_reply_features",
     "3.1",
     Side.ACCEPTOR,
-    "A reply before the last has the features of CONNECT that the last one shows to be supported.",
+    "A reply before the last one has all features of CONNECT that the last reply shows as supported.",
 )
 SAME_SEQS = Rule(
     "v1_challenge",
     "3.3",
     Side.DIALLER,
-    "The CONNECT behind CHALLENGE_AUTHORIZER has the same global_seq and connect_seq.",
+    "The CONNECT after CHALLENGE_AUTHORIZER has the same global_seq and connect_seq.",
 )
 RESET = Rule(
     "v1_reset",
     "3.4 3.5",
     Side.BOTH,
-    "RESETSESSION answers a connect_seq above 0; the CONNECT behind it has 0.",
+    "RESETSESSION answers only a connect_seq above 0; the CONNECT after it has 0.",
 )
 RULES = (VERSION, GRANT, REPLY_FEATURES, SAME_SEQS, RESET)
 
