@@ -123,7 +123,7 @@ class History:
         self._last_s = self._rounded_s = 0.0
 
     def append(self, time_s: float, node: str, kind: str, /, **fields: Any) -> None:  # noqa: ANN401 - as JSON
-        r"""Add a record; ``fields`` are those of its kind.
+        """Add a record; ``fields`` are those of its kind.
 
         >>> history = History()
         >>> history.append(0.5, "a", "mark_down", session=1, peer="b")
